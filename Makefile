@@ -47,9 +47,9 @@ $(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-node tests/requir
 	@$(BIN)/python -m compileall -q -j 2 $(VENV)/lib || true # some packages hold files of another Python
 	@touch $@
 
-$(VENV)/.installed-ray: $(VENV)/.installed-test backend/ray/requirements.txt
+$(VENV)/.installed-ray: $(VENV)/.installed-test backend/requirements-ray.txt
 	@echo "dogsnap: installing Ray ..."
-	@$(INSTALL) --require-hashes -r backend/ray/requirements.txt
+	@$(INSTALL) --require-hashes -r backend/requirements-ray.txt
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed backend/bench/requirements.txt
@@ -127,10 +127,10 @@ lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group install -o backend/requirements-uv.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -c $(WEB)/requirements.txt -c backend/requirements-uv.txt -o tests/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/ray/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/requirements-ray.txt
 
-reference: $(VENV)/.installed ## write backend/reference.md from the code
-	@$(BIN)/python -m backend.reference backend/reference.md
+reference: $(VENV)/.installed ## write docs/reference.md from the code
+	@$(BIN)/python docs/reference.py docs/reference.md
 
 lint: $(VENV)/.installed-test ## check format, style and types
 	$(BIN)/ruff format --check .

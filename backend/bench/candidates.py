@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.bench import photos, servers
-from backend.bench.program_runs import CannotMeasure, load, program
+from bench import photos, servers
+from bench.program_runs import CannotMeasure, load, program
 
 CLIENTS = 16
 ONE_PASS = 4  # its number in the server that is measured

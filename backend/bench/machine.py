@@ -5,7 +5,7 @@ import platform
 from importlib.metadata import distributions
 from typing import Any
 
-from backend import processor
+from dogsnap import processor
 
 # TensorFlow and the other runtimes for networks.
 PACKAGES = ("tensorflow", "tensorflow-cpu", "onnxruntime", "openvino", "numpy", "litserve")

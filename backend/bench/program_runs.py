@@ -51,5 +51,5 @@ def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
 
 def program(name: str, **job: Any) -> dict[str, Any]:
     """What a program in `programs/` prints for a job, in a separate process."""
-    command = [sys.executable, "-m", f"backend.bench.programs.{name}"]
+    command = [sys.executable, "-m", f"bench.programs.{name}"]
     return json.loads(subprocess.check_output(command, input=json.dumps(job), text=True, timeout=LONGEST_SECONDS))

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from backend.bench.machine import line
-from backend.bench.targets import PerformanceTarget
+from bench.machine import line
+from bench.targets import PerformanceTarget
 
 
 def lines(machine: dict[str, Any], bars: Sequence[PerformanceTarget]) -> list[str]:

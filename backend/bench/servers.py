@@ -15,7 +15,7 @@ from pathlib import Path
 
 import requests
 
-from backend.bench.program_runs import CannotMeasure
+from bench.program_runs import CannotMeasure
 
 MODEL = "inception_v3"
 COMMAND = str(Path(sys.executable).with_name("dogsnap"))
@@ -124,5 +124,5 @@ def lit_serve(saved_model: Path) -> Process:
     if not importlib.util.find_spec("litserve"):
         raise CannotMeasure("LitServe is missing: `make bench` installs it")
     port = free_port()
-    command = [sys.executable, "-m", "backend.bench.programs.litserve_app", str(saved_model), str(port)]
+    command = [sys.executable, "-m", "bench.programs.litserve_app", str(saved_model), str(port)]
     return Process(command, f"http://127.0.0.1:{port}", "/health")

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from backend import processor
-from backend.bench.candidates import CLIENTS, Bench
-from backend.bench.program_runs import CannotMeasure, Load, load
+from dogsnap import processor
+
+from bench.candidates import CLIENTS, Bench
+from bench.program_runs import CannotMeasure, Load, load
 
 PER_SECOND = "photos/s"
 BARE_CALLERS = (1, 8)  # one, and as many as the server's run threads; the better one counts

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command_line import dogsnap, output_of
-
-from backend.building import acceleration
-from backend.building.acceleration import Acceleration, Steps, accelerate, trial_images
-from backend.building.drawn_pictures import drawn_pictures
-from backend.building.freezing import Source, freeze
-from backend.building.quantization import Ranges
-from backend.building.ranges import find_ranges
-from backend.serving.versions.openvino_runtime import (
+from dogsnap.exporting import acceleration
+from dogsnap.exporting.acceleration import Acceleration, Steps, accelerate, trial_images
+from dogsnap.exporting.drawn_pictures import drawn_pictures
+from dogsnap.exporting.freezing import Source, freeze
+from dogsnap.exporting.quantization import Ranges
+from dogsnap.serving.versions.openvino_runtime import (
     FOLDER,
     NETWORK,
     IncompatibleNetwork,
@@ -24,6 +22,7 @@ from backend.serving.versions.openvino_runtime import (
     NetworkManifest,
     Weights,
 )
+from dogsnap.training.ranges import find_ranges
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.training.evaluation.agreement import compare, photo_files
+from dogsnap.training.evaluation.exported_version import ExportedVersion
 from exported import LABELS, export, network, photos
-
-from backend.building.merging.merge import Options, merge
-from backend.evaluation.agreement import compare, photo_files
-from backend.evaluation.exported_version import ExportedVersion
 
 
 @pytest.fixture(scope="module")

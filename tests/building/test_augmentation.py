@@ -2,9 +2,8 @@
 
 import numpy as np
 import tensorflow as tf
+from dogsnap.training.augmentation import augment, paste
 from photos import striped
-
-from backend.fitting.augmentation import augment, paste
 
 
 def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:

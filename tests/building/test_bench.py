@@ -7,14 +7,13 @@ import socket
 import sys
 
 import pytest
+from bench import report, servers
+from bench.candidates import Bench
+from bench.machine import describe, line
+from bench.program_runs import CannotMeasure, Load, load
+from bench.targets import PerformanceTarget, measure
 from command_line import dogsnap, output_of
 from ports import free_port
-
-from backend.bench import report, servers
-from backend.bench.candidates import Bench
-from backend.bench.machine import describe, line
-from backend.bench.program_runs import CannotMeasure, Load, load
-from backend.bench.targets import PerformanceTarget, measure
 
 MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
 BRIEF = ("--seconds", "0.2", "--rounds", "1")

@@ -13,21 +13,19 @@ import numpy as np
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting import TAUGHT
+from dogsnap.exporting.export import export_stored
+from dogsnap.exporting.merging.merge import merge_all
+from dogsnap.exporting.quantization import RANGES
+from dogsnap.networks import architectures
+from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.serving.versions import checksums
+from dogsnap.training import artefacts, calibration, class_statistics, dataset, teaching
+from dogsnap.training.class_statistics import STATISTICS_FILE
+from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
+from dogsnap.training.trainer import with_whole_pictures
 from photos import make_data_set, make_frames, striped
 from tiny_network import tiny_recipe, tiny_with_box
-
-from backend.building import TAUGHT, teaching
-from backend.building.export import export_stored
-from backend.building.merging.merge import merge_all
-from backend.building.quantization import RANGES
-from backend.evaluation import calibration
-from backend.evaluation.exported_version import ExportedVersion, answers
-from backend.fitting import artefacts, class_statistics, dataset
-from backend.fitting.class_statistics import STATISTICS_FILE
-from backend.fitting.trainer import with_whole_pictures
-from backend.networks import architectures
-from backend.networks.architectures import STORED_WEIGHTS
-from backend.serving.versions import checksums
 
 WRITTEN = ("scores.json", RANGES, STATISTICS_FILE)
 BREEDS = ("n00000001-red_hound", "n00000002-green_terrier", "n00000003-blue_spaniel")

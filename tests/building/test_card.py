@@ -10,11 +10,10 @@ import pytest
 import spotting
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.training.evaluation import card
+from dogsnap.training.evaluation.exported_version import ExportedVersion
 from photos import make_data_set, make_frames
-
-from backend.building.merging.merge import Options, merge
-from backend.evaluation import card
-from backend.evaluation.exported_version import ExportedVersion
 
 BOXES = {"red": coloured_dogs.RED, "blue": coloured_dogs.BLUE, "green": coloured_dogs.GREEN}
 DECISION = {**coloured_dogs.DECISION, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 0.0}

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from backend.fitting.class_statistics import ClassStatistics, NewClasses, StatisticsError
-from backend.fitting.temperature import softmax
+from dogsnap.networks.temperature import softmax
+from dogsnap.training.class_statistics import ClassStatistics, NewClasses, StatisticsError
 
 CLASSES, FEATURES = 6, 24
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.serving.photos import preprocessing
+from dogsnap.training import dataset, picture_views
 from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
-
-from backend.fitting import dataset, picture_views
-from backend.serving.photos import preprocessing
 
 
 @pytest.fixture

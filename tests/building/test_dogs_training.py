@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting.export import ExportError, read_stored
+from dogsnap.files import write_json
+from dogsnap.networks import architectures
+from dogsnap.networks import dogs_head as dogs
+from dogsnap.training import dataset
+from dogsnap.training.dataset import Example
+from dogsnap.training.dogs_training import MOST_DOGS, Judged, shares
+from dogsnap.training.recipes import RECIPES
+from dogsnap.training.scenes import Scene, Scenes, cut_out, joined
 from exported import LABELS
 from photos import make_data_set, make_frames
 from PIL import Image
 from tiny_network import tiny_with_box
-
-from backend.building.dogs_training import MOST_DOGS, Judged, shares
-from backend.building.export import ExportError, read_stored
-from backend.files import write_json
-from backend.fitting import dataset
-from backend.fitting.dataset import Example
-from backend.fitting.recipes import RECIPES
-from backend.fitting.scenes import Scene, Scenes, cut_out, joined
-from backend.networks import architectures
-from backend.networks import dogs_head as dogs
 
 SIZE = (32, 32)
 

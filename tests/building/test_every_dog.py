@@ -8,13 +8,12 @@ import pytest
 import spotting
 import tensorflow as tf
 from coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, export
+from dogsnap.exporting.merging.merge import MergeError, Options, merge
+from dogsnap.networks.every_dog import CELLS
+from dogsnap.serving.answers.classification import name_breeds
+from dogsnap.serving.versions.servable import Servable
 from exported import SIZE, png
 from spotting import COLOURS, RUNTIMES, load, photo, place, scores
-
-from backend.building.merging.merge import MergeError, Options, merge
-from backend.networks.every_dog import CELLS
-from backend.serving.answers.classification import name_breeds
-from backend.serving.versions.servable import Servable
 
 
 @pytest.fixture(scope="module")

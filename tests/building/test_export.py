@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command_line import dogsnap, refused
+from dogsnap.exporting.export import export_stored
+from dogsnap.files import write_json
+from dogsnap.networks import architectures
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
+from dogsnap.training.calibration import MADE_BY
+from dogsnap.training.class_statistics import STATISTICS_FILE, ClassStatistics
 from exported import DESCRIPTION, LABELS, LAPSE, LOG_PRIOR, SIZE, TEMPERATURE, Loaded, contents_of, export, network
 from small_disk import fill, small_disk
 from tiny_network import tiny, tiny_recipe
-
-from backend.building.export import export_stored
-from backend.evaluation.calibration import MADE_BY
-from backend.files import write_json
-from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
-from backend.networks import architectures
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions import checksums
-from backend.serving.versions.servable import Servable
-from backend.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.exporting import freezing
+from dogsnap.exporting.freezing import FreezingError, freeze
 from exported import nodes_of
 from tensorflow.python.grappler import tf_optimizer
 from tiny_models import signature, spec
-
-from backend.building import freezing
-from backend.building.freezing import FreezingError, freeze
 
 
 def saved(folder: Path, function: tf.types.experimental.ConcreteFunction, signatures: int = 1) -> Path:

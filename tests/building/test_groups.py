@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from dogsnap.networks.groups import CONFUSED, LARGEST_GROUP, find_groups, look_alikes, named_groups, of_groups
 from twelve_breeds import LABELS
-
-from backend.fitting.groups import CONFUSED, LARGEST_GROUP, find_groups, look_alikes, named_groups, of_groups
 
 JUST_BELOW = CONFUSED * 2 - 0.001
 

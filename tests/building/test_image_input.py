@@ -2,9 +2,8 @@
 
 import pytest
 import tensorflow as tf
-
-from backend.building.merging.image_input import Layout, find_image_input, image_input, layout_of
-from backend.building.merging.options import MergeError, Options
+from dogsnap.exporting.merging.image_input import Layout, find_image_input, image_input, layout_of
+from dogsnap.exporting.merging.options import MergeError, Options
 
 
 def spec(*shape: int | None, dtype: tf.DType = tf.float32) -> tf.TensorSpec:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from command_line import dogsnap, refused
+from dogsnap.exporting.inspection import InspectionError, meta_graphs, nodes_text, version_folder
+from dogsnap.exporting.merging.merge import Options, merge
 from exported import contents_of, export
 from forked import printed_by
 from tiny_models import half_plus_two_of_examples
-
-from backend.building.inspection import InspectionError, meta_graphs, nodes_text, version_folder
-from backend.building.merging.merge import Options, merge
 
 
 @pytest.fixture(scope="module")

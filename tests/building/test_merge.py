@@ -10,17 +10,16 @@ import pytest
 import tensorflow as tf
 import tensorflow1_models
 from command_line import dogsnap, output_of
+from dogsnap.exporting.freezing import SHARED_BYTES, FreezingError
+from dogsnap.exporting.merging import merge as merging
+from dogsnap.exporting.merging.merge import MergeError, Options, merge
+from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.description import Description
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.warmup import warm_up
 from exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
 from tiny_models import save, signature
-
-from backend.building.freezing import SHARED_BYTES, FreezingError
-from backend.building.merging import merge as merging
-from backend.building.merging.merge import MergeError, Options, merge
-from backend.serving.photos.preprocessing import photos_to_images
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.description import Description
-from backend.serving.versions.servable import Servable
-from backend.serving.versions.warmup import warm_up
 
 PHOTOS = photos(4)
 IMAGES = photos_to_images(tf.constant(PHOTOS), SIZE)

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-
-from backend.building import publication
-from backend.building.publication import together
+from dogsnap.exporting import publication
+from dogsnap.exporting.publication import together
 
 
 def written(folder: Path, *versions: int | str | Path) -> None:

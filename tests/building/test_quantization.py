@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dogsnap.exporting.acceleration import _weight_bits
+from dogsnap.exporting.quantization import Ranges, quantised
+from dogsnap.training.ranges import find_ranges
 from openvino import Core, Model, opset13, save_model
-
-from backend.building.acceleration import _weight_bits
-from backend.building.quantization import Ranges, quantised
-from backend.building.ranges import find_ranges
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.random((16, 12, 12, 3), np.float32)

@@ -8,11 +8,10 @@ import exported
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting.quantization import Ranges
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.serving.versions.openvino_runtime import FOLDER, NetworkManifest
 from photos import make_data_set
-
-from backend.building.quantization import Ranges
-from backend.serving.versions.description import DESCRIPTION_FILE
-from backend.serving.versions.openvino_runtime import FOLDER, NetworkManifest
 
 
 @pytest.fixture

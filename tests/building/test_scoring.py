@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-
-from backend.fitting import scoring, thresholds
-from backend.fitting.temperature import Calibration, fit_calibration, softmax
+from dogsnap.networks.temperature import Calibration, fit_calibration, softmax
+from dogsnap.training import scoring, thresholds
 
 NAMES = ("akita", "beagle", "collie", "dhole", "eskimo", "foxhound")
 LABELS = [{"id": f"n{i}", "name": name, "name_zh": name} for i, name in enumerate(NAMES)]

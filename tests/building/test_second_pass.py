@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 import spotting
 import tensorflow as tf
+from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.merging.merge import MergeError, Options, merge
+from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.photos.base64_text import to_web_safe_base64
+from dogsnap.serving.photos.preprocessing import windows_to_images
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.training import second_pass_choice
+from dogsnap.training.second_pass_choice import choose
 from exported import SIZE, network, png
 from PIL import Image
 from spotting import PASS, RUNTIMES, load, photo, place, scores
-
-from backend.building.export import export_classifier
-from backend.building.merging.merge import MergeError, Options, merge
-from backend.fitting import second_pass_choice
-from backend.fitting.second_pass_choice import choose
-from backend.fitting.temperature import Calibration
-from backend.serving.photos.base64_text import to_web_safe_base64
-from backend.serving.photos.preprocessing import windows_to_images
-from backend.serving.versions.servable import Servable
 
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
 NEAR = photo([("red hound", (10, 10, 315, 235))])

@@ -16,19 +16,18 @@ import pytest
 import requests
 import tensorflow as tf
 from command_line import dogsnap, output_of, refused
+from dogsnap.commands.helpers.own_process import beside
+from dogsnap.commands.teach import _write_first
+from dogsnap.exporting.merging import merge as merging
+from dogsnap.exporting.merging.options import MergeError
+from dogsnap.networks import architectures
+from dogsnap.serving.answers.levels import Levels
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.training import artefacts, dataset, trainer
+from dogsnap.training.teaching import TeachingError, breeds_in
 from photos import BREEDS, make_data_set
 from PIL import Image
 from tiny_network import tiny, tiny_recipe
-
-from backend.building.merging import merge as merging
-from backend.building.merging.options import MergeError
-from backend.building.teaching import TeachingError, breeds_in
-from backend.commands.helpers.own_process import beside
-from backend.commands.teach import _write_first
-from backend.fitting import artefacts, dataset, trainer
-from backend.networks import architectures
-from backend.serving.answers.levels import Levels
-from backend.serving.versions.description import DESCRIPTION_FILE
 
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = tiny_recipe(head_views=4, head_strength=0.0, chunk=12)
@@ -40,7 +39,7 @@ def _tiny_recipe() -> Iterator[None]:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
         # Another process would not know the tiny architecture; the tutorial's test has one.
         for command in ("export", "teach"):
-            patch.setattr(f"backend.commands.{command}.beside", in_this_process)
+            patch.setattr(f"dogsnap.commands.{command}.beside", in_this_process)
         yield
     keras.config.set_dtype_policy("float32")
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from dogsnap.networks.groups import of_groups
+from dogsnap.serving.answers.levels import THRESHOLDS, Level, Levels
+from dogsnap.training import thresholds as fitting
 from twelve_breeds import HUSKIES, IDS, LABELS, LEVELS, probabilities
-
-from backend.fitting import thresholds as fitting
-from backend.fitting.groups import of_groups
-from backend.serving.answers.levels import THRESHOLDS, Level, Levels
 
 
 def photos_of(classes: int, count: int, sharpness: float) -> tuple[np.ndarray, np.ndarray]:

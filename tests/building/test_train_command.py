@@ -11,18 +11,17 @@ import numpy as np
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting.quantization import RANGES
+from dogsnap.networks import architectures
+from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.serving.versions import checksums
+from dogsnap.training import recipes
+from dogsnap.training.class_statistics import STATISTICS_FILE
+from dogsnap.training.recipes import Stage
 from photos import make_data_set
 from PIL import Image
 from small_disk import fill, small_disk
 from tiny_network import tiny, tiny_recipe
-
-from backend.building.quantization import RANGES
-from backend.fitting import recipes
-from backend.fitting.class_statistics import STATISTICS_FILE
-from backend.fitting.recipes import Stage
-from backend.networks import architectures
-from backend.networks.architectures import STORED_WEIGHTS
-from backend.serving.versions import checksums
 
 TINY = tiny_recipe(
     stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),

@@ -12,13 +12,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.networks import architectures
+from dogsnap.networks.architectures import STORED_WEIGHTS, backbone_of, inception_v3, load_stored_weights
+from dogsnap.training import artefacts, dataset, trainer
+from dogsnap.training.recipes import Stage
 from photos import make_data_set
 from tiny_network import tiny, tiny_recipe
-
-from backend.fitting import artefacts, dataset, trainer
-from backend.fitting.recipes import Stage
-from backend.networks import architectures
-from backend.networks.architectures import STORED_WEIGHTS, backbone_of, inception_v3, load_stored_weights
 
 SIZE = (16, 16)
 RECIPE = tiny_recipe(

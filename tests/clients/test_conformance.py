@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.version_folders import version_folders
+from dogsnap.serving.versions.warmup import MAX_RECORDS, RECORDS_FILE, read_records
 from google.protobuf import text_format
 from real_model import ROOT, built_models
 from tensorflow_serving.config import model_server_config_pb2
-
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import Servable
-from backend.serving.versions.version_folders import version_folders
-from backend.serving.versions.warmup import MAX_RECORDS, RECORDS_FILE, read_records
 
 DEPLOY = ROOT / "backend" / "deploy"
 SCRIPT = Path(__file__).parents[1] / "support" / "plain_tensorflow.py"

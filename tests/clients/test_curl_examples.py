@@ -12,7 +12,7 @@ import pytest
 from colour_photos import encode
 from PIL import Image
 
-README = Path(__file__).parents[2] / "backend" / "protocols.md"
+README = Path(__file__).parents[2] / "docs" / "protocols.md"
 BLOCK = README.read_text(encoding="utf-8").partition("```\n")[2].partition("```")[0]
 
 pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: install Debian's package curl")

@@ -11,14 +11,13 @@ import tensorflow as tf
 from click.testing import Result
 from colour_photos import encode
 from command_line import dogsnap
+from dogsnap.exporting.merging.merge import MergeError, Options, merge
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.warmup import warm_up
 from exported import png
 from PIL import Image
 from stub_service import StubService
-
-from backend.building.merging.merge import MergeError, Options, merge
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import Servable
-from backend.serving.versions.warmup import warm_up
 
 SIZE = (16, 16)
 

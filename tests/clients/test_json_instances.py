@@ -11,8 +11,7 @@ import pytest
 import tiny_models
 from colour_photos import GREEN, encode, plain
 from command_line import dogsnap
-
-from backend.commands.helpers.json_instances import Instances, read_instances
+from dogsnap.commands.helpers.json_instances import Instances, read_instances
 
 
 @pytest.fixture

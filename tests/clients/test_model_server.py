@@ -12,11 +12,10 @@ import requests
 import tensorflow1_models
 import tiny_models
 from command_line import dogsnap, refused
+from dogsnap.commands import model_server
 from exported import png
 from ports import START_SECONDS, free_port
 from waiting import answers, wait_until
-
-from backend.commands import model_server
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow1_models
+from dogsnap.errors import InvalidArgument
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import Servable
 from exported import png
 from grpc_client import connected
 from PIL import Image
 from refusals import assert_refused
-
-from backend.errors import InvalidArgument
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import Servable
 
 CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"
 PIXELS = tensorflow1_models.noise(1)

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_models
+from dogsnap.addresses import SPARE_THREADS
+from dogsnap.server.protocols.tf_serving_grpc import peer_address
 from grpc_client import SECONDS, Client, connected, predict_request, values
 from grpc_contract import CALLS, ask, outcome, status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -22,9 +24,6 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from process_readings import children, held
 from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
-
-from backend.addresses import SPARE_THREADS
-from backend.protocols.tf_serving_grpc import peer_address
 
 
 @pytest.fixture(scope="module")

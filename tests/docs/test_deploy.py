@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from dogsnap.cli import main
+from dogsnap.commands import deploy as deploy_command
+from dogsnap.settings import OTHER_VARIABLES, Settings, table, variable
 from ports import free_port
 from real_model import ROOT
-
-from backend.cli import main
-from backend.commands import deploy as deploy_command
-from backend.settings import OTHER_VARIABLES, Settings, table, variable
 
 DEPLOY = ROOT / "backend" / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"

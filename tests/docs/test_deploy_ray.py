@@ -9,17 +9,16 @@ import fsspec
 import grpc_contract
 import pytest
 import tiny_models
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from dogsnap.ray.messages import Answer
+from dogsnap.ray.model_files import VersionFiles, versions_below
+from dogsnap.ray.replica import REQUESTS as CLASSES
+from dogsnap.ray.replica import Replica
+from dogsnap.ray.routes import Routes
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.versions import checksums
+from dogsnap.settings import Settings
 from google.protobuf.message import Message
-
-from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.ray.messages import Answer
-from backend.ray.model_files import VersionFiles, versions_below
-from backend.ray.replica import REQUESTS as CLASSES
-from backend.ray.replica import Replica
-from backend.ray.routes import Routes
-from backend.serving.repository.model import ModelSpec
-from backend.serving.versions import checksums
-from backend.settings import Settings
 
 
 @pytest.fixture

@@ -8,22 +8,21 @@ from pathlib import Path
 
 import click
 import pytest
-
-from backend import reference
-from backend.app import create_app
-from backend.cli import COMMANDS, main
-from backend.serving.assembly import create_predictor
-from backend.settings import Settings
+import reference
+from dogsnap.cli import COMMANDS, main
+from dogsnap.server.app import create_app
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("backend", "miniprogram", "models", "tests")
+FOLDERS = ("backend", "docs", "miniprogram", "models", "tests")
 FILES = [*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.md"))]
 DOCUMENTS = {
     file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
     for file in sorted(FILES)
     if "node_modules" not in file.parts
 }
-SERVER = "\n".join(text for name, text in DOCUMENTS.items() if re.fullmatch(r"backend/\w+\.md", name))
+SERVER = "\n".join(text for name, text in DOCUMENTS.items() if re.fullmatch(r"docs/\w+\.md", name))
 FENCES = re.compile(r"^```.*?^```", re.M | re.S)
 # Folders that commands write, and files that only some machines have.
 MADE = re.compile(r"(build|models/\w+/\d+|models/vit|models/cyclegan|backend/web/dist)(/|$)")
@@ -41,7 +40,7 @@ EVERYWHERE = [span for text in DOCUMENTS.values() for span in spans(text)]
 # -- README ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("document", "most"), [("README.md", 8000), ("backend/README.md", 6000)])
+@pytest.mark.parametrize(("document", "most"), [("README.md", 8000), ("docs/server.md", 6200)])
 def test_the_readmes_are_short(document: str, most: int) -> None:
     assert len(DOCUMENTS[document].encode()) < most
 
@@ -68,7 +67,17 @@ def test_the_tree_in_the_readme_is_the_table_of_contents() -> None:
     packages = {file.parent.relative_to(ROOT).as_posix() for file in (ROOT / "backend").rglob("__init__.py")}
     # Parts of one folder, no subject of their own.
     parts = {path for path in packages if path.endswith(("/programs", "/helpers"))}
-    folders = {"backend/web", "backend/deploy", "backend/tutorials", "miniprogram", "models", "tests"}
+    folders = {
+        "backend",
+        "backend/bench",
+        "backend/web",
+        "backend/deploy",
+        "docs",
+        "docs/tutorials",
+        "miniprogram",
+        "models",
+        "tests",
+    }
     assert folders_in_the_tree() == packages - parts | folders
 
 
@@ -119,13 +128,13 @@ def test_every_extra_is_documented_and_every_extra_named_exists() -> None:
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    assert DOCUMENTS["backend/reference.md"] == reference.text(), "run `make reference`"
+    assert DOCUMENTS["docs/reference.md"] == reference.text(), "run `make reference`"
 
 
 def test_every_route_in_a_document_exists(tmp_path: Path) -> None:
     settings = Settings(models=tmp_path)
     adapter = create_app(settings, create_predictor(settings)).url_map.bind("localhost")
-    for document in DOCUMENTS.keys() - {"backend/reference.md"}:  # which is made of the routes
+    for document in DOCUMENTS.keys() - {"docs/reference.md"}:  # which is made of the routes
         named = "\n".join(spans(DOCUMENTS[document]))
         for method, path in re.findall(r"^(GET|POST|PUT|DELETE) (/[^\s?]*)", named, re.M):
             endpoint, _ = adapter.match(re.sub(r"<\w+>|\.\.\.", "1", path), method=method)
@@ -137,7 +146,7 @@ def test_every_route_in_a_document_exists(tmp_path: Path) -> None:
 
 def test_every_file_that_a_document_names_exists() -> None:
     for span in EVERYWHERE:
-        for path in re.findall(r"^(?:backend|miniprogram|models|tests)/[\w./-]*\w$", span):
+        for path in re.findall(r"^(?:backend|docs|miniprogram|models|tests)/[\w./-]*\w$", span):
             assert MADE.match(path) or (ROOT / path).exists(), path
 
 
@@ -176,8 +185,8 @@ def test_every_document_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_table_of_capacity_follows_from_its_figures() -> None:
-    """The arithmetic that backend/deploy/README.md describes, with the figures that it lists."""
-    text = DOCUMENTS["backend/deploy/README.md"]
+    """The arithmetic that docs/deployment.md describes, with the figures that it lists."""
+    text = DOCUMENTS["docs/deployment.md"]
     fast, plain = map(int, re.findall(r"version 3: (\d+); version 2: (\d+)", text)[0])
     gateway = int(re.findall(r"one core of a gateway .*?\| (\d+) \|", text)[0])
     kilobytes = int(re.findall(r"size of a photo from the app \| (\d+) kB", text)[0])

@@ -7,17 +7,20 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from dogsnap.server.gunicorn_config import Logger, gunicorn_options
+from dogsnap.server.gunicorn_worker import MASTER, Server
+from dogsnap.settings import Settings
 from gunicorn.config import make_settings
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from backend.http_server.config import Logger, gunicorn_options
-from backend.http_server.server import MASTER, Server
-from backend.settings import Settings
-
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("backend", "backend/web", "tests", "backend/bench", "backend/ray")
-LOCKS = [*(ROOT / folder / "requirements.txt" for folder in FOLDERS), ROOT / "backend/requirements-uv.txt"]
+FOLDERS = ("backend", "backend/web", "tests", "backend/bench")
+LOCKS = [
+    *(ROOT / folder / "requirements.txt" for folder in FOLDERS),
+    ROOT / "backend/requirements-uv.txt",
+    ROOT / "backend/requirements-ray.txt",
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from types import FrameType
 
 from colour_photos import RED, encode, plain
-
-from backend.app import create_app
-from backend.serving.assembly import create_predictor
-from backend.settings import Settings
+from dogsnap.server.app import create_app
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 Step = tuple[str, str]

@@ -11,7 +11,7 @@ from real_model import built_models
 from tutorials import run_page
 
 ROOT = Path(__file__).parents[2]
-TUTORIALS = ROOT / "backend" / "tutorials"
+TUTORIALS = ROOT / "docs" / "tutorials"
 WITHOUT_COMMANDS = {"README.md", "publish_in_wechat.md"}
 
 pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: install Debian's package curl")

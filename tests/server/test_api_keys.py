@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 import requests
 from command_line import dogsnap, refused
+from dogsnap.server.middleware import api_keys
 from grpc_client import connected, predict_request
 from grpc_contract import outcome, status
 from ports import free_port, listens
 from process_readings import most_seconds, sample
 from refusals import assert_refused
 from waiting import wait_until
-
-from backend import api_keys
 
 PATH = "/v1/models/half:predict"
 BODY = {"instances": [2.0]}

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_models
+from dogsnap.errors import InvalidArgument, Unavailable
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.inference.batching import Batcher, BatchingParameters
+from dogsnap.serving.inference.work import Values
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.settings import Settings
 from prometheus_client.exposition import generate_latest
 from waiting import wait_until
-
-from backend.errors import InvalidArgument, Unavailable
-from backend.serving.assembly import create_predictor
-from backend.serving.inference.work import Values
-from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.batching import Batcher, BatchingParameters
-from backend.serving.versions.servable import Servable
-from backend.settings import Settings
 
 SECONDS = 60
 DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"

@@ -5,11 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from backend.errors import FailedPrecondition
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions import checksums
-from backend.serving.versions.servable import Servable
+from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.servable import Servable
 
 
 @pytest.fixture

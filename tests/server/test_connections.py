@@ -15,19 +15,18 @@ from pathlib import Path
 import grpc
 import pytest
 import requests
+from dogsnap.addresses import grpc_connections
+from dogsnap.server.app import init_messages
+from dogsnap.server.gunicorn_config import MANY_FILES, Logger
+from dogsnap.server.middleware import bodies, connections
+from dogsnap.server.middleware.connections import LINGER_SECONDS
+from dogsnap.settings import Settings
 from flask import Flask, Response
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from gunicorn.config import Config
 from process_readings import memory, most_seconds, worker_of
 from refusals import assert_refused
 from waiting import wait_until
-
-from backend.addresses import grpc_connections
-from backend.app import init_messages
-from backend.http_server.config import MANY_FILES, Logger
-from backend.middleware import bodies, connections
-from backend.middleware.connections import LINGER_SECONDS
-from backend.settings import Settings
 
 SLOW_CLIENTS = 200
 PREDICT = "/v1/models/half:predict"

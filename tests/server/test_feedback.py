@@ -19,16 +19,15 @@ import requests
 import tiny_models
 from colour_photos import BLUE, GREEN, RED
 from command_line import dogsnap
+from dogsnap.routing.choices import Split
+from dogsnap.server.middleware import api_keys
+from dogsnap.server.middleware.request_ids import new_id
+from dogsnap.serving.feedback.store import COLUMNS
 from feedback_ids import SECRET, signed
 from process_readings import sample, worker_of
 from refusals import assert_refused
 from small_disk import fill, small_disk
 from waiting import wait_until
-
-from backend import api_keys
-from backend.middleware.request_ids import new_id
-from backend.serving.feedback.store import COLUMNS
-from backend.serving.repository.choices import Split
 
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in
           (("c1", RED), ("c2", GREEN), ("c3", BLUE))}  # fmt: skip

@@ -5,15 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 import requests
+from dogsnap.server.middleware.request_ids import new_id
+from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.feedback.report import verdict
+from dogsnap.serving.feedback.signed_ids import Signer
+from dogsnap.serving.feedback.store import TIME, Store
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.repository.model import ModelSpec
 from feedback_ids import ARMS, DOGS, SECRET, SplitRepository, answer, row
-
-from backend.middleware.request_ids import new_id
-from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.report import verdict
-from backend.serving.feedback.signed_ids import Signer
-from backend.serving.feedback.store import TIME, Store
-from backend.serving.metrics import Metrics
-from backend.serving.repository.model import ModelSpec
 
 MOST_SECONDS = 0.0001
 ANSWERS = 2000

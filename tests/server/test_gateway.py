@@ -20,6 +20,10 @@ import pytest
 import requests
 import stub_engine
 from contract_table import CASES, make_models
+from dogsnap.commands.serve import checked_settings
+from dogsnap.errors import InvalidArgument, Unavailable
+from dogsnap.gateway.target import Target
+from dogsnap.serving.repository.model import ModelSpec
 from forked import FORKS
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
@@ -32,11 +36,6 @@ from rest_client import assert_contract
 from stub_engine import StubEngine
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 from waiting import answers, wait_until
-
-from backend.commands.serve import checked_settings
-from backend.errors import InvalidArgument, Unavailable
-from backend.gateway.target import Target
-from backend.serving.repository.model import ModelSpec
 
 RED = colour_photos.encode(colour_photos.plain(), "JPEG")
 SECONDS = 60

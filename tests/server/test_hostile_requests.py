@@ -273,7 +273,7 @@ TARGETS = (
     "/%2e%2e/%2e%2e/etc/passwd",
     "/assets/../../../../README.md",
     "/assets/..%2f..%2f..%2fetc/passwd",
-    "/assets/%2e%2e/%2e%2e/backend/app.py",
+    "/assets/%2e%2e/%2e%2e/backend/dogsnap/server/app.py",
     "/console/..%2fpage.html",
     "/console/../console/page.html%00",
     "/api/../models/inception_v3/2/saved_model.pb",

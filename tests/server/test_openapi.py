@@ -3,12 +3,11 @@
 import re
 
 import pytest
+from dogsnap.server.app import create_app
+from dogsnap.server.protocols import app_api, openapi, tf_serving_rest
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.settings import Settings, variable
 from flask import Flask
-
-from backend.app import create_app
-from backend.protocols import app_api, openapi, tf_serving_rest
-from backend.serving.assembly import create_predictor
-from backend.settings import Settings, variable
 
 
 @pytest.fixture(scope="module")

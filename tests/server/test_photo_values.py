@@ -11,18 +11,17 @@ import requests
 import tensorflow as tf
 import tiny_models
 from colour_photos import encode, huge_png, plain
+from dogsnap.errors import InvalidArgument, TooLarge
+from dogsnap.exporting.merging import merge
+from dogsnap.serving.photos.base64_text import web_safe
+from dogsnap.serving.photos.hostile_files import gif_pixels
+from dogsnap.serving.photos.photo import DEFAULTS
+from dogsnap.serving.photos.photo_values import Decoding, checked, decoded
+from dogsnap.settings import Settings
 from google.protobuf import any_pb2, wrappers_pb2
 from grpc_client import connected
 from hostile_photos import gif_of_frames
 from process_readings import memory, most_seconds, worker_of
-
-from backend.building.merging import merge
-from backend.errors import InvalidArgument, TooLarge
-from backend.serving.photos.base64_text import web_safe
-from backend.serving.photos.hostile_files import gif_pixels
-from backend.serving.photos.photo import DEFAULTS
-from backend.serving.photos.photo_values import Decoding, checked, decoded
-from backend.settings import Settings
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
 LONG_GIF = gif_of_frames(10_000)

@@ -11,9 +11,8 @@ import pytest
 from click.testing import Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
 from command_line import dogsnap, refused
+from dogsnap.server.middleware import api_keys
 from refusals import assert_refused
-
-from backend import api_keys
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 
@@ -93,7 +92,7 @@ def test_what_is_not_on_disk_is_told_with_what_is_before_tensorflow_is_loaded(co
     (tmp_path / "README.md").write_text("# no photo")
     file = tmp_path / "README.md" if case == "no photo" else photo
     code = "import atexit, sys; atexit.register(lambda: print('tensorflow' in sys.modules))\n"
-    code += "from backend.cli import main; main()"
+    code += "from dogsnap.cli import main; main()"
     command = [sys.executable, "-c", code, "predict", str(file), "--models", str(colour_models), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stdout) == (1, "False\n")

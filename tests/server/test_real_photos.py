@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dogsnap.exporting.acceleration import TOLERANCES
+from dogsnap.serving.versions import openvino_runtime
 from PIL import Image
 from real_model import built_models
-
-from backend.building.acceleration import TOLERANCES
-from backend.serving.versions import openvino_runtime
 
 
 def _test_list(data_dir: Path, every: int = 1) -> list[Path]:

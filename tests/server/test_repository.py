@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 import tiny_models
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from dogsnap.routing.switches import Load, Who
+from dogsnap.serving.repository.model import ModelSpec, State
+from dogsnap.serving.versions.model_configs import configs_in_file, model_source
+from dogsnap.serving.versions.warmup import RECORDS_FILE
+from dogsnap.settings import Settings
 from tensorflow_serving.apis import prediction_log_pb2
 from waiting import wait_until
 from watched_models import WatchedModels
-
-from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.serving.repository.model import ModelSpec, State
-from backend.serving.repository.switches import Load, Who
-from backend.serving.versions.model_configs import configs_in_file, model_source
-from backend.serving.versions.warmup import RECORDS_FILE
-from backend.settings import Settings
 
 
 @pytest.fixture

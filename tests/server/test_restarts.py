@@ -15,15 +15,14 @@ import grpc
 import numpy as np
 import pytest
 import requests
+from dogsnap.exporting.export import write_warmup_requests
+from dogsnap.serving.versions.warmup import RECORDS_FILE
 from grpc_client import connected, predict_request
 from half_models import PATH, answer, switched
 from loading import Load, percentile
 from process_readings import children, held, sample, worker_of
 from refusals import assert_refused
 from waiting import wait_until
-
-from backend.building.export import write_warmup_requests
-from backend.serving.versions.warmup import RECORDS_FILE
 
 BACK_SECONDS = 10.0
 CLIENTS = 4

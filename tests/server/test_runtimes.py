@@ -13,14 +13,13 @@ import accelerated
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.errors import FailedPrecondition, InvalidArgument
+from dogsnap.serving.photos.base64_text import to_web_safe_base64
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions import checksums, openvino_runtime
+from dogsnap.serving.versions.servable import Servable
 from exported import LABELS, SIZE, photos
 from waiting import wait_until
-
-from backend.errors import FailedPrecondition, InvalidArgument
-from backend.serving.photos.base64_text import to_web_safe_base64
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions import checksums, openvino_runtime
-from backend.serving.versions.servable import Servable
 
 PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]
@@ -154,7 +153,7 @@ def test_a_runtime_that_cannot_be_used_leaves_all_to_tensorflow(loaded, copy, mo
 
 def test_openvino_comes_without_the_part_that_reports_to_its_maker():
     script = (
-        "import sys; from backend.serving.versions import openvino_runtime; openvino_runtime.import_openvino(); "
+        "import sys; from dogsnap.serving.versions import openvino_runtime; openvino_runtime.import_openvino(); "
         "print([name for name in ('openvino_telemetry', 'openvino.tools.ovc') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)

@@ -107,7 +107,7 @@ def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp
 
 
 def test_the_command_line_knows_its_commands_without_loading_tensorflow():
-    code = "import sys, backend.cli; [backend.cli.main.get_command(None, name) for name in backend.cli.COMMANDS]; "
+    code = "import sys, dogsnap.cli; [dogsnap.cli.main.get_command(None, name) for name in dogsnap.cli.COMMANDS]; "
     code += "print('tensorflow' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.strip() == "False"

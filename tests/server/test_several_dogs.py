@@ -7,10 +7,9 @@ import coloured_dogs
 import pytest
 from coloured_dogs import NONE, ONE, TWO
 from command_line import dogsnap
+from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.serving.feedback.signed_ids import Signer
 from feedback_ids import SECRET
-
-from backend.building.merging.merge import Options, merge
-from backend.serving.feedback.signed_ids import Signer
 
 
 @pytest.fixture(scope="module")

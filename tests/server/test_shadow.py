@@ -8,16 +8,15 @@ import threading
 import colour_photos
 import pytest
 import tiny_models
+from dogsnap.routing import switches
+from dogsnap.routing.switches import Who
+from dogsnap.serving.inference.shadow import PLACES, Shadow
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.repository.repository import Repository
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.serving.versions.model_configs import configs_in_folder
 from waiting import wait_until
-
-from backend.serving.inference.shadow import PLACES, Shadow
-from backend.serving.metrics import Metrics
-from backend.serving.repository import switches
-from backend.serving.repository.model import ModelSpec
-from backend.serving.repository.repository import Repository
-from backend.serving.repository.switches import Who
-from backend.serving.versions.description import DESCRIPTION_FILE
-from backend.serving.versions.model_configs import configs_in_folder
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 

@@ -13,14 +13,13 @@ import pytest
 import requests
 from colour_photos import encode, plain
 from command_line import dogsnap, refused
+from dogsnap.server.app import create_app
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.settings import Settings
 from grpc_client import predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
 from tensorflow_serving.apis import prediction_service_pb2_grpc
-
-from backend.app import create_app
-from backend.serving.assembly import create_predictor
-from backend.settings import Settings
 
 OPENSSL = shutil.which("openssl")
 

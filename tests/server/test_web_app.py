@@ -1,12 +1,11 @@
 """The mini program's files: served with a strict policy, revalidated, gzipped, and nothing beside them."""
 
 import pytest
+from dogsnap.server.app import init_messages
+from dogsnap.server.protocols import web_app
+from dogsnap.settings import Settings
 from flask import Flask
 from flask.testing import FlaskClient
-
-from backend.app import init_messages
-from backend.protocols import web_app
-from backend.settings import Settings
 
 
 @pytest.fixture

@@ -13,11 +13,10 @@ import requests
 import tensorflow as tf
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.networks.architectures import cyclegan_discriminator, cyclegan_generator
+from dogsnap.training import cyclegan
+from dogsnap.training.cyclegan import Recipe, gaussian_noise, sinusoid_share
 from PIL import Image
-
-from backend.fitting import cyclegan
-from backend.fitting.cyclegan import Recipe, gaussian_noise, sinusoid_share
-from backend.networks.architectures import cyclegan_discriminator, cyclegan_generator
 
 RECIPE = Recipe()
 TINY = dataclasses.replace(RECIPE, width=4, size=(16, 16), steps=4, checkpoint_every=2)

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import exported
 import pytest
-
-from backend.building import acceleration
-from backend.building.merging.merge import Options, merge
+from dogsnap.exporting import acceleration
+from dogsnap.exporting.merging.merge import Options, merge
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, *speedups: float) -> None:

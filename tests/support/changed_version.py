@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from backend.serving.versions import checksums
-from backend.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
 
 
 def changed_version(version: Path, copy: Path, change: Callable[[dict[str, Any]], object]) -> Path:

@@ -1,8 +1,7 @@
 """Runs a command in this process, and judges how it ended."""
 
 from click.testing import CliRunner, Result
-
-from backend.cli import main
+from dogsnap.cli import main
 
 
 def dogsnap(*arguments: object, **environ: str) -> Result:

@@ -5,13 +5,12 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.inspection import meta_graphs
+from dogsnap.networks.architectures import backbone_of
+from dogsnap.networks.temperature import Calibration
 from photos import striped
 from tiny_network import tiny
-
-from backend.building.export import export_classifier
-from backend.building.inspection import meta_graphs
-from backend.fitting.temperature import Calibration
-from backend.networks.architectures import backbone_of
 
 SIZE = (16, 16)
 LABELS = [

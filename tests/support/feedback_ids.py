@@ -4,14 +4,13 @@ import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+from dogsnap.server.middleware.request_ids import new_id
+from dogsnap.serving.answers.classification import Breed, Classification
+from dogsnap.serving.answers.levels import Level
+from dogsnap.serving.feedback.signed_ids import Signer
+from dogsnap.serving.feedback.store import COLUMNS, TIME
+from dogsnap.serving.tensors.signatures import ServableId
 from itsdangerous import TimestampSigner
-
-from backend.middleware.request_ids import new_id
-from backend.serving.answers.classification import Breed, Classification
-from backend.serving.answers.levels import Level
-from backend.serving.feedback.signed_ids import Signer
-from backend.serving.feedback.store import COLUMNS, TIME
-from backend.serving.tensors.signatures import ServableId
 
 SECRET = "0123456789abcdef0123456789abcdef"
 DOGS, LABELS = "dogs", [{"id": f"n{number:08}", "name": f"breed {number}"} for number in range(120)]

@@ -14,7 +14,9 @@ from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
 # What a worker of the server imports; a fork inherits it.
-FORKS.set_forkserver_preload(["backend.commands.serve", "backend.app", "backend.protocols.tf_serving_grpc"])
+FORKS.set_forkserver_preload(
+    ["dogsnap.commands.serve", "dogsnap.server.app", "dogsnap.server.protocols.tf_serving_grpc"]
+)
 
 
 class ForkedServer:
@@ -65,6 +67,6 @@ def _serve(arguments: list[str], log_file: str, environ: dict[str, str]) -> None
     os.environ.update(environ)
     tempfile.tempdir = None  # TMPDIR may be another one
     sys.argv = ["dogsnap", "serve", *arguments]
-    from backend.cli import main
+    from dogsnap.cli import main
 
     main()

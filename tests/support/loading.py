@@ -28,7 +28,7 @@ class Load:
         """`prefix`: of the command, e.g. to tie the load to a core."""
         body = json.dumps({"instances": [value]} if not isinstance(value, dict) else value)
         job = {"url": server.url + path, "bodies": [body], "seconds": seconds, **job}
-        command = [*prefix, sys.executable, "-m", "backend.bench.programs.load_generator"]
+        command = [*prefix, sys.executable, "-m", "bench.programs.load_generator"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._process.stdin.write(json.dumps(job).encode())
         self._process.stdin.close()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 def main(packages: str, answers_file: str, loaders: str, *versions: str) -> None:
     sys.path.append(packages)
-    if importlib.util.find_spec("backend") is not None:
-        sys.exit("this process can import backend")
+    if importlib.util.find_spec("dogsnap") is not None:
+        sys.exit("this process can import dogsnap")
     import numpy as np
 
     ran, answers = {}, {}

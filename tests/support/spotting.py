@@ -6,14 +6,13 @@ import accelerated
 import keras
 import numpy as np
 import pytest
+from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.networks.second_pass import SecondPass
+from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import Servable
 from exported import DESCRIPTION, LABELS, SIZE, png
-
-from backend.building.export import export_classifier
-from backend.building.merging.merge import Options, merge
-from backend.fitting.temperature import Calibration
-from backend.networks.second_pass import SecondPass
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import Servable
 
 PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)
 COLOURS = {"red hound": (230, 40, 40), "green terrier": (40, 230, 40), "blue spaniel": (40, 40, 230)}

@@ -50,9 +50,9 @@ def colours(model_folder: Path) -> Path:
 
     A photo whose mean red, green and blue are below 0.25 of white together shows no dog.
     """
-    from backend.building.export import export_classifier
-    from backend.building.merging import merge
-    from backend.fitting.temperature import Calibration
+    from dogsnap.exporting.export import export_classifier
+    from dogsnap.exporting.merging import merge
+    from dogsnap.networks.temperature import Calibration
 
     image = keras.Input((*SIZE, 3), name="image")
     mean = keras.layers.GlobalAveragePooling2D()(image)

@@ -4,10 +4,9 @@ import dataclasses
 from typing import Any
 
 import keras
-
-from backend.fitting.recipes import RECIPES, Recipe
-from backend.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
-from backend.networks.dogs_head import MIDDLE
+from dogsnap.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
+from dogsnap.networks.dogs_head import MIDDLE
+from dogsnap.training.recipes import RECIPES, Recipe
 
 
 def tiny_recipe(size: tuple[int, int] = (16, 16), **changes: Any) -> Recipe:

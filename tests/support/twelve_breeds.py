@@ -1,8 +1,7 @@
 """Twelve breeds n0 to n11, a group of the first three, thresholds, and answers to photos of them."""
 
 import numpy as np
-
-from backend.serving.answers.levels import Group, Levels
+from dogsnap.serving.answers.levels import Group, Levels
 
 IDS = tuple(f"n{number}" for number in range(12))
 LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]

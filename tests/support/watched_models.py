@@ -4,11 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from dogsnap.serving.repository.model import ModelSpec, State
+from dogsnap.serving.repository.repository import Repository
+from dogsnap.serving.versions.model_configs import ModelConfig, configs_in_folder
 from google.protobuf import text_format
-
-from backend.serving.repository.model import ModelSpec, State
-from backend.serving.repository.repository import Repository
-from backend.serving.versions.model_configs import ModelConfig, configs_in_folder
 
 
 class WatchedModels:

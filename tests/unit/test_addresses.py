@@ -1,9 +1,8 @@
 """Addresses: addresses as servers take them, and the URL that is shown and asked on this machine."""
 
 import pytest
-
-from backend.addresses import address, local_url
-from backend.settings import Settings
+from dogsnap.addresses import address, local_url
+from dogsnap.settings import Settings
 
 
 def test_an_address_is_written_as_servers_want_it():

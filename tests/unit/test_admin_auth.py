@@ -1,10 +1,9 @@
 """Who may administer: the rules one by one."""
 
 import pytest
-
-from backend.errors import PermissionDenied, Unauthenticated
-from backend.middleware.admin_auth import check_access, is_loopback
-from backend.settings import Settings
+from dogsnap.errors import PermissionDenied, Unauthenticated
+from dogsnap.server.middleware.admin_auth import check_access, is_loopback
+from dogsnap.settings import Settings
 
 LOCAL = Settings()
 OPEN = Settings(host="0.0.0.0")

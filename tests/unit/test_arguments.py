@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
-
-from backend.commands.helpers.arguments import class_labels
+from dogsnap.commands.helpers.arguments import class_labels
 
 
 def read(folder: Path, text: str, name: str = "labels.txt") -> list[dict]:

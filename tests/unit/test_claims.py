@@ -1,8 +1,7 @@
 """What an answer names is worth by what a person says."""
 
 import pytest
-
-from backend.serving.answers.claims import judge
+from dogsnap.serving.answers.claims import judge
 
 
 @pytest.mark.parametrize(

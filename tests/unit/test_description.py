@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from dogsnap.serving.versions.description import DESCRIPTION_FILE, SCHEMA_FILE, Description, check
 from jsonschema import Draft202012Validator
-
-from backend.serving.versions.description import DESCRIPTION_FILE, SCHEMA_FILE, Description, check
 
 ROOT = Path(__file__).parents[2]
 LABELS = [{"id": "c1", "name": "red dog"}, {"id": "c2", "name": "green dog", "name_zh": "绿犬"}]
@@ -24,7 +23,7 @@ def described(folder: Path, text: str) -> Path:
 def test_the_schema_is_one_and_describes_every_field_as_the_readme_does() -> None:
     schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
-    text = (ROOT / "backend" / "models.md").read_text(encoding="utf-8").partition("## Describing a version")[2]
+    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("## Describing a version")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text.partition("\n## ")[0], re.M)
     assert dict(rows) == {name: each["description"] for name, each in schema["properties"].items()}
     assert all(dict(rows).values())

@@ -5,9 +5,8 @@ import time
 from contextlib import closing
 
 import pytest
-
-from backend.errors import DeadlineExceeded
-from backend.serving.inference.executor import Executor
+from dogsnap.errors import DeadlineExceeded
+from dogsnap.serving.inference.executor import Executor
 
 
 def test_a_request_that_runs_past_its_deadline_keeps_its_place_until_it_ends():

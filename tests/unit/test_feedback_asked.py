@@ -1,16 +1,15 @@
 """Phones that were asked, while the file of feedback cannot be written or their split is gone."""
 
 import pytest
+from dogsnap.errors import Unavailable
+from dogsnap.server.middleware.request_ids import new_id
+from dogsnap.serving.feedback import feedback as module
+from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.feedback.signed_ids import Signer
+from dogsnap.serving.feedback.store import Store
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.repository.model import ModelSpec
 from feedback_ids import DOGS, SECRET, SplitRepository, answer
-
-from backend.errors import Unavailable
-from backend.middleware.request_ids import new_id
-from backend.serving.feedback import feedback as module
-from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.signed_ids import Signer
-from backend.serving.feedback.store import Store
-from backend.serving.metrics import Metrics
-from backend.serving.repository.model import ModelSpec
 
 REFUSED = "CREATE TRIGGER refused BEFORE INSERT ON phones WHEN NEW.version = 2 BEGIN SELECT RAISE(FAIL, 'full'); END"
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.answers.claims import BREED, judge
+from dogsnap.serving.feedback.comparison import P_OF_RATES, count, gains, new_tally, p_of_rates, votes_needed, wilson
+from dogsnap.serving.feedback.report import verdict
+from dogsnap.serving.feedback.store import TIME, Store
 from feedback_ids import ARMS, DOGS, row
-
-from backend.errors import FailedPrecondition
-from backend.serving.answers.claims import BREED, judge
-from backend.serving.feedback.comparison import P_OF_RATES, count, gains, new_tally, p_of_rates, votes_needed, wilson
-from backend.serving.feedback.report import verdict
-from backend.serving.feedback.store import TIME, Store
 
 ROWS = list(itertools.product((1, 5, 20), (0, 0.1, 0.3), (0.5, 0.1)))  # answers of a phone, their correlation, share
 PHONES = 2000

@@ -1,13 +1,12 @@
 """What travels in a signed request id, and who may sign one."""
 
 import pytest
+from dogsnap.errors import DogsnapError
+from dogsnap.server.middleware.request_ids import new_id
+from dogsnap.serving.feedback.signed_ids import Signer, read_or_create_secret
 from feedback_ids import SECRET
 from hypothesis import given
 from hypothesis import strategies as st
-
-from backend.errors import DogsnapError
-from backend.middleware.request_ids import new_id
-from backend.serving.feedback.signed_ids import Signer, read_or_create_secret
 
 SIGNER = Signer(SECRET.encode())
 

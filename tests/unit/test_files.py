@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from backend.files import replacing
+from dogsnap.files import replacing
 
 
 def test_after_a_failure_the_old_file_is_as_it_was_and_nothing_else_is_left(tmp_path: Path) -> None:

@@ -3,10 +3,9 @@
 import gc
 
 import pytest
-
-from backend.errors import InvalidArgument, TooLarge, Unavailable
-from backend.serving.tensors import json_parsing
-from backend.serving.tensors.json_parsing import is_deeper, reading
+from dogsnap.errors import InvalidArgument, TooLarge, Unavailable
+from dogsnap.serving.tensors import json_parsing
+from dogsnap.serving.tensors.json_parsing import is_deeper, reading
 
 
 def read(body: bytes, **limits: int) -> dict:

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from dogsnap.serving.answers.levels import LARGEST_SET, Level, Levels, top_z_score
 from twelve_breeds import DECISION, HUSKIES, IDS, LABELS, LEVELS, probabilities
-
-from backend.serving.answers.levels import LARGEST_SET, Level, Levels, top_z_score
 
 GENERATOR = np.random.default_rng(5)
 

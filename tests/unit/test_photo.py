@@ -4,10 +4,9 @@ import colour_photos
 import numpy as np
 import pytest
 from colour_photos import encode, huge_png, plain, stored, with_orientation
+from dogsnap.errors import TooLarge, UnsupportedPhoto
+from dogsnap.serving.photos import photo, preprocessing
 from PIL import Image
-
-from backend.errors import TooLarge, UnsupportedPhoto
-from backend.serving.photos import photo, preprocessing
 
 KINDS = colour_photos.every_kind()
 GREYS = colour_photos.every_grey()

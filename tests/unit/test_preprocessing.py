@@ -9,12 +9,11 @@ import pytest
 import tensorflow as tf
 from base64_forms import FORMS
 from colour_photos import encode
+from dogsnap.serving.photos.preprocessing import Resizing, decode, decode_base64, decode_for, photos_to_images, resize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from photos import striped
 from PIL import Image
-
-from backend.serving.photos.preprocessing import Resizing, decode, decode_base64, decode_for, photos_to_images, resize
 
 SIZE = (16, 12)
 VECTOR = [tf.TensorSpec([None], tf.string)]

@@ -4,8 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from backend.commands.helpers import renewal
+from dogsnap.exporting import renewal
 
 
 class Models:
@@ -56,7 +55,7 @@ def test_new_code_and_another_tensorflow_build_them_anew(models, monkeypatch, tm
     assert models.renew("same")
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "changed.py").touch()
-    monkeypatch.setattr(renewal.backend, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(renewal.dogsnap, "__file__", str(tmp_path / "__init__.py"))
     assert models.renew("same")
 
 
@@ -89,4 +88,4 @@ def test_a_build_that_fails_changes_nothing(models):
 
 def test_the_code_that_decides_what_a_version_holds_is_where_it_is_looked_for():
     for folder in renewal.CODE:
-        assert list((Path(renewal.backend.__file__).parent / folder).rglob("*.py")), folder
+        assert list((Path(renewal.dogsnap.__file__).parent / folder).rglob("*.py")), folder

@@ -9,12 +9,11 @@ import pytest
 import tensorflow as tf
 import tiny_models
 from colour_photos import GREEN, encode, plain
-
-from backend.errors import FailedPrecondition, Internal, Unavailable
-from backend.serving.answers.classification import name_breeds
-from backend.serving.tensors.signatures import ServableId, UnknownSignature
-from backend.serving.versions.servable import Servable, kernel_sentence
-from backend.serving.versions.warmup import warm_up
+from dogsnap.errors import FailedPrecondition, Internal, Unavailable
+from dogsnap.serving.answers.classification import name_breeds
+from dogsnap.serving.tensors.signatures import ServableId, UnknownSignature
+from dogsnap.serving.versions.servable import Servable, kernel_sentence
+from dogsnap.serving.versions.warmup import warm_up
 
 ME = ServableId("m", 1)
 LABELS = list(tiny_models.COLOURS)

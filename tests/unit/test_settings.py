@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
-
-from backend.settings import Settings, flag, table, variable
+from dogsnap.settings import Settings, flag, table, variable
 
 
 def test_the_environment_wins_over_defaults_and_flags_over_the_environment():

@@ -9,17 +9,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from dogsnap.routing import switch_log, switches
+from dogsnap.routing.switch_log import SwitchLog
+from dogsnap.routing.switches import CONFIGURED, Default, Label, Load, Shadow, SplitOf, Who, checked_who
+from dogsnap.routing.undo import is_undoable, undo
+from dogsnap.serving.repository import repository
+from dogsnap.serving.repository.model import ModelSpec, State
+from dogsnap.serving.versions.model_configs import ModelConfig
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.version_folders import version_folders
 from watched_models import WatchedModels
-
-from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.serving.administration.undo import is_undoable, undo
-from backend.serving.repository import repository, switch_log, switches
-from backend.serving.repository.model import ModelSpec, State
-from backend.serving.repository.switch_log import SwitchLog
-from backend.serving.repository.switches import CONFIGURED, Default, Label, Load, Shadow, SplitOf, Who, checked_who
-from backend.serving.versions.model_configs import ModelConfig
-from backend.serving.versions.servable import Servable
-from backend.serving.versions.version_folders import version_folders
 
 ALICE = Who("alice", "127.0.0.1")
 LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"
@@ -401,7 +401,7 @@ def test_two_processes_with_the_same_file_never_give_a_number_twice(tmp_path):
 def test_while_another_process_that_has_read_the_file_lives_switches_are_refused(tmp_path):
     log, change = SwitchLog(tmp_path / "switches"), [(Label("half", "stable"), 1, 2)]
     assert log.add(ALICE, change).id == 1
-    code = "from backend.serving.repository.switch_log import *; import sys; SwitchLog(Path(sys.argv[1])); print(); input()"
+    code = "from dogsnap.routing.switch_log import *; import sys; SwitchLog(Path(sys.argv[1])); print(); input()"
     reading = [sys.executable, "-c", code, str(tmp_path / "switches")]
     with subprocess.Popen(reading, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.errors import InvalidArgument, Unimplemented
+from dogsnap.serving.tensors.tensor_protos import FIELDS, to_arrays, to_proto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework import tensor_pb2, types_pb2
-
-from backend.errors import InvalidArgument, Unimplemented
-from backend.serving.tensors.tensor_protos import FIELDS, to_arrays, to_proto
 
 MAX_BYTES = 2**20
 

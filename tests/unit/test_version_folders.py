@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from backend.serving.versions.version_folders import version_folders
+from dogsnap.serving.versions.version_folders import version_folders
 
 
 def test_any_int64_is_a_version_and_nothing_else(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import tiny_models
+from dogsnap.server.middleware import api_keys
 from google.protobuf import text_format
 from phone import serious_violations
 from playwright.sync_api import expect
 from tensorflow_serving.config import model_server_config_pb2
-
-from backend import api_keys
 
 TOKEN = "a-long-random-text"
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}

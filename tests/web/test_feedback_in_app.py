@@ -9,13 +9,12 @@ import colour_photos
 import pytest
 import tiny_models
 from click.testing import CliRunner
+from dogsnap.cli import main
 from feedback_ids import SECRET, signed
 from phone import DEVICE, serious_violations
 from playwright.sync_api import expect
 from real_model import built_models
 from waiting import wait_until
-
-from backend.cli import main
 
 COLOURS = {"c1": colour_photos.RED, "c2": colour_photos.GREEN, "c3": colour_photos.BLUE}
 

@@ -1,6 +1,6 @@
 """The app and a server that asks for keys: refused without one, answered with one that a link contains."""
 
-from backend import api_keys
+from dogsnap.server.middleware import api_keys
 
 
 def test_the_app_is_locked_out_without_a_key_and_keeps_that_of_a_link(own_server, open_phone, red_dog, tmp_path):

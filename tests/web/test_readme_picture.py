@@ -9,7 +9,7 @@ from PIL import Image
 from test_ways_in import as_heic
 
 ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "backend/web/screenshot.png"
+PICTURE = ROOT / "docs/screenshot.png"
 WIDTH, HEIGHT, GAP, GROUND = 390, 844, 24, "#d9d4c8"
 MOST_BYTES = 200_000
 COLOURS = 128  # few enough for a small file, enough for flat colours
@@ -19,7 +19,7 @@ MOST_DIFFERENT = {"home": 0.5, "result": 2.5}
 
 
 def test_the_readmes_picture_is_of_this_app_and_small(open_phone, dog, tmp_path):
-    """Makes build/screenshots/readme.png anew; copy it to backend/web/screenshot.png when the app has changed."""
+    """Makes build/screenshots/readme.png anew; copy it to docs/screenshot.png when the app has changed."""
     phone = open_phone(device_scale_factor=1)
     phone.button("camera").wait_for()
     shots = [phone.page.screenshot(animations="disabled")]

@@ -1,4 +1,4 @@
-"""Runs a SavedModel without a server: `python -m backend.bench.programs.bare_runtime < JOB`.
+"""Runs a SavedModel without a server: `python -m bench.programs.bare_runtime < JOB`.
 
 The runtime "tensorflow" calls the default signature with TensorFlow, "serving" makes the call that the server makes.
 """
@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from backend.allocator import share_arenas
-from backend.tensorflow_import import import_tensorflow
+from dogsnap.allocator import share_arenas
+from dogsnap.tensorflow_import import import_tensorflow
 
 WARM_UP_SECONDS = 1.0
 
@@ -31,8 +31,8 @@ def by_tensorflow(path: Path) -> Call:
 
 
 def by_serving(path: Path) -> Call:
-    from backend.serving.tensors.signatures import ServableId
-    from backend.serving.versions.servable import Servable
+    from dogsnap.serving.tensors.signatures import ServableId
+    from dogsnap.serving.versions.servable import Servable
 
     servable = Servable.load(ServableId(path.parent.name, int(path.name)), path)
     signature = servable.signature()

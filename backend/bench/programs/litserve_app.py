@@ -1,4 +1,4 @@
-"""A SavedModel behind LitServe, as in its documentation: `python -m backend.bench.programs.litserve_app SAVED_MODEL PORT`."""
+"""A SavedModel behind LitServe, as in its documentation: `python -m bench.programs.litserve_app SAVED_MODEL PORT`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The load generator: `python -m backend.bench.programs.load_generator < JOB` sends requests and prints the answers' times.
+"""The load generator: `python -m bench.programs.load_generator < JOB` sends requests and prints the answers' times.
 
 It is written by hand because a request costs it 0.08 ms of processor time; the libraries for it cost 0.24 (http.client), 1.5
 (aiohttp), 2.1 (locust) and 4 ms (requests).

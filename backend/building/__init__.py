@@ -1,7 +1,0 @@
-"""Builds versions that can be served: export, merge, acceleration. Serving never imports it."""
-
-from backend.tensorflow_import import import_tensorflow
-
-import_tensorflow()
-
-TAUGHT = "taught.json"  # beside the weights: breeds that the version that answers the app knows besides theirs

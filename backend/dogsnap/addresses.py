@@ -1,0 +1,32 @@
+"""The addresses and URLs of the HTTP and gRPC servers, and how many threads each has."""
+
+from dogsnap.settings import Settings
+
+# Threads in addition to one per running or waiting request, so that health checks and metrics are answered at full load.
+SPARE_THREADS = 8
+THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches
+
+
+def address(host: str, port: int) -> str:
+    """Host and port as one text: 127.0.0.1:8500, [::1]:8500."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def local_url(settings: Settings) -> str:
+    """The URL of a server with these settings, from this machine."""
+    scheme = "https" if settings.tls_cert else "http"
+    host = "localhost" if settings.host in THIS_MACHINE else settings.host
+    return f"{scheme}://{address(host, settings.port)}"
+
+
+def threads(settings: Settings) -> int:
+    """Threads of each protocol's server: one for each request that may run or wait, and SPARE_THREADS."""
+    return settings.run_threads + settings.queue_size + SPARE_THREADS
+
+
+def grpc_connections(files: int) -> int:
+    """How many connections gRPC takes at `files` file descriptors, which HTTP and models need as well.
+
+    A client needs one for all its calls.
+    """
+    return min(1000, files // 4)

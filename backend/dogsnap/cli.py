@@ -1,0 +1,72 @@
+"""The command `dogsnap`: imports a subcommand's module from `commands/` when it is called."""
+
+import importlib
+from typing import Any
+
+import click
+
+from dogsnap.errors import DogsnapError
+
+# Command -> its line in `dogsnap --help`. Module, function and command have the same name.
+COMMANDS = {
+    "serve": "serve the models over HTTP and gRPC, and the app",
+    "model-server": "serve models by the flags of tensorflow_model_server",
+    "predict": "name the breed in a photo, without a server or from one",
+    "train": "train a network by a recipe",
+    "calibrate": "find thresholds, int8 ranges and all else that follows a training",
+    "evaluate": "measure an exported version on photos it was not trained on",
+    "export": "build a version from the stored weights",
+    "quantize": "find the ranges of an int8 network on photos",
+    "merge": "make a version that takes photos from one that takes image tensors",
+    "teach": "make versions that know a new breed, from some photos of it",
+    "models": "list and switch the versions of a running server",
+    "bench": "measure how fast a server is",
+    "compare": "measure how far two versions agree on photos",
+    "deploy": "serve the versions on a cluster",
+    "keys": "add, list and remove API keys",
+    "show": "print the signatures of a SavedModel, and its nodes",
+}
+# Commands that check what they are given by themselves: errors of Python are faults of the server, and keep their traceback.
+WITH_TRACEBACK = ("serve", "model-server", "bench")
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when it runs: `dogsnap serve` never loads the training code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. Raises click.ClickException for what cannot be done; other errors are ours and keep their traceback."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # what reads the output has seen enough: click ends without a word
+            raise
+        except (DogsnapError, OSError, ValueError) as error:
+            if ctx.invoked_subcommand in WITH_TRACEBACK and not isinstance(error, DogsnapError):
+                raise
+            raise click.ClickException(str(error).partition("\n")[0]) from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = name.replace("-", "_")
+        return getattr(importlib.import_module(f"dogsnap.commands.{module}"), module)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand:  # click suggests from the imported commands, of which there are none
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup)
+@click.version_option(package_name="dogsnap")
+def main() -> None:
+    """Tells a dog's breed from a photo, and serves the model behind it."""

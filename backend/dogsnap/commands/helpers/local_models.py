@@ -1,0 +1,86 @@
+"""The models on this machine: what a command is asked for is checked against them before TensorFlow is loaded."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from dogsnap.settings import Settings, flag
+
+
+def refuse_missing_models(settings: Settings) -> None:
+    """Raises click.ClickException if the folder or the file that names the models is missing, or is that of one version."""
+    if settings.engine:
+        return
+    if file := settings.model_config_file:
+        if not Path(file).is_file():
+            raise click.ClickException(f"there is no file {file}; name it with --model-config-file")
+        return
+    name, expected = "models", "the folder of the models"
+    if settings.model_base_path:
+        name, expected = "model_base_path", "the folder with the numeric folders of one model"
+    folder = Path(getattr(settings, name)).resolve()
+    if not folder.is_dir():
+        raise click.ClickException(f"there is no folder {folder}; name {expected} with {flag(name)}")
+    if (folder / "saved_model.pb").is_file():
+        raise click.ClickException(
+            f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
+        )
+
+
+def only_model(settings: Settings) -> str:
+    """The model's name where the settings name the folder of one model, otherwise ""."""
+    if settings.model_config_file:
+        return ""
+    if settings.model_base_path:
+        return settings.model_name or Path(settings.model_base_path).resolve().name
+    return settings.models.resolve().name if any(settings.models.glob("[0-9]*/saved_model.pb")) else ""
+
+
+def candidates(settings: Settings, model: str, version: int | None, label: str | None) -> list[int]:
+    """The versions that may answer, the first that can be loaded does. Raises click.ClickException, naming what there is."""
+    if version is not None and label is not None:
+        raise click.UsageError(f"expected a version or a label, received both: {version} and {label}")
+    models, all_labels = _in_file(settings) if settings.model_config_file else (_in_folders(settings), {})
+    if model not in models:
+        there = ", ".join(sorted(models)) or "none"
+        raise click.ClickException(f"Servable not found for request: Latest({model}); models on disk: {there}")
+    versions, labels = models[model], all_labels.get(model, {})
+    numbers = ", ".join(map(str, sorted(versions))) or "none"
+    if label is not None and label not in labels:
+        known = ", ".join(sorted(labels)) or "none here (they are a server's: ask it with --url, or name a version)"
+        raise click.ClickException(
+            f"Unrecognized servable version label: {label}; versions of {model} on disk: {numbers}; labels: {known}"
+        )
+    wanted = version if label is None else labels[label]
+    if wanted is not None and wanted not in versions:
+        raise click.ClickException(
+            f"Servable not found for request: Specific({model}, {wanted}); versions on disk: {numbers}"
+        )
+    return versions if wanted is None else [wanted]
+
+
+def _in_folders(settings: Settings) -> dict[str, list[int]]:
+    """The versions of each model of --models or --model-base-path, largest first."""
+    folder = Path(settings.model_base_path or settings.models)
+    if name := only_model(settings):
+        return {name: _numbers(folder)}
+    found = {child.name: _numbers(child) for child in sorted(folder.iterdir()) if child.is_dir()}
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def _numbers(folder: Path) -> list[int]:
+    names = [child.name for child in folder.iterdir() if child.is_dir()]
+    return sorted((int(name) for name in names if name.isascii() and name.isdigit()), reverse=True)
+
+
+def _in_file(settings: Settings) -> tuple[dict[str, list[int]], dict[str, Mapping[str, int]]]:
+    """The versions of each model of --model-config-file, and its labels. It loads TensorFlow. Raises InvalidArgument."""
+    from dogsnap.serving.versions.model_configs import model_source
+    from dogsnap.serving.versions.version_folders import aspired_versions, version_folders
+
+    versions, labels = {}, {}
+    for each in model_source(settings)():
+        found = aspired_versions(each.model_version_policy, version_folders(Path(each.base_path)))
+        versions[each.name], labels[each.name] = sorted(found, reverse=True), each.version_labels
+    return versions, labels

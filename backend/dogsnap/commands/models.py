@@ -1,0 +1,276 @@
+"""`dogsnap models`: lists and switches the versions of a running server."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dogsnap.addresses import local_url
+from dogsnap.commands.helpers.admin_client import Remote
+from dogsnap.commands.helpers.arguments import option
+from dogsnap.commands.helpers.verdict_text import lines_of, table
+from dogsnap.settings import Settings, options
+
+POLL_SECONDS = 0.3
+
+
+def server_options(command: Callable) -> Callable:
+    """Pass a command the running server as its first argument, from --url and --admin-token, and its model if it has one."""
+
+    @functools.wraps(command)
+    def with_server(url: str, admin_token: str | None, model: str = "", **arguments: Any) -> Any:
+        settings = Settings.from_environment(admin_token=admin_token)
+        return command(Remote(url or local_url(settings), settings.admin_token, model), **arguments)
+
+    url = option("--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default="")
+    return url(options("admin_token")(with_server))
+
+
+def model_options(command: Callable) -> Callable:
+    """The same with --model."""
+    return option("--model", "otherwise the server's default model", default="")(server_options(command))
+
+
+@click.group()
+def models() -> None:
+    """See and switch the versions of a running server."""
+
+
+@models.command("list")
+@server_options
+def list_models(server: Remote) -> None:
+    """List the versions with state, requests and latencies."""
+    for model in server.get("models")["models"]:
+        click.echo(table_of(model))
+
+
+@models.command()
+@click.argument("model", default="")
+@server_options
+def show(server: Remote) -> None:
+    """Show one model in detail."""
+    model = server.described()
+    chosen, shadow = model["default_chosen"], model["shadow"]
+    click.echo(table_of(model))
+    click.echo(f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}")
+    if shadow:
+        counts = ", ".join(f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed"))
+        click.echo(f"  shadow: version {shadow['version']}: {counts}")
+
+
+@models.command()
+@click.argument("version", type=int)
+@option("--wait", "seconds to wait until it is available", default=300.0)
+@model_options
+def load(server: Remote, version: int, wait: float) -> None:
+    """Load VERSION and keep it loaded.
+
+    This also works for a version that was unloaded, that failed to load, or that the version policy excludes.
+    """
+    reached = _reach(server, version, "load", ("AVAILABLE",), wait)
+    click.echo(f"version {version} of {server.model} is {'available' if reached else 'still loading'}")
+
+
+@models.command()
+@click.argument("version", type=int)
+@option("--wait", "seconds to wait until its last request is done", default=60.0)
+@model_options
+def unload(server: Remote, version: int, wait: float) -> None:
+    """Unload VERSION and keep it unloaded.
+
+    It is unloaded after its last request. A version in use by a label, split, shadow or default is not unloaded.
+    """
+    reached = _reach(server, version, "unload", ("END", None), wait)
+    ended = "is unloaded" if reached else "takes no new requests and still answers the last ones"
+    click.echo(f"version {version} of {server.model} {ended}")
+
+
+@models.group()
+def label() -> None:
+    """Set, move and remove labels."""
+
+
+@label.command("set")
+@click.argument("name")
+@click.argument("version", type=int)
+@model_options
+def set_label(server: Remote, name: str, version: int) -> None:
+    """Point the label NAME to VERSION; a new label is created.
+
+    If the version is not available yet, the label waits for it.
+    """
+    _report(server.switch("labels", name, version=version), name)
+
+
+@label.command()
+@click.argument("name")
+@click.argument("version", type=int)
+@option("--from", "fail unless the label points to this version now", int, name="expected", default=None)
+@model_options
+def move(server: Remote, name: str, version: int, expected: int | None) -> None:
+    """Move the existing label NAME to VERSION.
+
+    Fails if someone else has moved it meanwhile.
+    """
+    if expected is None:
+        found = server.described()
+        labels = {**found["labels"], **found["pending_labels"]}
+        if name not in labels:
+            known = ", ".join(sorted(labels)) or "none"
+            raise click.ClickException(
+                f"{server.model} has no label {name}; its labels: {known}; `label set` makes a new one"
+            )
+        expected = labels[name]
+    _report(server.switch("labels", name, version=version, **{"from": expected}), name)
+
+
+@label.command()
+@click.argument("name")
+@model_options
+def remove(server: Remote, name: str) -> None:
+    """Remove the label NAME.
+
+    Requests for this label fail from then on.
+    """
+    _report(server.switch("labels", name, version=None))
+
+
+@models.command()
+@click.argument("version")
+@model_options
+def default(server: Remote, version: str) -> None:
+    """Choose the default version: VERSION or "latest", the largest that is available now.
+
+    A version that comes later takes over only if it is chosen, or if the version policy is "latest".
+    """
+    _report(server.switch("default", version=_number_or("latest", version)))
+
+
+@models.command()
+@option("--label", "the label to split; otherwise the default", name="name", default="")
+@option("--to", "version that gets the share", int, name="version", default=None)
+@option("--percent", "share in percent; 0 ends the split", float, required=True)
+@model_options
+def split(server: Remote, name: str, version: int | None, percent: float) -> None:
+    """Send a share of the requests to another version.
+
+    A client stays on one side: it is recognised by its header X-Request-Key, or else by its address.
+    """
+    if percent and version is None:
+        raise click.UsageError("expected --to with the version that gets the share; or --percent 0 to end the split")
+    _report(server.switch("split", label=name, version=version, percent=percent))
+
+
+@models.command()
+@click.argument("version")
+@model_options
+def shadow(server: Remote, version: str) -> None:
+    """Send copies of the photos to VERSION, which does not answer; "off" ends it.
+
+    It is used while the server is not busy; how often it agrees with the answers is counted.
+    """
+    _report(server.switch("shadow", version=_number_or("off", version)))
+
+
+@models.command()
+@click.argument("model", default="")
+@server_options
+def verdict(server: Remote) -> None:
+    """Which version of MODEL is better, by what people said, and how often its shadow agrees with it."""
+    for line in lines_of(server.get("verdict", model=server.named)):
+        click.echo(line)
+
+
+@models.command()
+@server_options
+def feedback(server: Remote) -> None:
+    """Print the table of feedback as CSV."""
+    click.echo(server.text("feedback.csv"), nl=False)
+
+
+@models.command()
+@option("--model", "only of this model", default="")
+@server_options
+def log(server: Remote) -> None:
+    """List the last switches: time, author, old and new value."""
+    for switch in server.get("switches", model=server.named)["switches"]:
+        click.echo(line_of(switch))
+
+
+@models.command()
+@click.argument("number", type=int, required=False)
+@option("--model", "only of this model", default="")
+@server_options
+def undo(server: Remote, number: int | None) -> None:
+    """Undo the last switch, or switch NUMBER of the log."""
+    _report(server.post("undo", id=number, model=server.named))
+
+
+# -- what is printed ---------------------------------------------------------------------------------------------------
+
+
+def table_of(model: dict[str, Any]) -> str:
+    """A table of a model's versions."""
+    rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
+    for each in model["versions"]:
+        counts = (each[name] for name in ("requests", "refused", "failed"))
+        times = ("-" if each[name] is None else f"{each[name]:.1f} ms" for name in ("p50_ms", "p95_ms"))
+        rows.append((each["version"], each["state"], ", ".join(each["used_by"]) or "-", *counts, *times))
+    waiting = [f"  label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
+    failed = [f"  version {each['version']}: {each['error']}" for each in model["versions"] if each["error"]]
+    return "\n".join([model["name"], *table(rows), *waiting, *failed, *_newer(model)])
+
+
+def _newer(model: dict[str, Any]) -> list[str]:
+    """Says of a version that came while another one answered that it does not answer those who name none."""
+    available = [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
+    newest, default = max(available, default=None), model["default_version"]
+    if newest in (None, default) or model["default_chosen"] is not None:
+        return []
+    return [
+        f"  version {default} goes on answering who names none; `dogsnap models default {newest}` moves that to {newest}"
+    ]
+
+
+def line_of(switch: dict[str, Any]) -> str:
+    who = f"{switch['by']['name']} {switch['by']['address']}".strip()
+    undo = f" (undoes {switch['undoes']})" if switch["undoes"] else " (undone)" if switch["undone"] else ""
+    undo += f" (part of {switch['part_of']})" if switch["part_of"] else ""
+    return f"{switch['id']:>4}  {switch['at'][:19]}Z  {who}  {switch['text']}{undo}"
+
+
+def _report(answer: dict[str, Any], label: str = "") -> None:
+    switch = answer["switch"]
+    click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
+    waits_for = answer["model"]["pending_labels"].get(label)
+    if waits_for is not None:
+        versions = sorted(each["version"] for each in answer["model"]["versions"])
+        there = ", ".join(map(str, versions)) or "none"
+        exists = "is not available yet" if waits_for in versions else f"does not exist yet; there are: {there}"
+        click.echo(f"label {label} waits for version {waits_for}, which {exists}")
+
+
+def _number_or(word: str, text: str) -> int | None:
+    """None for the word."""
+    try:
+        return None if text == word else int(text)
+    except ValueError:
+        raise click.UsageError(f'version is "{text}"; expected a number, or "{word}"') from None
+
+
+def _reach(server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float) -> bool:
+    """Load or unload, and wait for one of these states; False after `seconds`. Raises ClickException for a failed load."""
+    server.switch("versions", version, step)
+    end = time.monotonic() + seconds
+    while True:
+        versions = server.described()["versions"]
+        found = next((each for each in versions if each["version"] == version), {"state": None, "error": ""})
+        if found["state"] in states:
+            return True
+        if found["error"]:
+            raise click.ClickException(f"version {version} of {server.model} failed to load: {found['error']}")
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,186 @@
+"""`dogsnap serve`: checks the settings and starts the server.
+
+It does not import TensorFlow: the worker does, after the fork.
+"""
+
+import logging
+import socket
+import sqlite3
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from limits import parse_many
+from limits.errors import ConfigurationError
+from limits.storage import storage_from_string
+
+from dogsnap.allocator import share_arenas
+from dogsnap.commands.helpers.local_models import refuse_missing_models
+from dogsnap.gateway.target import Target
+from dogsnap.logs import prepare_logging, survive_full_disk
+from dogsnap.server import tracing
+from dogsnap.server.gunicorn_worker import Server, replaced_process
+from dogsnap.server.middleware import api_keys
+from dogsnap.settings import Settings, flag, options
+
+log = logging.getLogger("dogsnap")
+
+LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
+
+
+class ServeCommand(click.Command):
+    """Flags of other servers get a hint at their counterparts, in place of a similar flag with another meaning."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "_" not in error.option_name:
+                raise
+            raise click.UsageError(
+                f"No such option {error.option_name!r}: `dogsnap model-server` takes the flags of tensorflow_model_server; "
+                f"docs/migrating.md lists the counterparts of others, and `dogsnap serve --help` all flags",
+                ctx,
+            ) from None
+
+
+@click.command(cls=ServeCommand)
+@options()
+def serve(**flags: Any) -> None:
+    """Serve the models over HTTP and gRPC, and the app at /."""
+    run_server(**flags)
+
+
+def run_server(**flags: Any) -> None:
+    """Check the settings, serve until stopped. Raises click.ClickException and DogsnapError for settings that cannot work."""
+    settings = checked_settings(**flags)
+    advice = "in a container with a read-only root mount one: --tmpfs /tmp"
+    with refusing(f"no temporary folder can be written to; {advice}", OSError):
+        tempfile.TemporaryFile().close()  # TensorFlow's import and gunicorn's worker write into it
+    share_arenas()
+    survive_full_disk()
+    prepare_logging(settings.log_format)
+    if not replaced_process():
+        refuse_taken_ports(settings)
+    if settings.engine:
+        log.info("starting; the models run at %s", Target.parse(settings.engine))
+    else:
+        models = settings.model_config_file or settings.model_base_path or settings.models
+        log.info("starting; loading models from %s", models)
+    Server(settings).run()
+
+
+def checked_settings(**flags: Any) -> Settings:
+    """The settings from flags, environment and settings file, checked. Raises click.ClickException and DogsnapError."""
+    settings = Settings.from_environment(**flags)
+    check_combinations(settings)
+    check_secrets(settings)
+    check_files(settings)
+    check_access(settings)
+    check_certificate(settings)
+    if settings.engine:  # it need not be running yet
+        Target.parse(settings.engine).address()
+    refuse_missing_models(settings)
+    return settings
+
+
+def refuse(wrong: object, sentence: str) -> None:
+    """Raises click.ClickException if there is something `wrong`."""
+    if wrong:
+        raise click.ClickException(sentence)
+
+
+@contextmanager
+def refusing(sentence: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raises click.ClickException for these errors in the block; `{error}` in the sentence is the reason."""
+    try:
+        yield
+    except errors as error:
+        # Of the system, without the address, which Python adds on some systems; or what the error says.
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
+        raise click.ClickException(sentence.replace("{error}", reason)) from error
+
+
+def check_combinations(settings: Settings) -> None:
+    """Refuse a setting without what it needs."""
+    refuse(
+        settings.otlp_endpoint and not tracing.is_installed(),
+        "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`",
+    )
+    batching, keys = settings.enable_batching, settings.api_keys
+    refuse(settings.batching_parameters_file and not batching, "--batching-parameters-file needs --enable-batching")
+    refuse(
+        settings.engine and batching,
+        "--enable-batching is for the server that runs the models: start the engine with it",
+    )
+    refuse(settings.rate_limit_key and not keys, "--rate-limit-key counts requests by their key; it needs --api-keys")
+    refuse(settings.open_app and not keys, "--open-app excepts the app from --api-keys, which is not given")
+    refuse(
+        bool(settings.tls_cert) != bool(settings.tls_key),
+        "--tls-cert and --tls-key need each other: a certificate is used with its private key",
+    )
+
+
+def check_access(settings: Settings) -> None:
+    """Refuse a file without keys, and limits that cannot be counted."""
+    keys = settings.api_keys
+    with refusing(f"--api-keys {keys} cannot be read: {{error}}", OSError):
+        none = keys and not api_keys.read(Path(keys))
+    refuse(none, f"--api-keys {keys} holds no key; make one with `dogsnap keys add NAME`")
+    for name in ("rate_limit_key", "rate_limit_address", "open_app"):
+        rate = getattr(settings, name)
+        with refusing(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second", ValueError):
+            parse_many(rate or "1/second")
+    expected = "expected memory:// or redis://host:port"
+    with refusing(f"--rate-limit-storage is no place to count in; {expected}", ConfigurationError, ValueError):
+        storage_from_string(settings.rate_limit_storage)  # does not connect yet
+
+
+def check_certificate(settings: Settings) -> None:
+    files = f"{settings.tls_cert} and {settings.tls_key}"
+    expected = "expected a certificate chain and its private key without a password, both as PEM"
+    with refusing(f"{files} cannot be used: {{error}}; {expected}", OSError, ValueError):
+        if settings.tls_cert:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+
+
+def refuse_taken_ports(settings: Settings) -> None:
+    """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s."""
+    ports = [("HTTP", settings.port, "choose another --port (DOGSNAP_PORT)")]
+    if settings.grpc_port:
+        hint = "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC"
+        ports.append(("gRPC", settings.grpc_port, hint))
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    for protocol, port, hint in ports:
+        wrong = f"cannot listen for {protocol} on {settings.host} port {port}"
+        refuse(port > 65535, f"{wrong}: expected a port from 1 to 65535; {hint}")
+        with refusing(f"{wrong}: {{error}}; {hint}", OSError):
+            socket.create_server((settings.host, port), family=family).close()
+
+
+def check_secrets(settings: Settings) -> None:
+    """Refuse a short token or secret, since attempts to guess it are not limited."""
+    for name in ("admin_token", "feedback_secret"):
+        length = len(getattr(settings, name))
+        refuse(
+            0 < length < LEAST_TOKEN,
+            f"{flag(name)} has {length} characters and can be guessed; expected at least {LEAST_TOKEN}, "
+            "e.g. what `openssl rand -hex 16` prints",
+        )
+
+
+def check_files(settings: Settings) -> None:
+    """A log that is found missing after a restart is found too late."""
+    file = settings.switch_log
+    with refusing(f"the log of switches cannot be written to {file}: {{error}}; choose another --switch-log", OSError):
+        if file:
+            open(file, "a", encoding="utf-8").close()
+    file = settings.feedback
+    with refusing(f"feedback cannot be kept in {file}: {{error}}; choose another --feedback", sqlite3.Error):
+        if file:
+            with closing(sqlite3.connect(file)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")

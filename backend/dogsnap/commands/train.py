@@ -1,0 +1,152 @@
+"""`dogsnap train`: trains a network on a folder of photos and stores what `dogsnap export` builds a version from."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, option, precision_option
+
+WORK = Path(".dogsnap")
+POPULARITY = Path("models/popularity.json")
+
+
+def out_option(folder: str) -> Callable:
+    return option("--out", "where the artefacts go", PATH, default=Path(folder))
+
+
+def work_option(name: str) -> Callable:
+    return option("--work", f"checkpoints, to resume from  [default: {WORK}/{name}]", PATH)
+
+
+@click.group(invoke_without_command=True)
+@option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH)
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "set's Annotation folder in DATA does as well",
+    PATH,
+)
+@option(
+    "--weights",
+    "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
+    default="imagenet",
+)
+@option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
+@option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
+@out_option("models/inception_v3")
+@work_option("RECIPE")
+@option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))
+@option(
+    "--popularity",
+    f"ranks of the breeds: of two that look alike, the more common one is the more probable  [default: {POPULARITY}; "
+    "where that is not there, all are equally common]",
+    EXISTING_FILE,
+)
+@precision_option
+def train(
+    data: Path | None,
+    frames: Path | None,
+    weights: str,
+    recipe_name: str,
+    not_dogs: Path | None,
+    out: Path,
+    work: Path | None,
+    **named: Any,
+) -> None:
+    """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint.
+
+    `dogsnap train cyclegan` trains a network of another kind, with options of its own.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    if data is None:
+        raise click.UsageError(
+            "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
+        )
+    from dogsnap.networks import popularity
+    from dogsnap.training import artefacts, calibration, dataset, trainer
+    from dogsnap.training.recipes import RECIPES
+
+    if recipe_name not in RECIPES:
+        raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
+    recipe = RECIPES[recipe_name]
+    folders = dataset.breed_folders(data)
+    labels = dataset.labels_of(folders, named["breeds"])
+    ranks = named["popularity"] or POPULARITY
+    popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
+    listed = dataset.read_list(data, "train_list")
+    # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
+    parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
+    boxed = (dataset.with_boxes(part, data, frames, click.echo) for part in parts)
+    fitted, validation = (dataset.readable(part, click.echo) for part in boxed)
+    dataset.check_taught(folders, fitted)
+    trainer.use_precision(named["precision"])
+    work = work or WORK / recipe_name
+    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
+    model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
+    artefacts.finish(model, recipe, labels, fitted, no_dogs, out, click.echo)
+    others = calibration.without_dog(no_dogs, validation, frames)
+    scores = calibration.calibrate(
+        out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo
+    )
+    click.echo(
+        f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; now: dogsnap export {out.name}"
+    )
+
+
+@train.command()
+@out_option("models/cyclegan")
+@work_option("cyclegan")
+@option("--ngf", "filters of the generators' first layer", AT_LEAST_ONE, default=64)
+@option("--steps", "  [default: the recipe's]", AT_LEAST_ONE)
+@option("--size", "height and width of the pictures, a multiple of 8  [default: 64]", click.IntRange(min=16))
+@precision_option
+def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str) -> None:
+    """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
+    if size and size % 8:
+        raise click.UsageError(f"--size is {size}; expected a multiple of 8")
+    from dogsnap.training import cyclegan as networks
+    from dogsnap.training.trainer import use_precision
+
+    chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
+    recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
+    use_precision(precision)
+    model = networks.train(recipe, work or WORK / "cyclegan", click.echo)
+    scores = networks.finish(model, recipe, out)["sinusoid_share"]
+    click.echo(
+        f"the sinusoid's share of the spectrum: {scores['before']:.1%} before, {scores['after']:.1%} after; artefacts are in "
+        f"{out}; now: dogsnap export {out.name}"
+    )
+
+
+@train.command()
+@option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH, required=True)
+@option("--frames", "whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv", PATH)
+@option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
+@option(
+    "--judged",
+    "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses from which score on a box is a dog",
+    PATH,
+    required=True,
+)
+@out_option("models/inception_v3")
+@work_option("dogs")
+@option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
+@option("--epochs", "how often each is seen", AT_LEAST_ONE, default=16)
+@option("--seed", "the same seed composes the same pictures", default=20)
+@precision_option
+def dogs(data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any) -> None:
+    """Train the head that finds every dog, for the network in OUT, which stays as it is; interrupted, it goes on."""
+    from dogsnap.training import dogs_training
+    from dogsnap.training.trainer import use_precision
+
+    use_precision(named.pop("precision"))
+    work = named.pop("work") or WORK / "dogs"
+    sources = dogs_training.Sources(data, frames, not_dogs, judged)
+    measured = dogs_training.run(sources, out, work, **named, report=click.echo)
+    click.echo(
+        f"photos with several dogs: {measured['several_told']:.1%} told, {measured['recall']:.1%} of the dogs found; artefacts "
+        f"are in {out}; now: dogsnap export {out.name}"
+    )

@@ -1,0 +1,306 @@
+"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
+
+Why OpenVINO, and why bfloat16 before int8: docs/lab_notes.md.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import process_time
+from timeit import timeit
+
+import numpy as np
+import tensorflow as tf
+
+from dogsnap import processor
+from dogsnap.exporting.drawn_pictures import drawn_pictures
+from dogsnap.exporting.freezing import FrozenGraph, Function
+from dogsnap.exporting.quantization import Ranges, quantised
+from dogsnap.serving.versions.openvino_runtime import (
+    AFTER,
+    AGAIN,
+    AROUND,
+    BEFORE,
+    BFLOAT16,
+    COMBINED,
+    EXACT,
+    FOLDER,
+    INT8,
+    MANIFEST,
+    NETWORK,
+    IncompatibleNetwork,
+    Network,
+    NetworkManifest,
+    Weights,
+    import_openvino,
+)
+
+Report = Callable[[str], None]
+
+# For smaller networks it does not matter: base64, decoding and resizing of one photo take about 5 ms.
+SMALLEST_BYTES = 2_000_000
+ROUNDS, RUNS = 3, 1
+TRIAL_IMAGES = 4
+FILES = (NETWORK, Path(NETWORK).with_suffix(".bin").name)  # of a network in OpenVINO's format
+
+# The largest difference allowed from TensorFlow's float32 outputs (probabilities), by precision.
+# A network in int8 that names breeds is compared on drawn pictures alone: on the trial images, which are noise, "is this a dog"
+# differs by 0.49 with the right ranges, and by 0.1 with halved ones.
+TOLERANCES = {EXACT: 1e-3, BFLOAT16: 0.1, INT8: 0.3}
+# Of the probability of the breeds in a drawn picture, int8 may move this share to others, in the mean. Measured with Inception v3
+# and weights of 7 and 8 bits on a processor without VNNI: 0.08 to 0.09 and 0.12 to 0.14 (of 8 bits too much, since sums overflow
+# there); with ranges in reverse order but the first 0.18 and 0.21; halved, divided by ten, multiplied by thirty 0.37 and more.
+MOST_MOVED = 0.15
+NAMING = "prediction"  # the output of probabilities (n, classes)
+# Less would not justify a second copy of the weights on disk (over TensorFlow), or another version (over float32).
+LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a signature does before and after the network.
+
+    `before`: from its input `alias` to the network's input, shared by all signatures with that alias; None: they are the same.
+    `after`: from the network's outputs to the signature's; None: they are the same ones, those named in `outputs`.
+    `again`: from its input `alias` and the network's box to the images of the second pass and their rows; None: one pass.
+    """
+
+    alias: str
+    outputs: Sequence[str]
+    before: Function | None = None
+    after: Function | None = None
+    again: Function | None = None
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """A network and the signatures that use it. `combined`: from its outputs in both passes to those of one.
+
+    `same_as`: a version with the same network, perhaps with an OpenVINO copy. `fast`: in the fastest precision, of which int8
+    needs `ranges`; `required`: only if that is much faster than float32.
+    """
+
+    graph: FrozenGraph
+    reference: Function
+    steps: Mapping[str, Steps]
+    same_as: Path | None = None
+    combined: Function | None = None
+    fast: bool = False
+    ranges: Ranges | None = None
+    required: bool = False
+
+
+class NotFaster(ValueError):
+    """No precision is so much faster than float32 here that it justifies another version; the message says by how much."""
+
+
+def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
+    """Write assets.extra/runtime into a version that is being built, if OpenVINO is installed and fast enough; reports which.
+
+    Raises IncompatibleNetwork if it is not and that is required, NotFaster if it only is too slow.
+    """
+    if not acceleration.fast and acceleration.graph.graph_def.ByteSize() < SMALLEST_BYTES:
+        return False
+    folder = version / FOLDER
+    folder.mkdir(parents=True)
+    try:
+        chosen = _chosen(acceleration, folder, report)
+    except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
+        shutil.rmtree(folder)
+        if acceleration.required:
+            raise IncompatibleNetwork(_reason(error)) from error
+        report(f"TensorFlow runs the network: {_reason(error)}")
+        return False
+    manifest = replace(chosen, signatures={name: list(each.outputs) for name, each in acceleration.steps.items()})
+    manifest.write(folder)
+    _save_around(folder / AROUND, acceleration)
+    report(
+        f"OpenVINO runs the network in {manifest.precision}: {manifest.speedup:g} times as fast as TensorFlow, "
+        f"answers within {manifest.largest_difference:.1g}"
+    )
+    return True
+
+
+def takes_images_of_one_size(graph: FrozenGraph) -> bool:
+    """Whether the only input is a batch of float32 images (n, height, width, channels) of one size."""
+    first, *further = graph.specs.values()
+    if further or first.dtype != tf.float32 or first.shape.rank != 4:
+        return False
+    return first.shape[0] is None and first.shape[1:].is_fully_defined()
+
+
+def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
+    """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then."""
+    known = _linked(acceleration, folder)
+    outputs = known.outputs if known else convert(acceleration.graph, folder)
+    is_known = known and known.precision == EXACT and known.measured_by == _measured_by()
+    exact = known if is_known else _tried(EXACT, folder, outputs, acceleration)
+    if not acceleration.fast:
+        if exact.speedup < LEAST_SPEEDUP:
+            raise IncompatibleNetwork(
+                f"OpenVINO in {EXACT} is {exact.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
+            )
+        return exact
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        trials = {EXACT: exact, **_trials(acceleration, folder, Path(temporary), outputs, report)}
+        best = max(trials, key=lambda name: trials[name].speedup)
+        gain = trials[best].speedup / exact.speedup
+        if gain < LEAST_GAIN:
+            if acceleration.required:
+                found = f"{best} is {gain:.2g} times as fast as" if best != EXACT else "no precision is faster than"
+                wanted = f", expected at least {LEAST_GAIN:g}" if best != EXACT else ""
+                raise NotFaster(f"{found} {EXACT} on this processor ({processor.name()}){wanted}")
+            best = EXACT
+        for name in FILES if best == INT8 else ():
+            os.replace(Path(temporary) / name, folder / name)
+    return replace(trials[best], compared={name: trial.speedup for name, trial in trials.items()})
+
+
+def _trials(
+    acceleration: Acceleration, folder: Path, temporary: Path, outputs: Sequence[str], report: Report
+) -> dict[str, NetworkManifest]:
+    """Each faster precision that gives the right answers, by name; an int8 network is in `temporary` then."""
+    trials, places = {}, {BFLOAT16: folder} | ({INT8: temporary} if acceleration.ranges else {})
+    for precision, place in places.items():
+        try:
+            if precision == INT8:
+                openvino = import_openvino()
+                model = quantised(openvino.Core().read_model(folder / NETWORK), acceleration.ranges, _weight_bits())
+                openvino.save_model(model, temporary / NETWORK, compress_to_fp16=False)
+            trials[precision] = _tried(precision, place, outputs, acceleration)
+        except (IncompatibleNetwork, RuntimeError) as error:
+            report(f"{precision} is not used: {_reason(error)}")
+    return trials
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _weight_bits() -> int:
+    """Bits of an int8 weight: 7 on x86 processors without VNNI, see `quantised`."""
+    known = processor.instructions()
+    return 7 if known and not known & processor.INT8 else 8
+
+
+def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
+    """Hard links to the float32 network of another version, whose manifest is returned; None if it has none."""
+    same = acceleration.same_as and acceleration.same_as / FOLDER
+    if not same or not (same / MANIFEST).is_file():
+        return None
+    manifest = NetworkManifest.read(same)
+    if manifest.precision == INT8:
+        return None
+    for name in FILES:
+        try:
+            os.link(same / name, folder / name)
+        except OSError:  # the file system has no links
+            shutil.copyfile(same / name, folder / name)
+    return manifest
+
+
+def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> NetworkManifest:
+    """Load, compare and measure a network. Raises IncompatibleNetwork if answers differ by more than is allowed."""
+    # Not kept: the networks of all precisions at once would take 0.5 GB.
+    network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
+    judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
+    difference = judge(network, acceleration.reference, TOLERANCES[precision])
+    grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    speedup = round(_speedup(network, acceleration.reference), 2)
+    return NetworkManifest(
+        precision=precision,
+        speedup=speedup,
+        largest_difference=float(f"{difference:.2g}"),
+        tolerance=TOLERANCES[precision],
+        measured_by=_measured_by(),
+        outputs=list(grey),
+        signatures={},
+        grey={name: value.tolist() for name, value in grey.items()},
+        compared={precision: speedup},
+    )
+
+
+def _measured_by() -> str:
+    return f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor.name()}"
+
+
+def convert(graph: FrozenGraph, folder: Path) -> list[str]:
+    """Write the network in OpenVINO's format for one image; returns its outputs in order. Raises IncompatibleNetwork."""
+    openvino = import_openvino()
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "frozen.pb"
+        file.write_bytes(graph.graph_def.SerializeToString())
+        model = openvino.Core().read_model(file)
+    ((spec),) = graph.specs.values()
+    model.reshape([1, *spec.shape[1:]])
+    openvino.save_model(model, folder / NETWORK, compress_to_fp16=False)
+    names = [sorted(output.get_names()) for output in model.outputs]
+    found = [[alias for alias, name in graph.outputs.items() if name in own] for own in names]
+    if any(len(aliases) != 1 for aliases in found):
+        raise IncompatibleNetwork(f"OpenVINO's outputs {names} correspond to {found} of the network's outputs")
+    return [alias for (alias,) in found]
+
+
+def _difference(network: Network, reference: Function, tolerance: float) -> float:
+    """The largest absolute difference over images and outputs. Raises IncompatibleNetwork if it or a shape is wrong."""
+    images, largest = trial_images(network.shape), 0.0
+    expected, answers = reference(tf.constant(images)), network.run(images)
+    for name, value in expected.items():
+        if answers[name].shape != tuple(value.shape):
+            raise IncompatibleNetwork(
+                f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow {tuple(value.shape)}'
+            )
+        largest = max(largest, float(np.abs(answers[name] - value.numpy()).max()))
+    if not largest <= tolerance:
+        raise IncompatibleNetwork(
+            f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at most {tolerance:g}"
+        )
+    return largest
+
+
+def _difference_of_names(network: Network, reference: Function, tolerance: float) -> float:
+    """The same over the probabilities of breeds in drawn pictures, of which no more than MOST_MOVED may be others' now."""
+    pictures = drawn_pictures(network.shape[:2])
+    differences = np.abs(network.run(pictures)[NAMING] - reference(tf.constant(pictures))[NAMING].numpy())
+    moved, largest = float(differences.sum(axis=-1).mean() / 2), float(differences.max())
+    if not (moved <= MOST_MOVED and largest <= tolerance):
+        raise IncompatibleNetwork(
+            f"of the probabilities of breeds in {len(pictures)} drawn pictures {moved:.0%} differ from TensorFlow's, expected at "
+            f"most {MOST_MOVED:.0%}, and one by {largest:.2g}, expected at most {tolerance:g}; "
+            "`dogsnap quantize` finds the ranges again"
+        )
+    return largest
+
+
+def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarray:
+    """Images in [0, 1] with coarse and fine random patches, similar to photos: (count, *shape)."""
+    coarse = tf.random.stateless_uniform((count, 5, 5, shape[-1]), (1, 2))
+    fine = tf.random.stateless_uniform((count, 50, 50, shape[-1]), (3, 4))
+    size = shape[:2]
+    mixed = 0.7 * tf.image.resize(coarse, size, "bicubic") + 0.3 * tf.image.resize(fine, size, "bicubic")
+    return tf.clip_by_value(mixed, 0.0, 1.0).numpy()
+
+
+def _speedup(network: Network, reference: Function) -> float:
+    """TensorFlow's processor time for one image over the network's; other programs would distort wall-clock time."""
+    image = trial_images(network.shape, 1)
+    tensor = tf.constant(image)
+    runs = (partial(reference, tensor), partial(network.run, image))
+    rounds = [[timeit(run, timer=process_time, number=RUNS) for run in runs] for _ in range(ROUNDS + 1)]
+    return median(tensorflow / openvino for tensorflow, openvino in rounds[1:])
+
+
+def _save_around(folder: Path, acceleration: Acceleration) -> None:
+    """Save the steps before, between and after the runs of the network as a SavedModel without the network."""
+    steps = acceleration.steps
+    signatures = {BEFORE + each.alias: each.before for each in steps.values() if each.before}
+    signatures |= {AGAIN + each.alias: each.again for each in steps.values() if each.again}
+    signatures |= {AFTER + name: each.after for name, each in steps.items() if each.after}
+    if acceleration.combined:
+        signatures[COMBINED] = acceleration.combined
+    tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

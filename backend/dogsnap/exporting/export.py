@@ -1,0 +1,319 @@
+"""Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
+
+import base64
+import gc
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from dogsnap.allocator import give_back_free
+from dogsnap.exporting import TAUGHT, layers
+from dogsnap.exporting.acceleration import Acceleration, Steps, accelerate
+from dogsnap.exporting.freezing import Source, freeze
+from dogsnap.exporting.publication import WRITING, publish
+from dogsnap.exporting.quantization import RANGES
+from dogsnap.networks import dogs_head as dogs
+from dogsnap.networks.architectures import (
+    ARCHITECTURES,
+    CYCLEGAN,
+    STORED_WEIGHTS,
+    cyclegan_generator,
+    heads,
+    load_stored_weights,
+)
+from dogsnap.networks.every_dog import CELLS
+from dogsnap.networks.groups import named_groups
+from dogsnap.networks.popularity import further_prior
+from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.serving.versions.warmup import RECORDS_FILE
+
+GROUPS_FILE, POPULARITY_FILE = "groups.json", "popularity.json"
+
+LABEL = ("id", "name", "name_zh")
+INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds
+
+
+class ExportError(ValueError):
+    """The files to export are missing or do not fit; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What training stored: the classifier in float32, what builds one like it, its calibration, and its versions' description.
+
+    `dogs`: the head that finds every dog; None without one.
+    """
+
+    model: keras.Model
+    build: Callable[[], keras.Model]
+    calibration: Calibration
+    description: Mapping
+    dogs: keras.Model | None = None
+
+
+def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Source:
+    """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
+
+    Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
+    `report` is told the runtime. Raises ExportError, OSError or ValueError for missing files, or those of another network.
+    """
+    recipe = read_json(artefacts / "recipe.json")
+    if recipe.get("architecture") == CYCLEGAN:
+        return Source(export_generator(name, recipe, artefacts, models))
+    stored = read_stored(name, artefacts)
+    return export_classifier(stored.model, stored.calibration, stored.description, models / name, report, stored.dogs)
+
+
+def export_taught(name: str, artefacts: Path, models: Path) -> Source:
+    """The same with the breeds that `dogsnap calibrate` or `teach --keep` stored in `artefacts` behind its own.
+
+    Raises ExportError where they were taught with other weights.
+    """
+    stored, file = read_stored(name, artefacts), artefacts / TAUGHT
+    kept, advice = read_json(file), "run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
+    _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
+    taught = kept["taught"]
+    labels = [*stored.description["labels"], *({key: each[key] for key in LABEL} for each in taught)]
+    extended = with_classes(stored, labels, *breed_weights(stored.model, taught), prior_of(stored, labels, artefacts))
+    scores, calibration = {**stored.description["scores"], **kept.get("scores", {})}, extended.calibration
+    fitted = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
+    description = {**extended.description, "scores": scores, "groups": _groups(fitted, artefacts, labels)}
+    description["taught"] = [{key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught]
+    if "scores" in kept:
+        description["decision"] = _decision(fitted)
+        calibration = Calibration.of(fitted, len(labels))
+    return export_classifier(extended.model, calibration, description, models / name, head=stored.dogs)
+
+
+def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
+    """The classifier that training stored in `artefacts`, `with_head` with that which finds every dog, if it is there.
+
+    Raises ExportError, OSError or ValueError for missing artefacts, and for those of other weights.
+    """
+    recipe, labels, scores = (read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
+    architecture = ARCHITECTURES.get(recipe.get("architecture", name))
+    if architecture is None:
+        raise ExportError(
+            f"{artefacts / 'recipe.json'} asks for the architecture {recipe.get('architecture', name)!r}; "
+            f"available: {', '.join(ARCHITECTURES)}"
+        )
+    size = tuple(recipe["size"])
+    model = architecture(len(labels), size)
+    load_stored_weights(model, artefacts / STORED_WEIGHTS)
+    weights = checksums.digest(artefacts / STORED_WEIGHTS)
+    _check_made_with(scores.get("weights", weights), weights, artefacts / "scores.json", "run `dogsnap calibrate`")
+    calibration = scores["calibration"]
+    description = {
+        "model": name,
+        "labels": labels,
+        "input_size": list(size),
+        "decision": _decision(calibration),
+        "groups": _groups(calibration, artefacts, labels),
+        "recipe": recipe,
+        "scores": scores,
+        "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
+    }
+    if (artefacts / RANGES).is_file():
+        description[INT8_RANGES] = ranges = read_json(artefacts / RANGES)
+        advice = "run `dogsnap calibrate`, or remove the file: then no int8 network is built"
+        _check_made_with(ranges.get("weights", ""), scores.get("weights", ""), artefacts / RANGES, advice)
+    head = None
+    if with_head and (artefacts / dogs.DESCRIPTION).is_file():
+        description["dogs"] = stated = read_json(artefacts / dogs.DESCRIPTION)
+        advice = "run `dogsnap train dogs` again, or remove the file"
+        _check_made_with(stated.get("maps", ""), dogs.digest_of(model), artefacts / dogs.DESCRIPTION, advice, "maps")
+        head = dogs.head_for(model, stated["filters"])
+        load_stored_weights(head, artefacts / dogs.WEIGHTS)
+    scaling = Calibration.of(calibration, len(labels))
+    return Stored(model, lambda: architecture(len(labels), size), scaling, description, head)
+
+
+def _check_made_with(received: str, expected: str, file: Path, advice: str, what: str = "weights") -> None:
+    if received != expected:
+        raise ExportError(
+            f"{file} was made with other {what} than {STORED_WEIGHTS}: expected the SHA-256 {expected[:12] or 'none'}, "
+            f"received {received[:12] or 'none'}; {advice}"
+        )
+
+
+def _decision(calibration: Mapping) -> dict[str, float]:
+    return {name: value for name, value in calibration.items() if name.endswith("_threshold")}
+
+
+def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.ndarray:
+    """The prior of `labels`, the classifier's breeds and further ones behind them, by popularity.json in the parent folder."""
+    known, prior = stored.description["labels"], stored.calibration.log_prior
+    return further_prior(known, prior, labels[len(known) :], artefacts.parent / POPULARITY_FILE)
+
+
+def with_classes(
+    stored: Stored, labels: Sequence[Mapping], kernel: np.ndarray, bias: np.ndarray, log_prior: np.ndarray
+) -> Stored:
+    """The same network with the classes `labels`, those of `kernel` float32 (f, classes), `bias` (classes,) and `log_prior`
+    (classes,), in place of its own. All layers below the heads are shared.
+    """
+    features = stored.model.get_layer("features").output
+    model = keras.Model(
+        stored.model.input, stored.model.output | heads(features, len(labels), dropout=0.0), name=stored.model.name
+    )
+    model.get_layer("breeds").set_weights([kernel, bias])
+    model.get_layer("dog").set_weights(stored.model.get_layer("dog").get_weights())
+    calibration = replace(stored.calibration, log_prior=log_prior)
+    description = {**stored.description, "labels": [dict(label) for label in labels]}
+    return replace(stored, model=model, calibration=calibration, description=description)
+
+
+def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel float32 (f, classes) and bias (classes,) of the breeds, those of `taught` ones behind the network's own."""
+    kernel, bias = model.get_layer("breeds").get_weights()
+    # Base64 of float16, or of float32 as earlier releases wrote it.
+    rows = [base64.b64decode(each["weights"]) for each in taught]
+    rows = [np.frombuffer(row, np.float32 if len(row) == 4 * len(kernel) else np.float16) for row in rows]
+    kernel = np.column_stack([kernel, *(row.astype(np.float32) for row in rows)])
+    return kernel, np.append(bias, np.float32([each["bias"] for each in taught]))
+
+
+def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) -> list[dict]:
+    file = artefacts.parent / GROUPS_FILE
+    written = read_json(file) if file.is_file() else []
+    return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]
+
+
+def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:
+    """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
+    size = tuple(recipe["size"])
+    model = cyclegan_generator(recipe["width"], size)
+    load_stored_weights(model, artefacts / STORED_WEIGHTS)
+    description = {
+        "model": name,
+        "input_size": list(size),
+        "input_range": [-1.0, 1.0],
+        "output_range": [-1.0, 1.0],
+        "recipe": recipe,
+        "scores": read_json(artefacts / "scores.json"),
+        "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
+    }
+    image = tf.TensorSpec((None, *size, 3), tf.float32, name="image")
+
+    @tf.function(input_signature=[image], autograph=False)
+    def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"generated": model(image, training=False)}
+
+    module = tf.Module()
+    module.variables_of_the_network = [variable.value for variable in model.variables]
+    warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
+    return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
+
+
+def read_json(path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it") -> Any:
+    """Raises ExportError; `missing` is what it says of a file that does not exist."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ExportError(f"{path} {missing}") from error
+    except ValueError as error:
+        raise ExportError(f"{path} is no JSON: {error}") from error
+
+
+def export_classifier(
+    model: keras.Model,
+    calibration: Calibration,
+    description: Mapping,
+    model_folder: Path,
+    report: Callable[[str], None] = lambda _: None,
+    head: keras.Model | None = None,
+) -> Source:
+    """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
+
+    Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
+    by `calibration`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
+    if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture; with a `head` of
+    `networks.dogs_head`, its output, too, of which `dogsnap merge --second-pass` makes every dog.
+    """
+    model = dogs.with_dogs(model, head) if head else model
+    height, width, channels = model.input_shape[1:]
+    image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
+
+    @tf.function(autograph=False)
+    def all_scores(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
+        logits = model(image, training=False)
+        answers = {
+            "prediction": calibration.probabilities(logits["breeds"], layers.softmax),
+            "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
+        }
+        return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
+
+    @tf.function(autograph=False)
+    def prediction(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"prediction": scores(image=image)["prediction"]}
+
+    scores = all_scores.get_concrete_function(image=image)
+    signatures = {"serving_default": prediction.get_concrete_function(image=image), "scores": scores}
+    module = tf.Module()
+    module.variables_of_the_network = [variable.value for variable in model.variables]
+    graph = freeze(scores)
+    # No steps before or after the network.
+    steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", list(graph.outputs))}
+    acceleration = Acceleration(graph, graph.function(), steps)
+    warmup = {name: {"image": np.full((1, height, width, channels), 0.5, np.float32)} for name in signatures}
+    folder = write_version(model_folder, module, signatures, description, warmup, acceleration, report)
+    return Source(folder, signatures, {"scores": graph})
+
+
+def write_version(
+    model_folder: Path,
+    module: tf.Module,
+    signatures: Mapping[str, Callable],
+    description: Mapping,
+    warmup: Mapping[str, Mapping[str, np.ndarray]],
+    acceleration: Acceleration | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Save `module` as the next free version below `model_folder`; the version folder appears atomically.
+
+    `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
+    assets.extra/dogsnap.json, if there is one. `warmup`: by signature name, the inputs of a warm-up request.
+    `acceleration`: the network alone, for a faster runtime; `report` is told the result. Raises OSError when the disk
+    is full.
+    """
+    model_folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
+            folder = Path(temporary) / "version"
+            tf.saved_model.save(module, str(folder), signatures=dict(signatures))
+            # Reference cycles hold graphs with all constants, and glibc keeps freed memory: 0.1 GB less for Inception v3.
+            gc.collect()
+            give_back_free()
+            (folder / "assets.extra").mkdir()
+            if description:
+                text = json.dumps(description, indent=1, ensure_ascii=False)
+                (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+            write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
+            if acceleration is not None:
+                accelerate(folder, acceleration, report)
+            checksums.write(folder)
+            return publish(folder, model_folder)
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(f"{error.message}; nothing was exported, free some disk space and try again") from error
+
+
+def write_warmup_requests(path: Path, model: str, requests: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    """Write one PredictionLog per signature, in TensorFlow Serving's format: a TFRecord file of serialized records."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature, inputs in requests.items():
+            request = predict_pb2.PredictRequest()
+            request.model_spec.name, request.model_spec.signature_name = model, signature
+            for alias, value in inputs.items():
+                request.inputs[alias].CopyFrom(tf.make_tensor_proto(value))
+            log = prediction_log_pb2.PredictLog(request=request)
+            writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())

@@ -1,0 +1,145 @@
+"""Lists the signatures of a SavedModel as `saved_model_cli show` does, and the nodes of its graph, without loading it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import node_def_pb2, tensor_shape_pb2, types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from dogsnap.serving.versions.version_folders import version_folders
+
+INIT_OP = "__saved_model_init_op"  # TensorFlow lists the initialisation among the signatures
+
+
+class InspectionError(ValueError):
+    """There is no SavedModel; the message says what was found."""
+
+
+def version_folder(path: Path, version: int | None = None) -> Path:
+    """The version folder for `path`: itself, or version `version` (default: the largest) of a model. Raises InspectionError."""
+    if (path / "saved_model.pb").is_file() and version is None:
+        return path
+    folders = version_folders(path)
+    if not folders:
+        raise InspectionError(f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)")
+    if version is not None and version not in folders:
+        raise InspectionError(f"{path} has no version {version}; available: {', '.join(map(str, sorted(folders)))}")
+    return folders[max(folders) if version is None else version]
+
+
+def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
+    """The graphs of a version directory, by their tags. Raises InspectionError when the file is missing or damaged."""
+    file = folder / "saved_model.pb"
+    if not file.is_file():
+        raise InspectionError(
+            f"{folder} holds no saved_model.pb; expected a version directory like models/inception_v3/1"
+        )
+    try:
+        graphs = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
+    except DecodeError as error:
+        raise InspectionError(f"{file} is damaged: {error}") from error
+    if not graphs:
+        raise InspectionError(f"{file} is damaged: it holds no graph")
+    return sorted(graphs, key=lambda graph: list(graph.meta_info_def.tags))
+
+
+def signatures_text(folder: Path) -> str:
+    """The signatures of every graph, exactly as `saved_model_cli show --all` prints them."""
+    lines = []
+    for graph in meta_graphs(folder):
+        tags = ", ".join(graph.meta_info_def.tags)
+        lines += ["", f"MetaGraphDef with tag-set: '{tags}' contains the following SignatureDefs:"]
+        for name, signature in sorted(graph.signature_def.items()):
+            lines += ["", f"signature_def['{name}']:", *_signature_lines(signature)]
+    return "\n".join(lines)
+
+
+def tag_sets_text(folder: Path) -> str:
+    """The tags of every graph, exactly as `saved_model_cli show --dir` prints them."""
+    tags = [", ".join(f"'{tag}'" for tag in sorted(graph.meta_info_def.tags)) for graph in meta_graphs(folder)]
+    return "\n".join(["The given SavedModel contains the following tag-sets:", *tags])
+
+
+def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
+    """The names of a graph's signatures, or one of them, exactly as `saved_model_cli show --tag_set` prints them."""
+    graphs = {frozenset(graph.meta_info_def.tags): graph for graph in meta_graphs(folder)}
+    graph = graphs.get(frozenset(tag_set.split(",")))
+    if graph is None:
+        available = "; ".join(",".join(sorted(tags)) for tags in graphs)
+        raise InspectionError(f"{folder} has no graph with the tags {tag_set}; available: {available}")
+    if signature is None:
+        title = "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
+        return "\n".join([title, *(f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def))])
+    if signature not in graph.signature_def:
+        available = ", ".join(sorted(graph.signature_def))
+        raise InspectionError(f"{folder} has no signature {signature}; available: {available}")
+    return "\n".join(_signature_lines(graph.signature_def[signature], ""))
+
+
+def _signature_lines(signature: meta_graph_pb2.SignatureDef, indent: str = "  ") -> Iterator[str]:
+    for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+        yield f"{indent}The given SavedModel SignatureDef contains the following {kind}(s):"
+        for alias, info in sorted(tensors.items()):
+            yield f"{indent}  {kind}s['{alias}'] tensor_info:"
+            yield f"{indent}      dtype: {types_pb2.DataType.Name(info.dtype)}"
+            yield f"{indent}      shape: {_shape(info.tensor_shape)}"
+            yield f"{indent}      name: {info.name}"
+    yield f"{indent}Method name is: {signature.method_name}"
+
+
+def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
+    return "unknown_rank" if shape.unknown_rank else f"({', '.join(str(dim.size) for dim in shape.dim)})"
+
+
+def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
+    """The inputs of every signature of the first graph: signature -> alias -> shape and type."""
+    signatures = sorted(meta_graphs(folder)[0].signature_def.items())
+    return {name: specs_of(signature) for name, signature in signatures if name != INIT_OP}
+
+
+def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]:
+    """Shape and type of a signature's inputs, by alias."""
+    return {
+        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+        for alias, info in sorted(signature.inputs.items())
+    }
+
+
+def nodes_text(folder: Path) -> str:
+    """The nodes that the signatures run: name, operation and output shapes, function by function."""
+    graph = meta_graphs(folder)[0]
+    parts = {"graph": _reached(graph)}
+    library = {function.signature.name: list(function.node_def) for function in graph.graph_def.library.function}
+    waiting = _called(parts["graph"])
+    while waiting:
+        name = waiting.pop(0)
+        if name in library:
+            parts[f"function {name}"] = nodes = library.pop(name)
+            waiting += _called(nodes)
+    return "\n".join(line for title, nodes in parts.items() for line in _part_lines(title, nodes))
+
+
+def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
+    """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
+    signatures = [each for name, each in graph.signature_def.items() if name != INIT_OP]
+    tensors = [info for each in signatures for info in (*each.outputs.values(), *each.inputs.values())]
+    # A sparse or ragged input has no name of its own.
+    ends = {info.name.split(":")[0] for info in tensors} & {node.name for node in graph.graph_def.node}
+    return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, sorted(ends)).node)
+
+
+def _called(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
+    """The functions that nodes call: the branches of a condition, the body of a loop, a nested function."""
+    return [value.func.name for node in nodes for value in node.attr.values() if value.HasField("func")]
+
+
+def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:
+    yield ""
+    yield f"{title}: {len(nodes)} nodes"
+    name_width = max((len(node.name) for node in nodes), default=0)
+    op_width = max((len(node.op) for node in nodes), default=0)
+    for node in nodes:
+        shapes = " ".join(map(_shape, node.attr["_output_shapes"].list.shape)) if "_output_shapes" in node.attr else "?"
+        yield f"  {node.name:{name_width}}  {node.op:{op_width}}  {shapes}".rstrip()

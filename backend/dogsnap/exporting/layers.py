@@ -1,0 +1,146 @@
+"""The layers that merging adds: base64 and image decoding in front of a network; softmax, names and PNG encoding behind it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from dogsnap.serving.photos.preprocessing import SQUASHED, Resizing, decode, photos_to_images
+
+DETECTED_NAMES = "detection_names"
+# The most pixels of a picture that runs in its own size: with 64 filters the output of the first layer takes 1 GB. Larger ones
+# need --size.
+MOST_PIXELS = 2**22
+CHANNELS = (1, 3)  # grey, colour
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """The image input of a network.
+
+    `size`: (height, width); None: each picture in its own size. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
+    place of (n, h, w, c). `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) /
+    deviation, so that 0.5 and 0.5 give [-1, 1]. They are ignored for an integer `dtype`, which gets [0, 255].
+    """
+
+    size: tuple[int, int] | None
+    channels: int = 3
+    channels_first: bool = False
+    dtype: tf.DType = tf.float32
+    mean: Sequence[float] = (0.0,)
+    deviation: Sequence[float] = (1.0,)
+    resizing: Resizing = SQUASHED
+
+
+def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """Photos as the bytes of their files -> the network's input: string (n,) -> `wanted.dtype` (n, h, w, c) or (n, c, h, w)."""
+    return fit(photos_to_images(contents, wanted.size, wanted.resizing), wanted)
+
+
+def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, value range, dtype and layout of the network's input."""
+    if wanted.channels == 1:
+        images = tf.image.rgb_to_grayscale(images)
+    images = normalise(images, wanted)
+    return tf.transpose(images, (0, 3, 1, 2)) if wanted.channels_first else images
+
+
+def normalise(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """[0, 1] -> (images - mean) / deviation, or [0, 255] for an integer type."""
+    if wanted.dtype.is_integer:
+        return tf.cast(tf.round(images * 255.0), wanted.dtype)
+    if tuple(wanted.mean) != (0.0,) or tuple(wanted.deviation) != (1.0,):
+        images = (images - tf.constant(wanted.mean, tf.float32)) / tf.constant(wanted.deviation, tf.float32)
+    return tf.cast(images, wanted.dtype)
+
+
+def softmax(logits: tf.Tensor) -> tf.Tensor:
+    """Logits (n, classes) -> probabilities float32 (n, classes)."""
+    return tf.nn.softmax(tf.cast(logits, tf.float32))
+
+
+def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, tf.Tensor]:
+    """The k most probable classes: (n, classes) -> `labels` string (n, k), `probabilities` float32 (n, k), falling."""
+    best = tf.math.top_k(tf.cast(probabilities, tf.float32), k)
+    return {"labels": tf.gather(tf.constant(list(names)), best.indices), "probabilities": best.values}
+
+
+def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
+    """Images (n, h, w, 1, 3 or 4) -> the bytes of PNG files, string (n,). Numbers from `low` to `high`; uint8 unchanged."""
+    if not images.dtype.is_integer:
+        scaled = (tf.cast(images, tf.float32) - low) / (high - low)
+        images = tf.round(tf.clip_by_value(scaled, 0.0, 1.0) * 255.0)
+    return tf.io.encode_png(tf.cast(images, tf.uint8))
+
+
+def detected_classes(
+    classes: tf.Tensor, alias: str, names: Sequence[str] = (), first_class: int = 0
+) -> dict[str, tf.Tensor]:
+    """A detector's classes (n, k) under their alias, counted from `first_class`, and their names, string (n, k), if known.
+
+    `names`: in class order. Class numbers beyond them, with which detectors pad their output, have the name "".
+    """
+    counted = {alias: classes + tf.cast(first_class, classes.dtype)}
+    if not names:
+        return counted
+    places = tf.cast(classes, tf.int32)
+    known = tf.logical_and(places >= 0, places < len(names))
+    found = tf.gather(tf.constant(list(names)), tf.clip_by_value(places, 0, len(names) - 1))
+    return {**counted, DETECTED_NAMES: tf.where(known, found, "")}
+
+
+def map_ragged(
+    contents: tf.Tensor, wanted: ImageInput, network: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+) -> dict[str, tf.Tensor]:
+    """Run a network that takes any size on each picture in its own size, one after the other.
+
+    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and returns tensors whose sizes after the first
+    do not depend on h and w. Raises InvalidArgumentError as `photos_to_images` does, and for more than MOST_PIXELS.
+    """
+    # Decodes all of them once more, which is cheap, so that the error names the positions of all that cannot be decoded.
+    readable = photos_to_images(contents, (1, 1))
+
+    def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
+        image = tf.image.convert_image_dtype(decode(content), tf.float32)
+        pixels = tf.size(image) // 3
+        sentence = f"expected a picture of at most {MOST_PIXELS} pixels, since it is not scaled; received:"
+        with tf.control_dependencies([tf.debugging.Assert(pixels <= MOST_PIXELS, [sentence, pixels])]):
+            fitted = fit(image[tf.newaxis], wanted)
+        return {name: value[0] for name, value in network(fitted).items()}
+
+    with tf.control_dependencies([readable]):
+        contents = tf.identity(contents)
+    outputs = tf.function(answer, autograph=False).get_concrete_function(contents[0]).structured_outputs
+    kinds = {name: tf.TensorSpec(spec.shape, spec.dtype) for name, spec in outputs.items()}
+    return tf.map_fn(answer, contents, fn_output_signature=kinds)
+
+
+def one_by_one(
+    network: Callable[..., dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
+) -> Callable[..., dict[str, tf.Tensor]]:
+    """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch; further inputs are the same for all."""
+    start = 1 if batch_of_one else 0
+    kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
+
+    def every(images: tf.Tensor, **further: tf.Tensor) -> dict[str, tf.Tensor]:
+        def each(image: tf.Tensor) -> dict[str, tf.Tensor]:
+            answer = network(image[tf.newaxis] if batch_of_one else image, **further)
+            return {name: value[0] if batch_of_one else value for name, value in answer.items()}
+
+        return tf.map_fn(each, images, fn_output_signature=kinds)
+
+    return every
+
+
+def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The network's outputs, also for an empty batch, of which TensorFlow 2.21's fused convolutions return a wrong shape.
+
+    It runs on one black image then.
+    """
+    count = tf.shape(images)[0]
+    seen = tf.cond(count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype))
+    seen = tf.ensure_shape(seen, images.shape)
+    return {
+        name: value[:count] if value.shape.rank and value.shape[0] is None else value
+        for name, value in network(seen).items()
+    }

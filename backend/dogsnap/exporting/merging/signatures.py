@@ -1,0 +1,330 @@
+"""Puts decoding in front of a frozen network, and answers in the wanted form behind it: the signatures of a merged version."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from dogsnap.exporting import layers
+from dogsnap.exporting.acceleration import Acceleration, Steps, takes_images_of_one_size
+from dogsnap.exporting.freezing import Source
+from dogsnap.exporting.merging.image_input import (
+    Function,
+    NetworkInput,
+    Specs,
+    check_choice,
+    checked_range,
+    inputs_of,
+    kind_of,
+    layout_of,
+)
+from dogsnap.exporting.merging.options import MergeError, Options
+from dogsnap.exporting.quantization import Ranges
+from dogsnap.networks.every_dog import CELLS, EveryDog
+from dogsnap.networks.second_pass import SecondPass, second_images
+from dogsnap.serving.photos.preprocessing import decode_base64
+from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
+from dogsnap.serving.versions.openvino_runtime import SECOND
+
+Tensors = dict[str, tf.Tensor]
+# A signature: its input, and the function from the network's outputs to its outputs.
+SignatureParts = tuple[str, Callable[[Tensors], Tensors]]
+
+BYTES = "_bytes"  # by convention an input with this suffix takes the bytes of files, and others take base64 text
+PNG_CHANNELS = (1, 3, 4)
+# The names of TensorFlow's Object Detection API: the option that chooses each, a word in an output's name, and what is expected.
+DETECTIONS = {
+    "detection_boxes": ("boxes", "box", "boxes (n, k, 4)"),
+    "detection_classes": ("classes", "class", "a class per box (n, k)"),
+    "detection_scores": ("scores", "score", "a score per box (n, k)"),
+}
+TOP_K = 5
+PLANNED_BY = ("box", "prediction", CELLS)  # outputs that decide which parts of which photos get a second pass
+PREDICTION = "prediction"  # the output by which a server names classes
+TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
+
+
+def noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
+    """Random images in the network's layout: (count, h, w, c) or (count, c, h, w)."""
+    return layers.fit(tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted)
+
+
+def warmup_requests(
+    signatures: Mapping[str, Function], size: tuple[int, int] | None
+) -> dict[str, dict[str, np.ndarray]]:
+    """One request per signature: a grey photo of `size`, as bytes or base64 text, and zeros for further inputs."""
+    photo = tf.io.encode_jpeg(tf.fill((*(size or TRIAL_SIZE), 3), tf.constant(128, tf.uint8)))
+    strings = {True: photo, False: tf.io.encode_base64(photo)}
+
+    def example(alias: str, spec: tf.TensorSpec) -> np.ndarray:
+        if spec.dtype == tf.string:
+            return np.array([strings[alias.endswith(BYTES)].numpy()])
+        return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
+
+    return {
+        name: {alias: example(alias, spec) for alias, spec in inputs_of(signature).items()}
+        for name, signature in signatures.items()
+    }
+
+
+def traced(function: Callable[..., Tensors], alias: str | None = None, specs: Specs | None = None) -> Function:
+    """It as a graph, for strings (n,) in the input `alias`, if any, and inputs like `specs`."""
+    inputs = {alias: tf.TensorSpec((None,), tf.string, alias)} if alias else {}
+    inputs |= {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in (specs or {}).items()}
+    return tf.function(function, autograph=False).get_concrete_function(**inputs)
+
+
+def decoded(alias: str, contents: tf.Tensor) -> tf.Tensor:
+    """The bytes of files from what the input `alias` takes."""
+    return contents if alias.endswith(BYTES) else decode_base64(contents)
+
+
+class Merger:
+    """The signatures of a merged version, made of layers around one frozen network."""
+
+    def __init__(
+        self,
+        source: Source,
+        richest: str,
+        network_input: NetworkInput,
+        wanted: layers.ImageInput,
+        names: Sequence[str],
+        options: Options,
+        second_pass: SecondPass | EveryDog | None = None,
+    ):
+        self.second_pass = second_pass
+        self.network_input, self.wanted, self.options = network_input, wanted, options
+        self.names = list(names)
+        self.outputs = source.signatures[richest].structured_outputs
+        self.main_outputs = list(source.signatures[network_input.signature].structured_outputs)
+        inputs = inputs_of(source.signatures[richest])
+        self.further_inputs = {name: spec for name, spec in inputs.items() if name != network_input.name}
+        self.classes = None if options.encode == "detections" else self._class_output()
+        self.image_output = self._image_output() if options.encode == "png" else None
+        self.renamed = self._renamed()
+        self.output_range = (0.0, 1.0)
+        self.graph = source.frozen(richest)
+        self.frozen = self.graph.function()
+        self.network = self._network()
+        self.parts = self._signature_parts(richest)
+        aliases = dict.fromkeys(alias for alias, _ in self.parts.values())
+        self.before = {alias: self._before(alias) for alias in aliases} if wanted.size else {}
+        self.again = {alias: self._again(alias) for alias in self.before} if second_pass else {}
+
+    def signatures(self) -> dict[str, Function]:
+        """Every signature of the merged version by name; see `merge`."""
+        return {name: self._signature(*each) for name, each in self.parts.items()}
+
+    def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
+        parts = {}
+        if self.options.decode == "bytes":
+            text = raw = f"input{BYTES}"
+        else:
+            text = self.network_input.name.removesuffix(BYTES)
+            raw = f"{text}{BYTES}"
+            parts[raw] = (raw, self._main)
+        parts[DEFAULT_SIGNATURE] = (text, self._main)
+        if richest != self.network_input.signature:
+            parts[richest] = (raw, self._all)
+        if self.names and self.classes:
+            parts["labels"] = (text, self._named)
+            if self.classes != PREDICTION:
+                parts.setdefault("scores", (raw, self._prediction))
+        return parts
+
+    def acceleration(self, source: Path, ranges: Ranges | None) -> Acceleration | None:
+        """The network of the version `source` and the steps around it, for a faster runtime; None if they cannot be separated."""
+        if not takes_images_of_one_size(self.graph):
+            if self.options.fast:
+                raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
+            return None
+        combined = self._combined() if self.second_pass else None
+        given = combined.structured_outputs if combined else self.outputs
+        steps = {name: self._steps(alias, answer, given) for name, (alias, answer) in self.parts.items()}
+        return Acceleration(
+            self.graph,
+            self.frozen,
+            steps,
+            same_as=source,
+            combined=combined,
+            fast=self.options.fast,
+            ranges=ranges,
+            required=self.options.fast and not self.second_pass,
+        )
+
+    def _again(self, alias: str) -> Function:
+        """A signature's input and the first answers that the plan needs -> the images of the second pass."""
+
+        def again(**inputs: tf.Tensor) -> Tensors:
+            windows, rows = self.second_pass.plan(inputs)
+            photos = tf.gather(decoded(alias, inputs[alias]), rows)
+            images = layers.fit(second_images(photos, windows, self.wanted.size), self.wanted)
+            return {self.network_input.name: images}
+
+        first = {name: spec for name, spec in self.outputs.items() if name in PLANNED_BY}
+        return traced(again, alias, first)
+
+    def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
+        """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
+        planned_by = {name: first[name] for name in PLANNED_BY if name in first}
+        images = self.again[alias](**{alias: contents}, **planned_by)[self.network_input.name]
+        second = tf.cond(
+            tf.shape(images)[0] > 0, lambda: self.network(images), lambda: {name: first[name][:0] for name in first}
+        )
+        return self.second_pass.combined(first, second)
+
+    def _combined(self) -> Function:
+        def combined(**answers: tf.Tensor) -> Tensors:
+            first = {name: answers[name] for name in self.outputs}
+            second = {name: answers[SECOND + name] for name in self.outputs}
+            return self.second_pass.combined(first, second)
+
+        second = {SECOND + name: spec for name, spec in self.outputs.items()}
+        return traced(combined, specs={**self.outputs, **second})
+
+    def _steps(self, alias: str, answer: Callable[[Tensors], Tensors], given: Specs) -> Steps:
+        """`given`: what the network, or both passes of it, give."""
+        after = traced(lambda **answers: answer(answers), specs=given)
+        plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
+        after_network = None if plain else after
+        return Steps(alias, list(after.structured_outputs), self.before[alias], after_network, self.again.get(alias))
+
+    def _before(self, alias: str) -> Function:
+        def before(**inputs: tf.Tensor) -> Tensors:
+            return {self.network_input.name: layers.images_from_bytes(decoded(alias, inputs[alias]), self.wanted)}
+
+        return traced(before, alias)
+
+    def _network(self) -> Callable[..., Tensors]:
+        order = sorted([self.network_input.name, *self.further_inputs])
+
+        def run(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
+            fed = {self.network_input.name: images, **further}
+            return self.frozen(*[fed[name] for name in order])
+
+        if self.network_input.layout.batch != "many":
+            return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
+        return run
+
+    def _signature(self, alias: str, answer: Callable[[Tensors], Tensors]) -> Function:
+        def signature(**inputs: tf.Tensor) -> Tensors:
+            contents = inputs.pop(alias)
+            if self.wanted.size is None:
+                photos = decoded(alias, contents)
+                return layers.map_ragged(photos, self.wanted, lambda image: answer(self.network(image, **inputs)))
+            images = self.before[alias](**{alias: contents})[self.network_input.name]
+            if inputs:
+                return answer(self.network(images, **inputs))
+            answers = layers.never_empty(self.network, images)
+            if self.second_pass:
+                answers = self._after_second_pass(answers, alias, contents)
+            return answer(answers)
+
+        return traced(signature, alias, self.further_inputs)
+
+    def _all(self, answers: Tensors) -> Tensors:
+        answers = dict(answers)
+        if self.options.softmax:
+            answers[self.classes] = layers.softmax(answers[self.classes])
+        if self.image_output:
+            images = answers[self.image_output]
+            if layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True).channels_first:
+                images = tf.transpose(images, (0, 2, 3, 1))
+            answers[self.image_output] = layers.png_bytes(images, *self.output_range)
+        if self.options.encode == "detections":
+            classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
+            names, first = self.names, self.options.first_class
+            answers |= layers.detected_classes(answers[classes], classes, names, first)
+        rest = {name: value for name, value in answers.items() if name not in (*self.renamed, CELLS)}
+        return rest | {new: answers[old] for old, new in self.renamed.items()}
+
+    def _main(self, answers: Tensors) -> Tensors:
+        answers = self._all(answers)
+        kept = [self.renamed.get(name, name) for name in self.main_outputs]
+        return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
+
+    def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
+        """Find out which numbers become black and white in the PNG files. Raises MergeError if that is unknown."""
+        options, spec = self.options, self.outputs[self.image_output]
+        if spec.dtype.is_integer:
+            return
+        stated = options.output_range or description.get("output_range")
+        origin = "" if options.output_range else ", as the source says"
+        if stated is None:
+            advice = (
+                "; which are black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255, and "
+                "those of the input, if they are as well, with --input-range LOW HIGH"
+            )
+            self._check_trial(self._tried(), self.image_output, 0.01, advice)
+            stated, origin = (0.0, 1.0), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
+        self.output_range = checked_range("--output-range", stated)
+        low, high = self.output_range
+        report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
+
+    def check_probabilities(self) -> None:
+        """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
+        advice = ", which are no probabilities; add --softmax if they are logits"
+        self._check_trial(self._all(self._tried()), self.classes, 0.001, advice)
+
+    def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
+        low, high = float(tf.reduce_min(answers[output])), float(tf.reduce_max(answers[output]))
+        if low < -beyond or high > 1 + beyond:
+            raise MergeError(
+                f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise{advice}'
+            )
+
+    def _tried(self) -> Tensors:
+        """What the network gives for noise, and zeros for further inputs."""
+        zeros = {
+            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
+        }
+        return self.network(noise_images(2, self.wanted), **zeros)
+
+    def _renamed(self) -> dict[str, str]:
+        if self.image_output:
+            return {self.image_output: "output_bytes"}
+        if self.options.encode != "detections":
+            return {}
+        return {self._detection(name): name for name in DETECTIONS}
+
+    def _detection(self, name: str) -> str:
+        option, word, expected = DETECTIONS[name]
+        if (chosen := getattr(self.options, option)) is not None:
+            check_choice(option, chosen, self.main_outputs)
+            return chosen
+        named = [each for each in self.main_outputs if word in each.lower()]
+        return self._only([name] if name in self.main_outputs else named, expected, option)
+
+    def _prediction(self, answers: Tensors) -> Tensors:
+        return {PREDICTION: self._all(answers)[self.classes]}
+
+    def _named(self, answers: Tensors) -> Tensors:
+        return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
+
+    def _class_output(self) -> str | None:
+        if not (self.names or self.options.softmax):
+            return None
+        rank = 1 if self.network_input.layout.batch == "none" else 2
+        specs = {name: self.outputs[name] for name in self.main_outputs}
+        numbers = {name: spec for name, spec in specs.items() if spec.dtype.is_floating and spec.shape.rank == rank}
+        classes = len(self.names)
+        fitting = [
+            name for name, spec in numbers.items() if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
+        ]
+        return self._only(fitting, f"numbers per class ({classes or 'any'} classes)")
+
+    def _image_output(self) -> str:
+        named = self.options.output
+        fitting = [name for name in self.main_outputs if layout_of(self.outputs[name], PNG_CHANNELS, name == named)]
+        return self._only(fitting, "images (n, height, width, 1, 3 or 4)")
+
+    def _only(self, fitting: Sequence[str], what: str, option: str = "output") -> str:
+        if option == "output" and self.options.output is not None:
+            check_choice("output", self.options.output, fitting)
+            return self.options.output
+        if len(fitting) == 1:
+            return fitting[0]
+        listed = "; ".join(f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs)
+        found = "none" if not fitting else ", ".join(fitting)
+        raise MergeError(f"expected one output with {what}, found {found} among: {listed}; choose with --{option}")

@@ -1,0 +1,74 @@
+"""Publishes version folders: one or several that belong together appear whole, or not at all."""
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dogsnap.files import sync
+from dogsnap.serving.versions.version_folders import version_folders
+
+WRITING = ".writing-"  # how folders with unfinished versions begin: no server takes them for models or versions
+
+
+def next_version(model_folder: Path) -> int:
+    """The number after the largest version; 1 for a new model."""
+    return max(version_folders(model_folder), default=0) + 1
+
+
+def publish(folder: Path, model_folder: Path) -> Path:
+    """Move a version that is written to the next free number of `model_folder`; it is on disk before it has its name."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+    while True:
+        try:
+            published = folder.rename(model_folder / str(next_version(model_folder)))
+        except OSError as error:  # another export has taken the number meanwhile
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+        else:
+            sync(model_folder)
+            return published
+
+
+@contextmanager
+def together(model_folder: Path) -> Iterator[Path]:
+    """A folder to write versions to in place of `model_folder`, where all appear when the block ends, or none if it raises."""
+    new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
+    model_folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
+            written = staged(Path(temporary), model_folder)
+            yield written
+            publish_together(written, model_folder)
+    finally:
+        with suppress(OSError):  # it holds versions
+            for each in new:
+                each.rmdir()
+
+
+def staged(temporary: Path, model_folder: Path) -> Path:
+    """A folder in `temporary` to write versions to in place of `model_folder`: of the same name, and the numbers go on."""
+    written = temporary / model_folder.name
+    (written / str(next_version(model_folder) - 1)).mkdir(parents=True)
+    return written
+
+
+def publish_together(written: Path, model_folder: Path) -> None:
+    """Move the versions in a folder that was `staged` to `model_folder`. Raises OSError, and moves none, if a number is taken.
+
+    The largest appears first, the one that answers the app: if the computer stops between two, it is there.
+    """
+    _, *versions = sorted(version_folders(written).items())  # the first one holds the number alone
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for _, version in reversed(versions):
+            moved.append((version, version.rename(model_folder / version.name)))
+        sync(model_folder)
+    except OSError as error:
+        for version, published in moved:
+            published.rename(version)
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise OSError(f"another export has written a version to {model_folder} meanwhile; try again") from error
+        raise

@@ -1,0 +1,114 @@
+"""Converts a float32 network to int8, with value ranges that were measured on photos.
+
+The usual tool, NNCF, also rounds the pooled features and the logits to 8 bits, and cuts the dog head's negative logits off at 0:
+that, not the convolutions, costs accuracy and saves no time (docs/lab_notes.md). So all behind the last one stays float32.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dogsnap.files import replacing
+from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
+
+RANGES = "int8_ranges.json"
+LEVELS = 256  # of an activation: uint8
+PASSING = ("Concat", "MaxPool")  # give values of their inputs, so that these are quantised in their place
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Smallest and largest value at the input of each convolution, in the order in which the network runs them.
+
+    `kernels`: shapes (out, in, height, width), by which a network is recognised. `images`: how many the ranges were found on.
+    `weights`: the SHA-256 of the stored weights of the network that they were found for; "" if that is not known. `made_by`: the
+    command that found them, and its version.
+    """
+
+    kernels: Sequence[Sequence[int]]
+    inputs: Sequence[Sequence[float]]
+    images: int
+    weights: str = ""
+    made_by: str = "dogsnap quantize"
+
+    def write(self, file: Path) -> None:
+        """Write the ranges as JSON, a few kB, in one step."""
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+
+def quantised(model: Any, ranges: Ranges, weight_bits: int) -> Any:
+    """Change an OpenVINO model in place: its convolutions multiply int8 weights and uint8 activations; returns it.
+
+    Weights get a scale per output channel, symmetric about 0. `weight_bits`: 8, or 7 for processors that add pairs of products
+    in 16 bits (AVX2 without VNNI), where the sum of two products of full size does not fit.
+    Raises IncompatibleNetwork if the ranges are not of this network.
+    """
+    convolutions = rectified_convolutions(model)
+    shapes = [list(node.input_value(1).get_shape()) for node in convolutions]
+    if shapes != [list(shape) for shape in ranges.kernels]:
+        raise IncompatibleNetwork(
+            f"the ranges are of another network: of {len(ranges.kernels)} convolutions, this one has {len(shapes)}; "
+            "`dogsnap quantize` finds them again"
+        )
+    found = {
+        name_of(source): (source, ends)
+        for node, ends in zip(convolutions, ranges.inputs, strict=True)
+        for source in sources_of(node.input_value(0))
+    }
+    for source, (low, high) in found.values():
+        _quantise_activation(source, low, high)
+    for node in convolutions:
+        _quantise_weights(node, 2 ** (weight_bits - 1) - 1)
+    model.validate_nodes_and_infer_types()
+    return model
+
+
+def rectified_convolutions(model: Any) -> list[Any]:
+    """Those that a ReLU follows: the others answer, like the head does."""
+    return [node for node in model.get_ordered_ops() if node.get_type_name() == "Convolution" and _is_rectified(node)]
+
+
+def _is_rectified(node: Any) -> bool:
+    following = [consumer.get_node() for consumer in node.output(0).get_target_inputs()]
+    if len(following) == 1 and following[0].get_type_name() == "Add":
+        following = [consumer.get_node() for consumer in following[0].output(0).get_target_inputs()]
+    return [each.get_type_name() for each in following] == ["Relu"]
+
+
+def sources_of(value: Any) -> list[Any]:
+    """The outputs of nodes whose values arrive at `value` as they are."""
+    node = value.get_node()
+    if node.get_type_name() not in PASSING:
+        return [value]
+    tensors = [node.input_value(place) for place in range(node.get_input_size())]
+    return [source for tensor in tensors for source in sources_of(tensor)]
+
+
+def _quantise_activation(source: Any, low: float, high: float) -> None:
+    from openvino import opset13 as ops
+
+    consumers = list(source.get_target_inputs())
+    ends = [ops.constant(np.float32(end)) for end in (low, high)]
+    rounded = ops.fake_quantize(source, *ends, *ends, LEVELS)
+    for consumer in consumers:
+        consumer.replace_source_output(rounded.output(0))
+
+
+def _quantise_weights(node: Any, largest: int) -> None:
+    """int8 weights in [-largest, largest] and a scale per output channel in place of a convolution's float32 kernel."""
+    from openvino import opset13 as ops
+
+    kernel = node.input_value(1).get_node().data.astype(np.float32)
+    scale = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), np.float32(1e-12)) / np.float32(largest)
+    whole = np.clip(np.round(kernel / scale), -largest, largest).astype(np.int8)
+    weights = ops.multiply(ops.convert(ops.constant(whole), "f32"), ops.constant(scale))
+    node.input(1).replace_source_output(weights.output(0))
+
+
+def name_of(source: Any) -> str:
+    return source.get_node().get_friendly_name()

@@ -1,0 +1,24 @@
+"""Builds a predictor whose models run in an engine, from the settings."""
+
+from dogsnap.allocator import give_back_large
+from dogsnap.gateway.client import EngineClient
+from dogsnap.gateway.repository import EngineRepository
+from dogsnap.gateway.target import Target
+from dogsnap.serving.assembly import predictor_over
+from dogsnap.serving.inference.executor import InlineExecutor
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.versions.model_configs import model_source
+from dogsnap.settings import MEBIBYTE, Settings
+
+
+def create_gateway(settings: Settings) -> Predictor:
+    """A predictor for the configured models that calls the engines of `settings.engine`. Call it after the fork."""
+    give_back_large()
+    metrics = Metrics()
+    # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.
+    executor = InlineExecutor(settings.run_threads + settings.queue_size)
+    engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
+    only = settings.models / settings.default_model
+    repository = EngineRepository(engine, model_source(settings), only, executor)
+    return predictor_over(repository, executor, metrics, settings)

@@ -1,0 +1,188 @@
+"""A gRPC client of the engines: one channel with load balancing, health checks and retries."""
+
+import json
+import logging
+import math
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from prometheus_client import Counter, Histogram
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from dogsnap import errors
+from dogsnap.allocator import LARGE
+from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
+from dogsnap.gateway.target import Target
+from dogsnap.logs import REQUEST_ID
+from dogsnap.serving.inference.executor import TOO_LATE, remaining
+from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
+from dogsnap.serving.repository.model import ModelSpec
+
+log = logging.getLogger("dogsnap.engine")
+
+PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
+# gRPC's service config of the channel. Calls change nothing, so each may be retried; UNAVAILABLE is the status of an engine
+# that stops or is full. Health is that of the whole server (""), the only name that all engines know; an engine without the
+# health service counts as healthy.
+SERVICE_CONFIG = {
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "healthCheckConfig": {"serviceName": ""},
+    "methodConfig": [
+        {
+            "name": [{"service": PREDICTION}, {"service": MODELS}],
+            "retryPolicy": {
+                "maxAttempts": 4,
+                "initialBackoff": "0.05s",
+                "maxBackoff": "0.5s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+    # No retries while more than half of the attempts fail: they would only add load to engines that are full.
+    "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
+}
+ASK_SECONDS = 5.0  # timeout of metadata and status calls
+# The client's errors, passed on with the engine's message.
+PASSED_ON = {
+    grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgument,
+    grpc.StatusCode.OUT_OF_RANGE: errors.InvalidArgument,
+    grpc.StatusCode.FAILED_PRECONDITION: errors.FailedPrecondition,
+    grpc.StatusCode.NOT_FOUND: errors.NotFound,
+    grpc.StatusCode.UNIMPLEMENTED: errors.Unimplemented,
+}
+# The engine is full or stopping; CANCELLED is the status of queued requests when it stops.
+TRY_LATER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+ADDRESS = re.compile(r"ipv[46]:|dns:|\d+\.\d+\.\d+\.\d+")
+AGAIN = "; try again later"
+TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
+
+
+class EngineClient:
+    """Calls to the engines of a target; thread-safe, and created after the fork. They raise the types of `dogsnap.errors`."""
+
+    def __init__(self, target: Target, max_bytes: int, metrics: Metrics):
+        """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
+        self._metadata_always = target.metadata
+        self._channel = grpc.insecure_channel(target.address(), _options(max_bytes))
+        as_bytes = {"request_serializer": None, "response_deserializer": predict_pb2.PredictResponse.FromString}
+        self._predict = self._channel.unary_unary(f"/{PREDICTION}/Predict", **as_bytes)
+        # The same on the wire, as a stream of one message. For a unary call grpcio keeps the bytes it was given beside its copy
+        # until the answer arrives; for a stream it does not. That costs a thread (0.3 ms).
+        self._predict_large = self._channel.stream_unary(f"/{PREDICTION}/Predict", **as_bytes)
+        self._get_metadata = prediction_service_pb2_grpc.PredictionServiceStub(self._channel).GetModelMetadata
+        self._get_status = model_service_pb2_grpc.ModelServiceStub(self._channel).GetModelStatus
+        self._seconds = metrics.add(
+            Histogram,
+            "dogsnap_engine_seconds",
+            "time of a call to the engine, retries included",
+            ("call",),
+            buckets=LATENCY_BUCKETS,
+        )
+        self._failures = metrics.add(
+            Counter,
+            "dogsnap_engine_failures",
+            "calls to the engine that failed after all retries, by gRPC status",
+            ("call", "code"),
+        )
+
+    def predict(self, request: bytes, key: str = "") -> predict_pb2.PredictResponse:
+        """Send a serialized PredictRequest with the remaining time as timeout; `key` is the client's sticky key."""
+        if len(request) <= LARGE:
+            return self._call("Predict", self._predict, request, key)
+        only = iter((request,))
+        del request  # gRPC sends its own copy; this one is freed
+        return self._call("Predict", self._predict_large, only, key)
+
+    def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        request.model_spec.CopyFrom(spec_message(spec))
+        return self._call("GetModelMetadata", self._get_metadata, request, spec.sticky_key, ASK_SECONDS)
+
+    def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
+        return self._call("GetModelStatus", self._get_status, request, most=ASK_SECONDS)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _call(self, name: str, method: Callable[..., Any], request: Any, key: str = "", most: float = math.inf) -> Any:
+        """The answer, within the time that is left and at most `most` seconds."""
+        metadata = list(self._metadata_always)
+        if request_id := REQUEST_ID.get():
+            metadata.append(("x-request-id", request_id))
+        if key and key.isascii() and key.isprintable():  # gRPC fails calls with other metadata
+            metadata.append(("x-request-key", key))
+        started = time.perf_counter()
+        try:
+            return method(request, timeout=min(remaining(ASK_SECONDS), most), metadata=metadata)
+        except grpc.RpcError as error:
+            self._failures.labels(name, error.code().name).inc()
+            raise _translated(error) from None
+        finally:
+            self._seconds.labels(name).observe(time.perf_counter() - started)
+
+
+def _options(max_bytes: int) -> list[tuple[str, Any]]:
+    return [
+        ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
+        ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
+        ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default; larger requests would not be retried
+        # TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent,
+        # so that no engine closes the connection for too many pings.
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 8_000),
+        ("grpc.http2.ping_timeout_ms", 8_000),  # the default for gRPC's other pings is a minute
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+        # gRPC's default for the longest pause before it connects again is two minutes.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 5000),  # to connect to an engine that is busy; a stopped one refuses at once
+        ("grpc.max_reconnect_backoff_ms", 1000),
+    ]
+
+
+def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:
+    message = model_pb2.ModelSpec(name=spec.name)
+    if spec.version is not None:
+        message.version.value = spec.version
+    if spec.label is not None:
+        message.version_label = spec.label
+    return message
+
+
+def _translated(error: grpc.RpcError) -> DogsnapError:
+    """The error for our client, without the engine's address."""
+    code, details = error.code(), error.details() or ""
+    if code in PASSED_ON:
+        return PASSED_ON[code](details)
+    if TOO_LARGE in details:
+        return TooLarge(f"the engine takes no message of this size; send less at once ({details})")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.DeadlineExceeded(TOO_LATE)
+    if code in TRY_LATER:
+        log.debug("no engine answers: %s %s", code.name, details)
+        return EngineUnreachable(details)
+    log.error("request %s failed at the engine: %s %s", REQUEST_ID.get() or "of our own", code.name, details)
+    return EngineFailed(
+        f"the engine behind this server failed ({code.name}); our log has the reason under the request id"
+    )
+
+
+class EngineUnreachable(Unavailable):
+    """No engine is reachable. `details`, from the engine or gRPC, may contain its address and are only for the log."""
+
+    def __init__(self, details: str):
+        words = "" if ADDRESS.search(details) else f": {details.removesuffix(AGAIN)}"
+        super().__init__(f"no engine behind this server can answer now{words}{AGAIN}")
+        self.details = details

@@ -1,0 +1,221 @@
+"""The counterpart of the repository in a gateway: asks the engines for models, versions and labels."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
+
+from dogsnap.errors import DeadlineExceeded, DogsnapError, EngineFailed, Full, InvalidArgument, NotFound, Unimplemented
+from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
+from dogsnap.gateway.servable import RUNTIME, EngineServable
+from dogsnap.serving.inference.executor import InlineExecutor, remaining
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import ModelSpec, State, VersionStatus
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.serving.versions.model_configs import ModelConfig
+from dogsnap.serving.versions.version_folders import version_folders
+
+log = logging.getLogger("dogsnap.engine")
+
+STATES = get_model_status_pb2.ModelVersionStatus.State
+POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
+ASK_ENGINE = (
+    "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
+)
+Answer = TypeVar("Answer")
+
+
+class EngineRepository(ModelRepository):
+    """Thread-safe."""
+
+    def __init__(
+        self, engine: EngineClient, configs: Callable[[], Sequence[ModelConfig]], only: Path, executor: InlineExecutor
+    ):
+        """`configs` gives the models, asked at each poll; without any there is `only`. `executor` limits questions, too."""
+        super().__init__()
+        self.engine = engine
+        self._executor = executor
+        self._configs, self._only = configs, only
+        self._models: dict[str, Path] = {}
+        self._states: dict[str, list[VersionStatus]] = {}
+        self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
+        self._meant: dict[tuple[str, str | None], int] = {}  # by model and label, None for the default
+        self._trouble = "the engine was not asked yet"
+
+    @contextmanager
+    def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
+        """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
+        yield (self._expected(spec) or self._limited(lambda: self.resolve(spec))).for_request(spec)
+
+    def _limited(self, question: Callable[[], Answer]) -> Answer:
+        """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
+        return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
+
+    def _expected(self, spec: ModelSpec) -> EngineServable | None:
+        with self._lock:
+            version = self._meant.get((spec.name, spec.label)) if spec.version is None else spec.version
+            known = None if version is None else self._known.get(ServableId(spec.name, version))
+            return known[1] if known else None
+
+    def resolve(self, spec: ModelSpec) -> EngineServable:
+        """Ask the engine which version `spec` means now, and for its signatures."""
+        try:
+            servable = self._servable(self.engine.metadata(spec), spec)
+        except (NotFound, InvalidArgument):
+            self._meant.pop((spec.name, spec.label), None)
+            raise
+        if spec.version is None:
+            self._meant[spec.name, spec.label] = servable.id.version
+        return servable
+
+    def record_answer(self, asked: ModelSpec, servable: ServableId) -> EngineServable:
+        """Record which version has answered, and return it."""
+        self._meant[asked.name, asked.label] = servable.version
+        exactly = ModelSpec(servable.name, servable.version)
+        return self._expected(exactly) or self.resolve(exactly)
+
+    def _servable(self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec) -> EngineServable:
+        """The servable for a metadata response; a new one only if the signatures or the local description have changed."""
+        version = response.model_spec.version.value if response.model_spec.HasField("version") else asked.version
+        if version is None:
+            raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
+        identity, packed = ServableId(asked.name, version), response.metadata["signature_def"]
+        base_path = self._models.get(identity.name)
+        folder = version_folders(base_path).get(identity.version) if base_path else None
+        try:
+            modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
+        except OSError:
+            modified = None  # it has no description
+        source = (packed.value, folder, modified)
+        with self._lock:
+            known = self._known.get(identity)
+        if known is None or known[0] != source:
+            signatures = get_model_metadata_pb2.SignatureDefMap()
+            if not packed.Unpack(signatures):
+                raise EngineFailed(f"the engine does not say what {identity} takes: it has no signature_def")
+            known = source, EngineServable(identity, dict(signatures.signature_def), folder, self)
+            with self._lock:
+                self._known[identity] = known
+        return known[1]
+
+    def models(self) -> list[str]:
+        """The names of the configured models; engines do not list theirs."""
+        return sorted(self._models)
+
+    def available(self, name: str) -> list[int]:
+        states = self._states.get(name) or self.status(ModelSpec(name))
+        return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
+
+    def status(self, spec: ModelSpec) -> list[VersionStatus]:
+        """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
+        try:
+            return self._limited(lambda: self._status(spec))
+        except Full:
+            seen = [each for each in self._states.get(spec.name, ()) if spec.version in (None, each.version)]
+            if spec.label is not None or not seen:
+                raise
+            return seen
+
+    def _status(self, spec: ModelSpec) -> list[VersionStatus]:
+        try:
+            found = self.engine.status(spec).model_version_status
+        except Unimplemented:  # an engine without ModelService
+            servable = self.resolve(spec)
+            return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description)]
+        known = [_version_status(each, self._expected(ModelSpec(spec.name, each.version))) for each in found]
+        return sorted(known, key=lambda each: -each.version)
+
+    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """None: engines accept labels, but do not list them."""
+        return {}, {}
+
+    def default_version(self, name: str) -> int | None:
+        return self._meant.get((name, None))
+
+    def splits(self) -> list[tuple[str, str, int, float]]:
+        return []
+
+    def shadow_of(self, answered: ServableId) -> None:
+        """None: the engine has the shadows."""
+
+    def not_ready(self) -> str:
+        return self._trouble
+
+    def follow(self, *_: Any, **__: Any) -> NoReturn:
+        raise Unimplemented(ASK_ENGINE)
+
+    list_versions = switching = changing = follow
+    switches = property(follow)
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        super().start(poll_seconds or POLL_SECONDS, on_ready)
+
+    def _scan_safely(self) -> None:
+        """Poll, and log a problem when it begins, not at every poll."""
+        try:
+            troubles = self.poll()
+        except Exception as error:
+            log.debug("polling the engine failed", exc_info=error)
+            troubles = {f"polling the engine failed: {error!r}": ""}
+        trouble = "; ".join(troubles)
+        if not self._closed and (not self.started or bool(trouble) != bool(self._trouble)):
+            details = "; ".join(filter(None, troubles.values()))
+            told = f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
+            log.info("%s", told)
+        self._trouble, self.started = trouble, True
+
+    def poll(self) -> dict[str, str]:
+        """Ask for each model's versions and default; returns why the server is not ready, with details for the log."""
+        try:
+            found = {config.name: Path(config.base_path) for config in self._configs()}
+            self._models = found or {self._only.name: self._only}
+        except InvalidArgument as error:  # the engine works without the folder
+            log.debug("the models folder cannot be read: %s", error)
+        troubles = dict(filter(None, map(self._poll_model, self.models())))
+        for name, label in list(self._meant):
+            if label is not None or name not in self._models:
+                with suppress(DogsnapError):  # one that was removed is not known any more then
+                    self.resolve(ModelSpec(name, label=label))
+        return troubles
+
+    def _poll_model(self, name: str) -> tuple[str, str] | None:
+        try:
+            try:
+                self._states[name] = self._status(ModelSpec(name))
+            except DeadlineExceeded:  # one engine does not answer in time; the second call goes to another one
+                self._states[name] = self._status(ModelSpec(name))
+            self._keep_only(name, self.available(name))
+            if not self.available(name):
+                return f"no version available of: {name}", ""
+            self.resolve(ModelSpec(name))
+        except EngineUnreachable as error:
+            self._keep_only(name, [])  # when it is back, it may serve other versions under the same numbers
+            return error.message, error.details
+        except DogsnapError as error:
+            self._states.pop(name, None)
+            return f"the engine says of {name}: {error.message}", ""
+        return None
+
+    def _keep_only(self, name: str, available: Sequence[int]) -> None:
+        """Of this model, keep only what is known of these versions."""
+        with self._lock:
+            kept = [each for each in self._known if each.name != name or each.version in available]
+            self._known = {each: self._known[each] for each in kept}
+
+    def close(self) -> None:
+        self._closed = True
+        self.engine.close()  # ends the calls of a poll that runs
+        super().close()
+
+
+def _version_status(status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None) -> VersionStatus:
+    name = STATES.Name(status.state) if status.state in STATES.values() else ""
+    state = State.__members__.get(name, State.START)
+    runtime = RUNTIME if state == State.AVAILABLE else None
+    description = servable.description if servable else None  # unknown of one that has not been used yet
+    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime, description)

@@ -1,0 +1,139 @@
+"""One version of a model in an engine: signatures from the engine, breed names from the local models folder."""
+
+import copy
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
+from tensorflow_serving.apis import model_pb2, predict_pb2
+
+from dogsnap.errors import DogsnapError, EngineFailed, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from dogsnap.gateway.client import spec_message
+from dogsnap.serving.photos.photo_values import Decoding
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors.signatures import ServableId, Signature
+from dogsnap.serving.tensors.tensor_protos import to_arrays
+from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
+from dogsnap.serving.versions.servable import BaseServable, Feed
+
+if TYPE_CHECKING:
+    from dogsnap.gateway.repository import EngineRepository
+
+log = logging.getLogger("dogsnap.engine")
+
+RUNTIME = {"name": "engine"}
+INTERNAL_SIGNATURES = "__saved_model"  # prefix of signatures that only TensorFlow's loader uses
+MAX_ANSWER_BYTES = 2**31  # of the tensors in a response: the limit of a protobuf message
+
+
+class EngineServable(BaseServable):
+    """A version in an engine; `for_request` makes a copy for one request.
+
+    Classify and regress are sent as Predict with the same signature and serialized tf.Examples: TensorFlow Serving implements
+    them so, and some engines have only Predict.
+    """
+
+    holds_shapes = False  # the engine checks shapes
+
+    def __init__(
+        self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, versions: "EngineRepository"
+    ):
+        """`folder`: the version in the local models folder, for its description; None if it is missing."""
+        names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
+        super().__init__(identity, Description(), signature_defs, names)
+        self.runtime = RUNTIME
+        self._spec, self._versions = ModelSpec(identity.name, identity.version), versions
+        file = f"{self.id.name}/{self.id.version}/{DESCRIPTION_FILE}"
+        self.label_source = f"{file} of this server (--models has to hold what the engine's has)"
+        if folder is None:
+            return
+        try:
+            self.description = Description.read(folder)
+            self._check_labels()
+        except (OSError, ValueError) as error:
+            log.error("%s of the engine has no breed names: %s", self.id, error)
+            self.description = Description()
+            self.label_source = f"a {folder / DESCRIPTION_FILE} that fits the engine's version"
+        takes_text = any(spec.dtype == tf.string for each in self.signatures.values() for spec in each.inputs.values())
+        # Our exports decode pictures in every string input; about other graphs nothing is known here.
+        self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
+
+    def for_request(self, spec: ModelSpec) -> "EngineServable":
+        request = copy.copy(self)
+        request._spec = spec
+        return request
+
+    def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+        """Call the engine, and again if an error shows that the label or default now means another version."""
+        try:
+            return self._call(signature, feed(self, signature))
+        except (InvalidArgument, FailedPrecondition, NotFound):
+            now = self._moved()
+            if now is None:
+                raise
+        current = now.signatures.get(signature.name, signature)
+        now._check_outputs(signature, current)
+        return now._call(current, feed(now, current))
+
+    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+        response = self._versions.engine.predict(predict_request(self._spec, signature, inputs), self._spec.sticky_key)
+        servable = self._adopted(response.model_spec)
+        promised = servable.signatures.get(signature.name, signature)
+        servable._check_outputs(signature, promised)
+        try:
+            outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
+            return {alias: outputs[alias] for alias in promised.outputs}, servable
+        except (DogsnapError, KeyError) as error:
+            log.error("the outputs of %s do not match its signature %s: %s", servable.id, signature.name, error)
+            told = f"the engine's answer does not fit signature {signature.name} of {servable.id}"
+            raise EngineFailed(told) from error
+
+    def _check_outputs(self, expected: Signature, promised: Signature) -> None:
+        if not set(expected.outputs) <= set(promised.outputs):
+            raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
+
+    def _adopted(self, answered: model_pb2.ModelSpec) -> "EngineServable":
+        """The version that answered, which is used for the rest of the request."""
+        if self._spec.version is not None:
+            return self
+        version = answered.version.value if answered.HasField("version") else self.id.version
+        identity = ServableId(self.id.name, version)
+        servable = self if identity == self.id else self._versions.record_answer(self._spec, identity)
+        return servable.for_request(ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key))
+
+    def _moved(self) -> "EngineServable | None":
+        """The version that the label or default now means; None if it is this one.
+
+        Raises FailedPrecondition for a removed label, so that the photo is not blamed.
+        """
+        if self._spec.version is not None:
+            return None
+        try:
+            now = self._versions.resolve(self._spec)
+        except InvalidArgument as error:
+            raise FailedPrecondition(error.message) from error
+        return None if now.id == self.id else now.for_request(self._spec)
+
+
+def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:
+    """A serialized PredictRequest; temporary copies of the photos are freed on return."""
+    request = predict_pb2.PredictRequest(model_spec=spec_message(spec))
+    request.model_spec.signature_name = signature.name
+    for alias, value in inputs.items():
+        _fill(request.inputs[alias], value, signature.inputs[alias].dtype)
+    return request.SerializeToString()
+
+
+def _fill(proto: tensor_pb2.TensorProto, value: Any, dtype: tf.DType) -> None:
+    array = np.asarray(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
+    proto.dtype = dtype.as_datatype_enum
+    proto.tensor_shape.SetInParent()
+    proto.tensor_shape.dim.extend(tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape)
+    if dtype == tf.string:
+        proto.string_val.extend(each.encode() if isinstance(each, str) else each for each in array.flat)
+    else:
+        proto.tensor_content = array.tobytes()

@@ -1,0 +1,230 @@
+"""The networks as Keras models (image in, logits or image out), and reading and writing their weights."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+
+from dogsnap.files import replacing
+from dogsnap.networks.box_head import CELL_NUMBERS, CellBoxes, Centres
+
+STORED_WEIGHTS = "float16.weights.h5"
+BOX_FILTERS = 128
+
+
+class StoredStatistics(keras.layers.Layer):
+    """Runs a network with its stored batch statistics, also while training; all its weights are trainable.
+
+    Batches of dogs shift the statistics under the fitted upper layers so far that the loss rises from 1 to 5. Calling a network
+    with `training=False` is not enough: inside a functional model Keras 3 ignores it in `fit`.
+    `fitting.trainer.StatisticsDrift` moves the statistics slowly instead.
+    """
+
+    def __init__(self, network: keras.Model, **options) -> None:
+        super().__init__(**options)
+        self.network = network
+
+    def call(self, image):
+        return self.network(image, training=False)
+
+
+class AttentionPooling(keras.layers.Layer):
+    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax of a linear function.
+
+    The function is zero at the start: then it is the plain mean.
+    """
+
+    def build(self, shape) -> None:
+        self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
+
+    def call(self, maps):
+        places = keras.ops.reshape(keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1]))
+        logits = keras.ops.matmul(places, self.kernel)
+        # Keras warns of a softmax over one place.
+        shares = keras.ops.exp(logits - keras.ops.max(logits, axis=1, keepdims=True))
+        shares = shares / keras.ops.sum(shares, axis=1, keepdims=True)
+        return keras.ops.sum(shares * places, axis=1)
+
+
+def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2) -> keras.Model:
+    """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
+
+    Input: `image` float32 (n, height, width, 3) in [0, 1].
+    Output, float32: "breeds" (n, classes) and "dog" (n, 1), logits; "box" (n, 4), where the dog is; "cells" (n, h', w', 5),
+    what the box is made of: see `box_head.py`.
+    """
+    image = keras.Input((*size, 3), name="image")
+    scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
+    network = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3))
+    maps = StoredStatistics(network, name="backbone")(scaled)
+    features = AttentionPooling(name="features", dtype="float32")(maps)
+    outputs = heads(features, classes, dropout) | box_head(maps, cell_centres(size))
+    return keras.Model(image, outputs, name="inception_v3")
+
+
+def box_head(maps: keras.KerasTensor, centres: Centres) -> dict[str, keras.KerasTensor]:
+    """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32; `centres`: of the cells."""
+    x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
+    x = keras.layers.Conv2D(BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings")(x)
+    cells = keras.layers.Conv2D(CELL_NUMBERS, 1, name="cells", dtype="float32")(x)
+    return {"cells": cells, "box": CellBoxes(centres, name="box", dtype="float32")(cells)}
+
+
+def cell_centres(size: tuple[int, int]) -> Centres:
+    """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture."""
+    # Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
+    rows, columns = (tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size)
+    return rows, columns
+
+
+def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str, keras.KerasTensor]:
+    """Features (n, f) -> {"breeds": (n, classes), "dog": (n, 1)}, float32 logits, by layers of these names."""
+    dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
+    breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
+    own = keras.layers.Dense(1, name="dog", dtype="float32")(features)
+    # A recognisable breed is evidence of a dog: the largest logit tells the known from the unknown (Hendrycks et al., 2022).
+    return {"breeds": breeds, "dog": own + keras.ops.max(breeds, axis=-1, keepdims=True)}
+
+
+ARCHITECTURES = {"inception_v3": inception_v3}
+# The name of the next architecture in its recipe; it generates images and has no classes.
+CYCLEGAN = "cyclegan_generator"
+
+
+def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:
+    """The generator of CycleGAN (Zhu et al., 2017, section 7.2): c7s1-w, d2w, d4w, 6 or 9 residual blocks, u2w, uw, c7s1-3.
+
+    `width`: filters of the first layer, "ngf". Instance normalisation and ReLU behind every convolution but the last, which
+    ends in tanh. 6 blocks up to 128 pixels a side, 9 above and where `size` is open. Sides are multiples of 4.
+    Input: `image` float32 (n, height, width, 3) in [-1, 1]. Output: the same, shape and range.
+    """
+    image = keras.Input((*size, 3), name="image")
+    x = _normalised(keras.layers.Conv2D(width, 7, use_bias=False)(_reflected(image, 3)))
+    for filters in (2 * width, 4 * width):
+        x = _normalised(keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False)(x))
+    for _ in range(6 if None not in size and max(size) <= 128 else 9):
+        y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(x, 1)))
+        y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(y, 1)), slope=None)
+        x = keras.layers.Add()([x, y])
+    for filters in (2 * width, width):
+        x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
+    x = keras.layers.Conv2D(3, 7, dtype="float32")(_reflected(x, 3))
+    return keras.Model(image, keras.layers.Activation("tanh", dtype="float32")(x), name=CYCLEGAN)
+
+
+def cyclegan_discriminator(width: int = 64, size: tuple[int, int] = (64, 64)) -> keras.Model:
+    """Tells real images from generated ones, patch by patch: C-w, C2w, C4w and a convolution to one number, leaky ReLU of 0.2.
+
+    Without the paper's last layer C8w, as is usual for images this small: a patch is then 46 pixels wide, not 70.
+    Input: float32 (n, height, width, 3) in [-1, 1]. Output: float32 (n, height / 8, width / 8, 1), near 1 for real patches.
+    """
+    image = keras.Input((*size, 3), name="image")
+    x = keras.layers.LeakyReLU(0.2)(keras.layers.Conv2D(width, 4, 2, "same")(image))
+    for filters in (2 * width, 4 * width):
+        x = _normalised(keras.layers.Conv2D(filters, 4, 2, "same", use_bias=False)(x), slope=0.2)
+    patches = keras.layers.Conv2D(1, 4, padding="same", dtype="float32")(x)
+    return keras.Model(image, patches, name="cyclegan_discriminator")
+
+
+def _normalised(x, slope: float | None = 0.0):
+    """Instance normalisation, then a ReLU of that `slope` below 0, or none."""
+    x = keras.layers.GroupNormalization(groups=-1, epsilon=1e-5)(x)
+    return x if slope is None else keras.layers.ReLU(negative_slope=slope)(x)
+
+
+def _reflected(x, by: int):
+    """Reflection padding: zero padding would be visible at the edges."""
+    return keras.ops.pad(x, ((0, 0), (by, by), (by, by), (0, 0)), mode="reflect")
+
+
+def feature_extractor(model: keras.Model) -> keras.Model:
+    """The same network up to its pooled features: image (n, h, w, 3) in [0, 1] -> float32 (n, 2048). Shares the weights."""
+    return keras.Model(model.input, model.get_layer("features").output)
+
+
+def backbone_of(model: keras.Model) -> keras.Model:
+    """The network between the image and the pooled features."""
+    return model.get_layer("backbone").network
+
+
+def load_imagenet_weights(model: keras.Model) -> None:
+    """Load the ImageNet weights of Keras Applications into the backbone. Raises OSError when they cannot be fetched."""
+    backbone = backbone_of(model)
+    shape = backbone.input_shape[1:]
+    try:
+        trained = keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape)
+    except Exception as error:  # Keras raises no more specific type if the download fails
+        raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
+    backbone.set_weights(trained.get_weights())
+
+
+def load_stored_weights(model: keras.Model, path: Path) -> None:
+    """Read a file of `save_stored_weights` into a float32 model. Raises FileNotFoundError, or ValueError when it does not fit."""
+    if not path.is_file():
+        raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
+    try:
+        model.load_weights(path)
+    except (ValueError, OSError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"weights file {path} does not fit the network {model.name}: {reason}") from error
+
+
+def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
+    """Write the weights in half the size; `load_stored_weights` casts back. The file is replaced atomically."""
+    size, classes = model.input_shape[1:3], model.get_layer("breeds").units
+    save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
+
+
+def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
+    """The same for any network; `build` makes one like `model`.
+
+    Kernels and matrices become float16. Vectors (0.3 % of the size) stay float32: some have learned changes below its resolution.
+    """
+    require_space(path.parent, 7 * model.count_params())
+    whole = path.with_name(f"whole.{path.name}")
+    try:
+        in_precision("float32", model, build).save_weights(whole)
+        with replacing(path) as temporary:
+            _write_halved(whole, temporary)
+    finally:
+        whole.unlink(missing_ok=True)
+
+
+def _write_halved(whole: Path, half: Path) -> None:
+    with h5py.File(whole) as source, h5py.File(half, "w") as target:
+
+        def copy(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(item, h5py.Group):
+                made = target.require_group(name)
+            else:
+                made = target.create_dataset(name, data=item[()], dtype=np.float16 if item.ndim > 1 else None)
+            made.attrs.update(item.attrs)
+
+        target.attrs.update(source.attrs)
+        source.visititems(copy)
+
+
+def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
+    """A network with the weights of `model` that computes in `precision`; `build` creates one like it."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        same = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    same.set_weights(model.get_weights())
+    return same
+
+
+def require_space(folder: Path, size: int) -> None:
+    """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`."""
+    # Checked before HDF5 writes: its library ends the process without a message if a write fails.
+    size, free = size + 1_000_000, shutil.disk_usage(folder).free
+    if free < size:
+        raise OSError(
+            f"not enough disk space below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; "
+            "free some and train again"
+        )

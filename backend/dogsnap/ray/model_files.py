@@ -1,0 +1,98 @@
+"""Gets the versions of models to a node: reads a shared folder in place, copies a URL once.
+
+URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models.
+"""
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from dogsnap.errors import FailedPrecondition, InvalidArgument
+from dogsnap.files import locked
+from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.version_folders import VERSION
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """The folder <model>/<number> below `source`, a path or URL. `digest` changes with its content."""
+
+    source: str
+    model: str
+    number: str
+    digest: str
+
+    @property
+    def version(self) -> int:
+        return int(self.number)
+
+    def local(self, cache: Path) -> Path:
+        """The model's folder on this node, with the version in it, copied if necessary. Raises FailedPrecondition."""
+        if is_path(self.source):
+            return Path(self.source) / self.model
+        cache = cache.expanduser()
+        models = cache / f"{self.model}-{self.number}-{self.digest}"
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with locked(cache / "copies"):  # one process of this node copies at a time; the others use its copy
+                if not models.exists():
+                    self._copy(models)
+        except PermissionError as error:
+            raise FailedPrecondition(f"models cannot be copied to {cache}: {error}; choose another --cache") from error
+        return models / self.model
+
+    def _copy(self, models: Path) -> None:
+        """Copy and verify the version; it appears atomically."""
+        filesystem, root = _opened(self.source)
+        folder = f"{root}/{self.model}/{self.number}"
+        with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
+            whole = Path(temporary) / "models"
+            version = whole / self.model / self.number
+            filesystem.get(f"{folder}/", f"{version}/", recursive=True)
+            checksums.verify(version)
+            whole.rename(models)
+
+
+def is_path(source: str) -> bool:
+    return "://" not in source
+
+
+def versions_below(source: str) -> list[VersionFiles]:
+    """Every version of every model folder at a path or URL. Raises InvalidArgument if there is none."""
+    filesystem, root = _opened(source)
+    if not filesystem.isdir(root):
+        raise InvalidArgument(f"{root} does not exist")
+    source = root if is_path(source) else source
+    files = [file.removeprefix(f"{root}/").split("/") for file in filesystem.find(root, maxdepth=3)]
+    found = [
+        VersionFiles(source, model, number, _digest(filesystem, f"{root}/{model}/{number}"))
+        for model, number, _ in (each for each in files if len(each) == 3 and each[2] == "saved_model.pb")
+        if VERSION.fullmatch(number)
+    ]
+    if not found:
+        raise InvalidArgument(f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it")
+    return found
+
+
+def _opened(source: str) -> tuple[Any, str]:
+    """The file system and the folder's path in it. Raises InvalidArgument for an unknown kind of URL."""
+    try:
+        filesystem, root = fsspec.core.url_to_fs(str(Path(source).resolve()) if is_path(source) else source)
+    except (ImportError, ValueError) as error:
+        raise InvalidArgument(f"{source} cannot be opened: {error}") from error
+    return filesystem, root.rstrip("/")
+
+
+def _digest(filesystem: Any, folder: str) -> str:
+    """Digest of the version's checksum file, or without one of the names and sizes of its files."""
+    sums = f"{folder}/{checksums.FILE.as_posix()}"
+    if filesystem.exists(sums):
+        told = filesystem.cat_file(sums)
+    else:
+        sizes = filesystem.find(folder, detail=True)
+        told = repr(sorted((name.removeprefix(folder), entry["size"]) for name, entry in sizes.items())).encode()
+    return hashlib.sha256(told).hexdigest()[:12]

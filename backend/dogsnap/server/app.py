@@ -1,0 +1,76 @@
+"""The application factory: registers protocols and middleware on a Flask application.
+
+It reads no environment and starts nothing: tests pass settings and predictor.
+"""
+
+from flask import Flask
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from dogsnap.server.middleware import (
+    bodies,
+    compressed_answers,
+    cors,
+    error_bodies,
+    json_bodies,
+    overload,
+    request_ids,
+    security_headers,
+)
+from dogsnap.server.middleware.access_control import AccessControl
+from dogsnap.server.protocols import (
+    admin,
+    app_api,
+    console,
+    http_health,
+    openapi,
+    simple_tensorflow_serving,
+    tf_serving_rest,
+    web_app,
+)
+from dogsnap.server.tracing import Tracing
+from dogsnap.serving.assembly import create_feedback
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.settings import Settings
+
+ACCESS_CONTROL = "dogsnap.access_control"
+FEEDBACK = "dogsnap.feedback"
+
+
+def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
+    """The WSGI application with all HTTP protocols."""
+    app = Flask("dogsnap", static_folder=None)
+    app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
+    if settings.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
+    init_messages(app, settings)
+    if tracing is not None:
+        tracing.follow(app)
+        predictor.metrics.on_step = tracing.step
+    security_headers.init_app(app, settings)
+    access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
+    app.before_request(access_control.check_request)
+    overload.init_app(app, predictor)
+    app.register_blueprint(http_health.blueprint(settings, predictor))
+    feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)
+    app.register_blueprint(admin.blueprint(settings, predictor, feedback))
+    app.register_blueprint(console.blueprint(settings, predictor, feedback))
+    app.register_blueprint(app_api.blueprint(settings, predictor, feedback))
+    app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
+    app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
+    app.register_blueprint(openapi.blueprint(settings))
+    app.register_blueprint(web_app.blueprint())
+    return app
+
+
+def init_messages(app: Flask, settings: Settings) -> None:
+    """What all HTTP messages have: bodies within limits, request ids, the error body, compression, CORS if it is enabled.
+
+    What is registered first sees an answer last.
+    """
+    bodies.init_app(app, settings)
+    app.config[json_bodies.JSON_DEPTH] = settings.max_json_depth
+    app.after_request(compressed_answers.compress)
+    request_ids.init_app(app, settings)
+    if settings.enable_cors:
+        app.after_request(cors.add_headers)
+    error_bodies.init_app(app)

@@ -1,0 +1,169 @@
+"""Request bodies: read within a time limit, and counted against `max_held_mb` before they are held, inflated ones too."""
+
+import gzip
+import io
+import socket
+import threading
+import time
+import zlib
+from contextlib import suppress
+from typing import Any
+
+from flask import Flask, Request, request
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.wsgi import ClosingIterator
+
+from dogsnap.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
+from dogsnap.server.middleware.connections import LINGER_SECONDS, PAUSE_SECONDS, ReadingDeadlines, end_reading
+from dogsnap.settings import MEBIBYTE, Settings
+
+SLICE = 64 * 1024  # bytes that are inflated at a time: more would be kept twice
+MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib_tech.html)
+
+
+class HeldMemory:
+    """Counts the bytes of all bodies together; gRPC's messages have one of their own. Thread-safe."""
+
+    def __init__(self, max_mebibytes: int):
+        self._most = max_mebibytes * MEBIBYTE
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> None:
+        """Raises Unavailable if there is no room for so many bytes."""
+        with self._lock:
+            if self._held + count > self._most:
+                raise Unavailable(
+                    f"requests that are being answered may take {self._most // MEBIBYTE} MiB together (DOGSNAP_MAX_HELD_MB), and "
+                    "this is one more; try again later, or send less at once"
+                )
+            self._held += count
+
+    def give_back(self, count: int) -> None:
+        with self._lock:
+            self._held -= count
+
+
+class ReceivedBody:
+    """A request's body as `wsgi.input`, and what is inflated from it, until `release`."""
+
+    def __init__(self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines, seconds: int):
+        self._connection, self._stream = environ.get("gunicorn.socket"), environ["wsgi.input"]
+        wishes = environ.get("HTTP_CONNECTION", "").lower()
+        is_old = environ.get("SERVER_PROTOCOL") == "HTTP/1.0"
+        self._is_last = "close" in wishes or (is_old and "keep-alive" not in wishes)
+        self._memory, self._deadlines, self._seconds = memory, deadlines, seconds
+        self._end = time.monotonic() + seconds
+        self._held = 0
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end. Raises Unavailable, TooSlow, InvalidArgument."""
+        size = min(size, MEBIBYTE)
+        piece, failure = b"", None
+        self._take(size)
+        try:
+            with self._deadlines.until(self._end, self._connection):
+                piece = self._stream.read(size)
+        except Exception as error:  # TimeoutError, or of gunicorn's parser, which names no common type
+            failure, self._is_last = error, True  # gunicorn will close the connection
+        finally:
+            self._give_back(size - len(piece))
+        if isinstance(failure, TimeoutError) or (len(piece) < size and time.monotonic() >= self._end):
+            raise TooSlow(
+                f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in {self._seconds} seconds "
+                "(DOGSNAP_RECEIVE_SECONDS); send it again, over a better connection or smaller"
+            )
+        if failure is not None:  # its text may hold a piece of the body, which is not repeated
+            raise InvalidArgument("the body ended early, or its chunks are no valid HTTP; send the request again")
+        return piece
+
+    def inflate(self, body: bytes, limit: int) -> bytes:
+        """A gzipped body, inflated to at most `limit` + 1 bytes; empty if it is damaged, as in TensorFlow Serving."""
+        # Its end declares its size (RFC 1952, modulo 4 GiB). The buffer has that size at once: if it grew, blocks of its earlier
+        # sizes would stay in the heap, 283 MiB for 128 that are counted.
+        room = min(int.from_bytes(body[-4:], "little"), limit + 1, MOST_RATIO * len(body))
+        self._take(room)
+        whole = io.BytesIO(bytes(room))
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+                while piece := file.read(min(SLICE, room - whole.tell())):
+                    whole.write(piece)
+                # Behind its last byte this checks the file; what several in one hold is more than the last declares.
+                return b"" if file.read(1) and room <= limit else whole.getvalue()
+        except (EOFError, OSError, zlib.error):
+            return b""
+
+    def _take(self, count: int) -> None:
+        self._memory.take(count)
+        self._held += count
+
+    def _give_back(self, count: int) -> None:
+        self._held -= count
+        self._memory.give_back(count)
+
+    def release(self) -> None:
+        """The answer is ready to be sent."""
+        self._give_back(self._held)
+
+    def finish(self) -> None:
+        """Discard what is left, so that the connection can be used again, or closed without losing the answer."""
+        with suppress(Exception), self._deadlines.until(time.monotonic() + LINGER_SECONDS, self._connection):
+            while self._stream.read(MEBIBYTE):
+                pass
+            if not self._is_last:
+                return
+        end_reading(self._connection)  # also where gunicorn's parser finds no end of the body
+
+
+class MemoryRequest(Request):
+    """Keeps uploaded files in memory, as BytesIO: werkzeug would write those above 500 kB to a temporary file."""
+
+    def _get_file_stream(self, total_content_length, content_type, filename=None, content_length=None):
+        return io.BytesIO()
+
+
+def init_app(app: Flask, settings: Settings) -> None:
+    memory, deadlines, inner = HeldMemory(settings.max_held_mb), ReadingDeadlines(), app.wsgi_app
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        if connection := environ.get("gunicorn.socket"):
+            # The kernel ends a connection whose client takes nothing of its answer for so long.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * PAUSE_SECONDS)
+        body = environ["wsgi.input"] = ReceivedBody(environ, memory, deadlines, settings.receive_seconds)
+        return ClosingIterator(inner(environ, start_response), body.finish)
+
+    app.wsgi_app = answer
+    app.request_class = MemoryRequest
+    app.teardown_request(lambda _: request.environ["wsgi.input"].release())
+
+
+def read_body(max_mebibytes: int, variable: str) -> bytes:
+    """The body, inflated if it came gzipped; a damaged one is empty, as in TensorFlow Serving. Raises TooLarge."""
+    limit, length = max_mebibytes * MEBIBYTE, request.content_length or 0
+    if length > limit:
+        raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
+    received, whole = request.environ["wsgi.input"], io.BytesIO()
+    most = limit + 1 if "Transfer-Encoding" in request.headers else length  # gunicorn takes chunks alone
+    while piece := received.read(most - whole.tell()):
+        whole.write(piece)
+    body = whole.getvalue()
+    if len(body) < length:
+        raise InvalidArgument(f"the body ended early: {length} bytes were promised, {len(body)} came")
+    if request.headers.get("Content-Encoding", "").lower() == "gzip":
+        body = received.inflate(body, limit)
+    if len(body) > limit:
+        raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)
+    return body
+
+
+def check_form_size(max_mebibytes: int, variable: str) -> None:
+    """Call before request.form or request.files is used. Raises TooLarge naming the limit."""
+    request.max_content_length = request.max_form_memory_size = max_mebibytes * MEBIBYTE
+    try:
+        request.form.to_dict()
+    except RequestEntityTooLarge:
+        raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable) from None
+
+
+def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:
+    return TooLarge(f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); send less at once")

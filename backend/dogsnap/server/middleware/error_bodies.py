@@ -1,0 +1,44 @@
+"""The error body of all HTTP protocols: {"error": message, "request_id": id}."""
+
+import logging
+
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException
+
+from dogsnap.errors import DogsnapError, Internal, Unauthenticated
+from dogsnap.server.middleware.json_bodies import json_response
+
+log = logging.getLogger("dogsnap.http")
+
+
+def init_app(app: Flask) -> None:
+    app.register_error_handler(DogsnapError, error_response)
+    app.register_error_handler(HTTPException, _http_exception)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def error_response(error: DogsnapError) -> Response:
+    # An unpaired surrogate from the request cannot be encoded.
+    message = error.message.encode("utf-8", "replace").decode()
+    response = json_response({"error": message, "request_id": g.request_id}, error.http_status)
+    if hasattr(error, "retry_after"):
+        response.headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, Unauthenticated):
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _http_exception(error: HTTPException) -> Response:
+    response = error.get_response()
+    if response.status_code < 400:  # a redirect
+        return response
+    hint = "; GET /openapi.json lists every path with its methods" if error.code in (404, 405) else ""
+    sentence = f"{error.name}: {request.method} {request.path}{hint}"
+    response.data = json_response({"error": sentence, "request_id": g.request_id}).data
+    response.mimetype = "application/json"
+    return response
+
+
+def _unexpected(error: Exception) -> Response:
+    log.exception("request %s failed", g.request_id, exc_info=error)
+    return error_response(Internal("the server failed on this request; its log has the reason under the request id"))

@@ -1,0 +1,164 @@
+"""The app's API under /api: classifies a photo, lists breeds and models."""
+
+import base64
+import math
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, g, request
+
+from dogsnap.errors import InvalidArgument, NotFound, Unavailable
+from dogsnap.server.middleware.bodies import check_form_size, read_body
+from dogsnap.server.middleware.connections import client_is_gone
+from dogsnap.server.middleware.json_bodies import json_response, parse_json
+from dogsnap.server.middleware.request_ids import new_id, own_sticky_key
+from dogsnap.server.protocols.fields import TEXT, TEXTS, WHOLE, Body
+from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.photos.base64_text import decode_base64
+from dogsnap.serving.photos.content_check import ContentCheck
+from dogsnap.serving.photos.photo import check
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.repository.repository import Repository
+from dogsnap.settings import Settings
+
+PROTOCOL = "api"  # in the metrics, and of the blueprint
+BREEDS_FILE = "breeds.json"
+POPULARITY_FILE = "popularity.json"
+# The fields beside the photo, in the JSON object, the form or the query.
+FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
+# What the paths about feedback take, by endpoint.
+BODIES = {
+    "api.give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
+    "api.forget_feedback": Body({"request_ids": TEXTS}),
+}
+
+
+def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
+    routes = Blueprint(PROTOCOL, __name__, url_prefix="/api")
+    content_check = ContentCheck(settings.content_check) if settings.content_check else None
+
+    @routes.post("/classify")
+    def classify() -> Response:
+        photo, received = _photo_and_fields(settings)
+        fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
+        if content_check:
+            content_check.require_passed(check(photo, settings))
+        name = fields["model"] or predictor.default_model()
+        spec = ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
+        result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
+        answer = _with_feedback_ids(feedback, result, spec) if feedback else result.to_json()
+        return json_response({**answer, "request_id": g.request_id})
+
+    @routes.post("/upright")
+    def upright() -> Response:
+        photo, _ = _photo_and_fields(settings)
+        copy = predictor.upright_copy(photo, client_is_gone())
+        return json_response({"image": base64.b64encode(copy).decode(), "request_id": g.request_id})
+
+    @routes.post("/feedback")
+    def give_feedback() -> Response:
+        fields = BODIES[request.endpoint].received()
+        said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
+        note = taken(feedback).give(fields["request_id"], *said)
+        return json_response({"kept": True, **({"note": note} if note else {}), "request_id": g.request_id})
+
+    @routes.post("/feedback/forget")
+    def forget_feedback() -> Response:
+        fields = BODIES[request.endpoint].received()
+        return json_response({"forgotten": taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
+
+    @routes.get("/breeds")
+    def breeds() -> Response:
+        file = settings.models / BREEDS_FILE
+        if not file.is_file():
+            raise Unavailable(f"the breeds are missing: expected {BREEDS_FILE} in the models folder")
+        known = orjson.loads(file.read_bytes())
+        described = {breed["id"] for breed in known}
+        known += [breed for breed in _taught(predictor.repository) if breed["id"] not in described]
+        popularity = settings.models / POPULARITY_FILE
+        ranks = orjson.loads(popularity.read_bytes())["ranks"] if popularity.is_file() else {}
+        known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))  # what people have most comes first
+        body = orjson.dumps({"breeds": known})
+        response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
+        response.add_etag()
+        return response.make_conditional(request)
+
+    @routes.get("/models")
+    def models() -> Response:
+        described = [describe(predictor.repository, name) for name in predictor.repository.models()]
+        return json_response({"models": described, "feedback_days": settings.feedback_days if feedback else None})
+
+    return routes
+
+
+def describe(repository: Repository, name: str) -> dict[str, Any]:
+    labels, pending = repository.labels(name)
+    return {
+        "name": name,
+        "default_version": repository.default_version(name),
+        "versions": [each.to_json() for each in repository.status(ModelSpec(name))],
+        "labels": labels,
+        "pending_labels": pending,
+    }
+
+
+def _with_feedback_ids(feedback: Feedback, result: Classification, spec: ModelSpec) -> dict[str, Any]:
+    """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it; each dog has an id, too.
+
+    That id begins with the request's own, and takes its place in the answer's header and in the access log. A client's
+    own X-Request-Id stays what it is: it may come again with another request.
+    """
+    is_clients = g.request_id == request.headers.get("X-Request-Id")
+    signed, asked = feedback.signed(new_id() if is_clients else g.request_id, result, spec)
+    if not is_clients:
+        g.request_id = signed
+    answer = result.to_json()
+    # The app asks about the first dog alone; a correction of another one is no vote.
+    ids = [signed, *(feedback.signed(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:])]
+    for dog, own in zip(answer["dogs"], ids, strict=False):
+        dog["feedback_id"] = own
+    return {**answer, "feedback_id": signed, "feedback_asked": asked}
+
+
+def taken(feedback: Feedback | None) -> Feedback:
+    """Raises NotFound where none is taken."""
+    if feedback is None:
+        raise NotFound("this server accepts no feedback; start it with --feedback FILE")
+    return feedback
+
+
+def _taught(repository: Repository) -> list[dict[str, Any]]:
+    versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
+    descriptions = [version.description for version in versions if version.description]
+    return list({breed["id"]: breed for each in descriptions for breed in each.taught()}.values())
+
+
+def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
+    """The photo's bytes and the other fields, from JSON, a raw image, or a multipart form with the field `image`."""
+    kind = request.mimetype
+    if kind == "multipart/form-data":
+        return _from_form(settings), {**request.args.to_dict(), **request.form.to_dict()}
+    body = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    if kind.startswith("image/") or kind == "application/octet-stream":
+        return body, request.args.to_dict()
+    fields = parse_json(body)
+    del body  # as long as the photo, like its text, of which the decoded photo is a second copy
+    text = fields.pop("image", None)
+    if not isinstance(text, str):
+        received = "nothing" if text is None else f"a {type(text).__name__}"
+        raise InvalidArgument(
+            f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
+        )
+    return decode_base64(text), fields
+
+
+def _from_form(settings: Settings) -> bytes:
+    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    files = request.files.getlist("image")
+    if not files and "image" in request.form:
+        return decode_base64(request.form["image"])
+    if len(files) != 1:
+        raise InvalidArgument(f"expected one file in the form's field image, received {len(files)}")
+    return files[0].stream.getvalue()

@@ -1,0 +1,153 @@
+"""Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
+
+Its clients know only one version: without one, the largest that takes their data answers. `preprocess`, `postprocess` and
+`run_profile` are ignored: they ran code out of the model, or wrote files.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from flask import Blueprint, Response, request
+
+from dogsnap.errors import DogsnapError, InvalidArgument, NotFound
+from dogsnap.server.middleware.bodies import check_form_size
+from dogsnap.server.middleware.connections import client_is_gone
+from dogsnap.server.middleware.json_bodies import json_response, tensor_fields, version_header
+from dogsnap.server.middleware.request_ids import own_sticky_key
+from dogsnap.server.protocols import generated_clients
+from dogsnap.server.protocols.fields import text_field, whole_number
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.inference.work import Photos, Prediction, Values
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors import json_tensors
+from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
+from dogsnap.settings import Settings
+
+PROTOCOL = "simple"  # in the metrics, and of the blueprint
+DEFAULT_NAME = "default"  # the name that clients use if there is only one model
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    routes = Blueprint(PROTOCOL, __name__)
+
+    @routes.post("/")
+    def infer() -> Response:
+        is_form = request.mimetype == "multipart/form-data"
+        prediction = _from_form(settings, predictor) if is_form else _from_json(settings, predictor)
+        outputs = {alias: json_tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
+        return json_response(outputs, headers=version_header(prediction.servable))
+
+    @routes.get("/health")
+    def health() -> Response:
+        return Response("healthy", mimetype="text/plain")
+
+    @routes.get("/v1/models")
+    def models() -> Response:
+        return json_response(_details(predictor))
+
+    @routes.get("/v1/models/<name>/gen_json")
+    def gen_json(name: str) -> Response:
+        _, signature = _asked(predictor, name)
+        return json_response(generated_clients.example_data(signature))
+
+    @routes.get("/v1/models/<name>/gen_client")
+    def gen_client(name: str) -> Response:
+        servable, signature = _asked(predictor, name)
+        asked = {"model_name": servable.name, "model_version": servable.version, "signature_name": signature.name}
+        language = request.args.get("language", "bash")
+        return Response(generated_clients.client(language, request.host_url, asked, signature), mimetype="text/plain")
+
+    return routes
+
+
+def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
+    with ExitStack() as document:
+        fields = document.enter_context(tensor_fields(settings))
+        if "data" not in fields:
+            raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
+        signature_name = text_field("signature_name", fields.get("signature_name"))
+        base64_decode = _flag("base64_decode", fields.get("base64_decode"))
+        spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
+        if spec.version is None:
+            spec = predictor.taking(
+                spec, signature_name, lambda signature: json_tensors.takes(signature, fields["data"])
+            )
+
+        def inputs(signature: Signature) -> dict[str, np.ndarray]:
+            arrays = json_tensors.from_data(fields["data"], signature, base64_decode)
+            fields.clear()  # many times as large as the arrays
+            document.close()
+            return arrays
+
+        works = [Values(inputs, signature_name)]
+        (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    return prediction
+
+
+def _flag(name: str, value: Any) -> bool:
+    """A field that is true or false, also as text, as that server's clients send it. Raises InvalidArgument."""
+    known = {None: False, False: False, True: True, "": False, "true": True, "false": False}
+    folded = value.lower() if isinstance(value, str) else value
+    if not isinstance(folded, str | bool | None) or folded not in known:
+        raise InvalidArgument(f"{name} is {value!r}; expected true or false")
+    return known[folded]
+
+
+def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
+    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    files = request.files.getlist("images") + request.files.getlist("image")
+    if not files:
+        raise InvalidArgument("expected photos as files in the form's field image or images, received none")
+    spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
+    photos = [file.stream.getvalue() for file in files]
+    works = [Photos(photos, request.form.get("signature_name", ""))]
+    (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    return prediction
+
+
+def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
+    is_default = name in ("", DEFAULT_NAME) and name not in predictor.repository.models()
+    return ModelSpec(
+        predictor.default_model() if is_default else name,
+        whole_number("model_version", version),
+        sticky_key=own_sticky_key(),
+    )
+
+
+def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
+    with predictor.repository.acquire(_spec(predictor, name, request.args.get("version"))) as servable:
+        return servable.id, servable.signature(request.args.get("signature_name", ""))
+
+
+def _details(predictor: Predictor) -> list[dict[str, Any]]:
+    """The models in that server's format. The base path is only the name: the server's folders are not disclosed."""
+    details = []
+    for name in predictor.repository.models():
+        with suppress(NotFound):  # removed from the configuration meanwhile
+            versions = [str(each) for each in reversed(predictor.repository.available(name))]
+            signature = _default_signature(predictor, name)
+            detail = {"model_name": name, "model_base_path": name, "model_version_list": versions}
+            details.append({**detail, "model_signature": signature, "platform": "TensorFlow"})
+    return details
+
+
+def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
+    """serving_default or the first there is; empty without any, and for a model that is not available now."""
+    try:
+        with predictor.repository.acquire(ModelSpec(name)) as servable:
+            names = [DEFAULT_SIGNATURE, *servable.signatures]
+            signature = servable.signature(next((each for each in names if each in servable.signatures), ""))
+    except DogsnapError:
+        return {"inputs": [], "outputs": []}
+    return {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
+
+
+def _tensors(specs: Mapping[str, tf.TensorSpec]) -> list[dict[str, Any]]:
+    return [
+        # -1 is any size.
+        {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": [dim.size for dim in spec.shape.as_proto().dim]}
+        for alias, spec in specs.items()
+    ]

@@ -1,0 +1,215 @@
+"""TensorFlow Serving's gRPC services, and what every call of theirs needs. Import it after the fork: it loads TensorFlow."""
+
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from contextvars import ContextVar
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+from grpc import ServicerContext
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_service_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from dogsnap.errors import DogsnapError, Internal, InvalidArgument
+from dogsnap.logs import REQUEST_ID
+from dogsnap.routing.switches import CONFIGURED, checked_who
+from dogsnap.server.middleware.access_control import AccessControl
+from dogsnap.server.middleware.admin_auth import check_access
+from dogsnap.server.middleware.request_ids import request_id, sticky_key
+from dogsnap.server.protocols import grpc_messages as translate
+from dogsnap.server.tracing import Tracing
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.inference.work import Examples, Task, Values, Work
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors.signatures import UnknownSignature
+from dogsnap.serving.tensors.tensor_protos import to_arrays, to_proto
+from dogsnap.serving.versions.model_configs import with_default_policy
+from dogsnap.settings import Settings
+
+PROTOCOL = "grpc"
+SERVICES = (
+    prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
+    model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
+)
+ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
+STICKY_KEY = ContextVar("sticky_key", default="")  # of the client of the call that this thread answers
+
+log = logging.getLogger("dogsnap.grpc")
+access = logging.getLogger("dogsnap.access")
+
+
+class CallInterceptor(grpc.ServerInterceptor):
+    """Wraps the calls of our services: access control, tracing, access log, errors as status codes, a count of those running."""
+
+    def __init__(self, access_control: AccessControl, settings: Settings, tracing: Tracing | None = None):
+        self._access_control = access_control
+        self._tracing = tracing
+        self._access_log = settings.access_log
+        self._trusted_proxies = settings.trusted_proxies
+        self._running = 0
+        self._changed = threading.Condition()
+
+    def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
+        handler = continuation(details)
+        service, _, name = details.method.removeprefix("/").rpartition("/")
+        if handler is None or service not in SERVICES:
+            return handler
+        return grpc.unary_unary_rpc_method_handler(
+            lambda request, context: self._answer(handler.unary_unary, request, context, name),
+            handler.request_deserializer,
+            handler.response_serializer,
+        )
+
+    def _answer(self, method: Callable[..., Any], request: Any, context: ServicerContext, name: str) -> Any:
+        started = time.perf_counter()
+        headers = headers_of(context.invocation_metadata())
+        address = self._address(context, headers)
+        REQUEST_ID.set(request_id(headers))
+        STICKY_KEY.set(sticky_key(headers, address))
+        with self._changed:
+            self._running += 1
+        if not context.add_callback(self._leave):
+            self._leave()
+        code = grpc.StatusCode.OK
+        try:
+            with self._tracing.request(f"grpc {name}", headers) if self._tracing else nullcontext():
+                needs_key = name not in ADMINISTRATION
+                self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
+                return method(request, context)
+        except Exception as error:
+            if not isinstance(error, DogsnapError):
+                number = REQUEST_ID.get()
+                log.error("call %s failed", number, exc_info=error)
+                error = Internal(f"the server failed on this call; its log has the reason under {number}")
+            code, message = translate.status(error)
+            context.abort(code, message)
+        finally:
+            if self._access_log:
+                fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
+                access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
+
+    def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
+        """What the outermost of our proxies saw, or the peer's. What stands further left in X-Forwarded-For may be invented."""
+        forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
+        is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
+        return forwarded[-self._trusted_proxies] if is_through_proxies else peer_address(context.peer())
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def wait_until_none(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._running == 0, seconds)
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """tensorflow.serving.PredictionService over a predictor; its methods raise DogsnapError."""
+
+    def __init__(self, predictor: Predictor, max_bytes: int):
+        self.predictor = predictor
+        self.max_bytes = max_bytes
+
+    def Predict(self, request: predict_pb2.PredictRequest, context: ServicerContext) -> Any:
+        work = Values(
+            lambda _: to_arrays(request.inputs, self.max_bytes),
+            translate.signature_name(request.model_spec),
+            list(request.output_filter),
+        )
+        (prediction,) = self._answer(translate.spec_of(request), [work], context)
+        return predict_pb2.PredictResponse(
+            model_spec=translate.answered_by(prediction.servable, prediction.signature.name),
+            outputs={alias: to_proto(array) for alias, array in prediction.outputs.items()},
+        )
+
+    def Classify(self, request: classification_pb2.ClassificationRequest, context: ServicerContext) -> Any:
+        one = self._one(request, "classify", context)
+        return classification_pb2.ClassificationResponse(model_spec=one.model_spec, result=one.classification_result)
+
+    def Regress(self, request: regression_pb2.RegressionRequest, context: ServicerContext) -> Any:
+        one = self._one(request, "regress", context)
+        return regression_pb2.RegressionResponse(model_spec=one.model_spec, result=one.regression_result)
+
+    def _one(self, request: Any, method: str, context: ServicerContext) -> inference_pb2.InferenceResult:
+        task = Task(method, translate.signature_name(request.model_spec))
+        return self._infer(translate.spec_of(request), [task], request.input, context)[0]
+
+    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: ServicerContext) -> Any:
+        spec, tasks = translate.tasks_of(request)
+        return inference_pb2.MultiInferenceResponse(results=self._infer(spec, tasks, request.input, context))
+
+    def _infer(
+        self, spec: Any, tasks: list[Task], examples: Any, context: ServicerContext
+    ) -> list[inference_pb2.InferenceResult]:
+        serialized = translate.examples_of(examples)
+        try:
+            results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
+        except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
+            raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
+        return [translate.inference_result(task, *result) for task, result in zip(tasks, results, strict=True)]
+
+    def _answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
+        spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
+        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active())
+
+    def GetModelMetadata(
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: ServicerContext
+    ) -> Any:
+        spec = dataclasses.replace(translate.spec_of(request), sticky_key=STICKY_KEY.get())
+        translate.check_metadata_fields(request.metadata_field)
+        with self.predictor.repository.acquire(spec) as servable:
+            return translate.metadata_response(servable)
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """tensorflow.serving.ModelService over a predictor's repository."""
+
+    def __init__(self, settings: Settings, predictor: Predictor):
+        self.settings = settings
+        self.predictor = predictor
+
+    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: ServicerContext) -> Any:
+        return translate.status_response(self.predictor.repository.status(translate.spec_of(request)))
+
+    def HandleReloadConfigRequest(
+        self, request: model_management_pb2.ReloadConfigRequest, context: ServicerContext
+    ) -> Any:
+        """Needs administration rights: it can make this machine read and run any folder. The metadata "by" names the author."""
+        address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
+        check_access(self.settings, address, headers)
+        configs = with_default_policy(translate.configs_of(request.config), self.settings)
+        CONFIGURED.switch(self.predictor.repository, configs, checked_who(headers.get("By", ""), address))
+        self.predictor.repository.wait_until_served(configs, context.time_remaining(), context.is_active)
+        response = model_management_pb2.ReloadConfigResponse()
+        response.status.SetInParent()
+        return response
+
+
+def peer_address(peer: str) -> str:
+    """The IP address in gRPC's form of a peer: ipv4:127.0.0.1:5000, ipv6:%5B::1%5D:5000; "" for any other kind."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+
+
+def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
+    """A call's metadata with names as in HTTP headers: authorization -> Authorization."""
+    return {name.title(): value for name, value in metadata if isinstance(value, str)}

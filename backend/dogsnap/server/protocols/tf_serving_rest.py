@@ -1,0 +1,132 @@
+"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status."""
+
+import re
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from flask import Blueprint, Response, request
+from google.protobuf import json_format
+
+from dogsnap.errors import InvalidArgument
+from dogsnap.server.middleware.connections import client_is_gone
+from dogsnap.server.middleware.json_bodies import json_response, tensor_fields, version_header
+from dogsnap.server.middleware.request_ids import own_sticky_key
+from dogsnap.server.protocols import grpc_messages
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.inference.work import Examples, Task, Values
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors import json_tensors
+from dogsnap.serving.tensors.examples import examples_from_body
+from dogsnap.serving.tensors.signatures import Signature
+from dogsnap.serving.versions.version_folders import MAX_INT64
+from dogsnap.settings import Settings
+
+PROTOCOL = "rest"  # in the metrics, and of the blueprint
+METHODS = ("classify", "regress", "predict")
+WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
+GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
+ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    routes = Blueprint(PROTOCOL, __name__)
+    options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
+
+    @routes.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
+    @routes.route("/<any(v1, V1):prefix>/<path:rest>", **options)
+    def handle(prefix: str, rest: str) -> Response:
+        if request.method == "OPTIONS" and settings.enable_cors:  # a preflight; CORS adds its headers to every response
+            asked = re.match(r"https?://", request.headers.get("Origin", ""))
+            return Response(status=200 if asked else 400, mimetype="application/json")
+        spec, method = parse_path(request.method, _raw_path())
+        spec = replace(spec, sticky_key=own_sticky_key())
+        if method == "status":
+            return json_response(_to_json(grpc_messages.status_response(predictor.repository.status(spec))))
+        if method == "metadata":
+            return _metadata(predictor, spec)
+        if method == "predict":
+            return _predict(settings, predictor, spec)
+        return _examples(settings, predictor, spec, method)
+
+    return routes
+
+
+def _raw_path() -> str:
+    """The path before percent-decoding, also of a request target in absolute form (RFC 9112, section 3.2.2)."""
+    return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
+
+
+def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
+    """What a path names, and predict, classify, regress, metadata or status. Raises InvalidArgument for any other path."""
+    match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
+    if match is None:
+        raise InvalidArgument(f"Malformed request: {method} {raw_path}")
+    found = match.groupdict()
+    label = None if found["label"] is None else unquote(found["label"])
+    kind = found.get("method", "metadata" if found.get("metadata") else "status").lower()
+    return ModelSpec(unquote(found["name"]), _version(found["version"]), label), kind
+
+
+def _version(digits: str | None) -> int | None:
+    if digits is None:
+        return None
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > 19 or int(significant) > MAX_INT64:
+        raise InvalidArgument(f"Failed to convert version: {digits} to numeric.")
+    return int(significant)
+
+
+def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
+    with ExitStack() as document:
+        fields = document.enter_context(tensor_fields(settings))
+        by_rows = "instances" in fields
+
+        def inputs(signature: Signature) -> dict[str, np.ndarray]:
+            arrays = json_tensors.from_body(fields, signature)
+            fields.clear()  # the parsed JSON is many times as large as the arrays
+            document.close()
+            return arrays
+
+        works = [Values(inputs, signature_name(fields))]
+        (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    outputs = prediction.outputs  # rows are answered with rows, columns with columns
+    answer = (
+        {"predictions": json_tensors.to_rows(outputs)} if by_rows else {"outputs": json_tensors.to_columns(outputs)}
+    )
+    return json_response(answer, headers=version_header(prediction.servable))
+
+
+def signature_name(fields: dict[str, Any]) -> str:
+    name = fields.get("signature_name", "")
+    if not isinstance(name, str):
+        raise InvalidArgument(
+            f"JSON Value: {json_tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
+        )
+    return name
+
+
+def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
+    with tensor_fields(settings) as fields:
+        name, examples = signature_name(fields), examples_from_body(fields, method)
+        fields.clear()
+    works = [Examples(Task(method, name), examples)]
+    ((servable, rows),) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    return json_response({"results": rows}, headers=version_header(servable))
+
+
+def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
+    with predictor.repository.acquire(spec) as servable:
+        definitions = {name: _to_json(each) for name, each in servable.signature_defs.items()}
+        model_spec = {"name": servable.id.name, "signature_name": "", "version": str(servable.id.version)}
+        answer = {"model_spec": model_spec, "metadata": {"signature_def": {"signature_def": definitions}}}
+        return json_response(answer, headers=version_header(servable.id))
+
+
+def _to_json(message: Any) -> dict[str, Any]:
+    return json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )

@@ -1,0 +1,141 @@
+"""Names the classes: from probabilities to the best breeds or "no dog", with the labels stored in the version."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dogsnap.errors import FailedPrecondition, InvalidArgument
+from dogsnap.serving.answers.levels import Group, Level
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import BaseServable
+
+DEFAULT_TOP_K = 5
+WITHOUT_THRESHOLDS = "this version has no thresholds: it never says that a photo shows no dog, and is sure of no breed"
+
+
+@dataclass(frozen=True)
+class Breed:
+    """A candidate; `probability` in [0, 1]."""
+
+    id: str
+    name: str
+    name_zh: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The answer for a photo: `breeds` by descending probability; `dog` and `confident` by the model's thresholds.
+
+    `group`: the look-alikes to which the first breed belongs, with the sum of their probabilities. `held`: ids of the breeds of
+    which one is right in 95 % of photos. Both None where the version has no levels or sees no dog. `box`: where the dog is: left,
+    top, right, bottom, as fractions of the upright photo; None where the version does not say.
+    `dogs`: the same for each dog, from the largest to the smallest, of which the first is this answer; empty without a dog.
+    `more_dogs`: whether the photo shows more than these. `note`: that the version has no thresholds, or "".
+    """
+
+    servable: ServableId
+    dog: bool
+    confident: bool
+    level: Level
+    breeds: tuple[Breed, ...]
+    group: tuple[Group, float] | None = None
+    held: tuple[str, ...] | None = None
+    box: tuple[float, ...] | None = None
+    dogs: tuple["Classification", ...] = ()
+    more_dogs: bool = False
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON for clients; docs/protocols.md lists the fields."""
+        return {
+            "model": asdict(self.servable),
+            "dog": self.dog,
+            **self._named(),
+            "dogs": [dog._named() for dog in self.dogs],
+            "more_dogs": self.more_dogs,
+            **({"note": self.note} if self.note else {}),
+        }
+
+    def _named(self) -> dict[str, Any]:
+        """What is said of one dog."""
+        return {
+            "confident": self.confident,
+            "level": self.level,
+            "breeds": [asdict(breed) for breed in self.breeds],
+            "group": self.group and {**asdict(self.group[0]), "probability": self.group[1]},
+            "set": self.held,
+            "box": self.box,
+        }
+
+
+def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
+    """`top_k`, or DEFAULT_TOP_K but at most all. Raises FailedPrecondition without labels, InvalidArgument outside 1 to all."""
+    labels = _labels(servable)
+    if top_k is None:
+        return min(DEFAULT_TOP_K, len(labels))
+    if not 1 <= top_k <= len(labels):
+        raise InvalidArgument(
+            f"top_k is {top_k}; expected 1 to {len(labels)}, the number of breeds {servable.id} knows"
+        )
+    return top_k
+
+
+def _labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
+    labels = servable.description.labels
+    if not labels:
+        raise FailedPrecondition(
+            f"{servable.id} cannot name breeds: expected labels in {servable.label_source}, found none; "
+            f"merge it with `dogsnap merge --labels FILE`, or call it by its tensors under /v1/models/{servable.id.name}"
+        )
+    return labels
+
+
+def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
+    """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
+
+    Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure. Where
+    the outputs tell several dogs (`dogs_number` above 1), each is named, and the answer is that of the first.
+    """
+    decision = servable.description.decision
+    can_refuse = "dog" in outputs and "dog_threshold" in decision
+    if can_refuse and float(outputs["dog"][row]) < decision["dog_threshold"]:
+        return _named(servable, outputs["prediction"][row], None, top_k, dog=False)
+    number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
+    if number == 1:
+        dogs = [_named(servable, outputs["prediction"][row], outputs["box"][row] if "box" in outputs else None, top_k)]
+    else:
+        each = zip(outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False)
+        dogs = [_named(servable, probabilities, box, top_k) for probabilities, box in each]
+    more = number > 1 and bool(outputs["dogs_more"][row])
+    return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
+
+
+def _breed(label: Mapping[str, str], probability: float) -> Breed:
+    return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))
+
+
+def _named(
+    servable: BaseServable, probabilities: np.ndarray, box: np.ndarray | None, top_k: int, dog: bool = True
+) -> Classification:
+    labels, levels = _labels(servable), servable.description.levels
+    best = np.argsort(-probabilities, kind="stable")[:top_k]
+    threshold = servable.description.decision.get("confident_threshold")
+    confident = threshold is not None and float(probabilities[best[0]]) >= threshold
+    answer = Classification(
+        servable=servable.id,
+        dog=dog,
+        confident=confident,
+        level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
+        breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        box=None if box is None else tuple(float(side) for side in box),
+        note=WITHOUT_THRESHOLDS if threshold is None else "",
+    )
+    if levels is None or not dog:
+        return answer
+    claim = levels.claim(probabilities)
+    group = (claim.group, claim.group_probability) if claim.group else None
+    held = tuple(labels[index]["id"] for index in claim.held)
+    return replace(answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held)

@@ -1,0 +1,99 @@
+"""Builds the predictor from the settings: repository, executor, metrics."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from dogsnap.routing.switch_log import SwitchLog
+from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.feedback.signed_ids import Signer, read_or_create_secret
+from dogsnap.serving.feedback.store import Store
+from dogsnap.serving.inference.batching import BatchingParameters
+from dogsnap.serving.inference.executor import Executor
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.repository.repository import Repository
+from dogsnap.serving.versions.model_configs import ModelConfig, model_source
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.settings import Settings
+
+log = logging.getLogger("dogsnap.serving")
+
+
+def check_configuration(settings: Settings) -> None:
+    """Raises InvalidArgument if the files that describe models or batching cannot be read."""
+    model_source(settings)()
+    _batching(settings, Metrics())
+
+
+def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
+    """For the configured models, which load when its repository starts; with `only`, that spec's versions are loaded now."""
+    metrics = Metrics()
+    configs = model_source(settings)
+    _check_default_model(settings, [config.name for config in configs()])
+    repository = Repository(
+        lambda: _narrowed(configs(), only),
+        metrics,
+        settings.retry_seconds,
+        run_warm_up=settings.warm_up,
+        prepare=_batching(settings, metrics),
+        switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
+    )
+    if only is not None:
+        repository.scan(skip_settling=True)
+    return predictor_over(repository, Executor(settings.run_threads, settings.queue_size), metrics, settings)
+
+
+def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
+    """Say it where a default model was named that there is not (yet)."""
+    is_named = settings.default_model != Settings().default_model
+    if is_named and names and settings.default_model not in names:
+        log.warning(
+            "--default-model %s waits for a model of that name, there are: %s; until then, requests that name none %s",
+            settings.default_model,
+            ", ".join(sorted(names)),
+            f"are answered by {names[0]}" if len(names) == 1 else "are refused",
+        )
+
+
+def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
+    if not settings.enable_batching:
+        return lambda _: None
+    file = settings.batching_parameters_file
+    parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
+    return lambda servable: servable.enable_batching(parameters, partial(metrics.ran, servable.id))
+
+
+def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
+    metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
+    metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
+    metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
+    metrics.watch_splits(repository.splits)
+    text = "1 while every configured model has an available version, as /readyz"
+    metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
+    return Predictor(repository, executor, metrics, settings)
+
+
+def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
+    """None if no feedback is to be taken. Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used."""
+    if not settings.feedback:
+        return None
+    file = Path(settings.feedback)
+    store = Store(file, settings.feedback_days)
+    secret = settings.feedback_secret.encode() or read_or_create_secret(file.with_name(f"{file.name}.secret"))
+    return Feedback(store, Signer(secret), predictor.repository, predictor.metrics, settings.feedback_ask)
+
+
+def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:
+    if only is None:
+        return list(configs)
+    kept = [config for config in configs if config.name == only.name]
+    for config in kept:
+        if only.version is not None:
+            config.model_version_policy.specific.versions[:] = [only.version]
+        elif only.label is None:
+            config.model_version_policy.latest.num_versions = 1
+    return kept

@@ -1,0 +1,140 @@
+"""Feedback of users on answers: issues signed request ids, stores the feedback on them, and reports on it."""
+
+import hashlib
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from dogsnap.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from dogsnap.serving.answers.claims import BREED, check_said, claim_of, judge
+from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.feedback.report import verdict
+from dogsnap.serving.feedback.signed_ids import Signer
+from dogsnap.serving.feedback.store import TIME, Arms, Store
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors.signatures import ServableId
+
+TICK_SECONDS = 2.0
+MOST_WAITING = 10_000  # phones asked that wait while the store cannot be written; more are left out
+FORGET = "DELETE FROM feedback WHERE request_id IN (SELECT value FROM json_each(?)) RETURNING 1"
+
+
+class Feedback:
+    """Everything about feedback on the answers of one repository. Thread-safe."""
+
+    def __init__(self, store: Store, signer: Signer, repository: ModelRepository, metrics: Metrics, ask_every: int = 1):
+        """The app is to ask about one in `ask_every` answers, chosen by chance."""
+        self.store = store
+        self._signer = signer
+        self._repository = repository
+        self._metrics = metrics
+        self._ask_every = ask_every
+        self._splits: Mapping[tuple[str, str], sqlite3.Row] = {}
+        # Split, phone's hash and version of what may not be in the store yet. Each use of the set is one atomic operation.
+        self._asked: set[tuple[int, str, int]] = set()
+        self._names = lru_cache(64)(self._read_names)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
+        self._thread.start()
+
+    def signed(self, number: str, result: Classification, spec: ModelSpec, may_ask: bool = True) -> tuple[str, bool]:
+        """The id for feedback on `result`, the answer to `spec`, and whether the app is to ask about it."""
+        asked = may_ask and secrets.randbelow(self._ask_every) == 0
+        version = result.servable.version
+        facts = {"model": spec.name, "version": version, "asked": asked, "split": 0, **claim_of(result)}
+        split = self._splits.get((spec.name, spec.label or ""))
+        if split and spec.version is None and version in (split["first"], split["second"]):
+            # By this a phone is known within one split alone; without the salt nothing leads from one to the other.
+            key = spec.sticky_key.encode(errors="replace")
+            phone = hashlib.blake2b(key, key=split["salt"], digest_size=8).hexdigest()
+            facts |= {"split": split["id"], "phone": phone}
+            if asked and len(self._asked) < MOST_WAITING:
+                self._asked.add((split["id"], phone, version))
+        return self._signer.signed(number, facts), asked
+
+    def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
+        """Store a user's feedback on an answer: what `check_said` takes.
+
+        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument, NotFound
+        (no id of this server, or its version is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
+        """
+        number, facts, at = self._signer.opened(request_id)
+        answered = ServableId(facts["model"], facts["version"])
+        check_said(said, breed, text, self._names(answered))
+        is_right, holds = judge(facts["level"], facts["breeds"], said or BREED, breed)
+        row = {**facts, "breeds": json.dumps(facts["breeds"], ensure_ascii=False)}
+        row |= {"request_id": number, "answered_at": at.strftime(TIME), "text": _in_one_line(text) or None}
+        row |= {"verdict": said or BREED, "breed": breed or None, "is_right": is_right, "holds": holds}
+        why_not = self.store.add(row)
+        outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
+        self._metrics.feedback.labels(answered.name, answered.version, outcome).inc()
+        return why_not
+
+    def forget(self, request_ids: Sequence[str]) -> int:
+        """Delete the feedback on these answers, however old; returns how many. Unknown ids are ignored. Raises Unavailable."""
+        numbers = []
+        for each in request_ids:
+            with suppress(InvalidArgument, NotFound):
+                numbers.append(self._signer.opened(each, max_age=None)[0])
+        return len(self.store.run(FORGET, (json.dumps(numbers),)))
+
+    def verdict(self, model: str) -> dict[str, Any]:
+        """As `report.verdict` gives it, for the versions that are still there. Raises Unavailable."""
+        self._follow_splits()
+        self._write_asked()
+        there = [each.version for each in self._repository.status(ModelSpec(model))]
+        names: dict[str, str] = {}
+        for version in there:
+            with suppress(DogsnapError):
+                names |= self._names(ServableId(model, version))
+        return verdict(self.store, model, there, names)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+        with suppress(Unavailable):
+            self._write_asked()
+        self.store.close()
+
+    def _work(self) -> None:
+        while not self._closed.wait(TICK_SECONDS):
+            with suppress(Unavailable):  # it is in the log
+                self._follow_splits()
+                self._write_asked()
+                self.store.sweep()
+
+    def _follow_splits(self) -> None:
+        """Open and close splits in the store as the repository has them; another version or share makes another split.
+
+        An answer does not wait for it: those of the first TICK_SECONDS of a split do not count in it.
+        """
+        if not self._repository.started:  # the choices of before a restart are not all in force yet
+            return
+        wanted: set[Arms] = set()
+        for model, label, version, share in self._repository.splits():
+            first = self._repository.labels(model)[0].get(label) if label else self._repository.default_version(model)
+            if first not in (None, version) and share < 1:
+                wanted.add((model, label, first, version, share))
+        self._splits = self.store.follow(wanted)
+
+    def _write_asked(self) -> None:
+        if waiting := self._asked.copy():
+            self.store.ask(waiting)
+            self._asked.difference_update(waiting)
+
+    def _read_names(self, servable: ServableId) -> Mapping[str, str]:
+        """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""
+        with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
+            return {label["id"]: label["name"] for label in found.description.labels}
+
+
+def _in_one_line(text: str) -> str:
+    """`text` so that it is safe to read: no control characters for a terminal, no formula for a spreadsheet."""
+    return "".join(each for each in " ".join(text.split()) if each.isprintable()).lstrip("=+-@ ")

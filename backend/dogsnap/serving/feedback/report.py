@@ -1,0 +1,83 @@
+"""The report on feedback, as JSON for command and console: how often each version was right, and which of a split's is better."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dogsnap.serving.feedback.comparison import P_OF_RATES, SUMS, p_of_rates, votes_needed, wilson
+from dogsnap.serving.feedback.store import Store
+
+MOST = 10  # corrections of a version, and typed names
+LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
+    sum(answers * (is_right >= 0)) AS counted, sum(answers * (holds = 1)) AS holds,
+    1.0 * sum(answers * size) / sum(answers) AS breeds FROM sums WHERE model = ? AND version = ? AND answers > 0 GROUP BY level"""
+CORRECTIONS = f"""SELECT first AS answered, iif(breed = '', verdict, breed) AS said, sum(answers) AS times FROM sums
+    WHERE model = ? AND version = ? AND answers > 0 AND is_right = 0 GROUP BY first, said ORDER BY times DESC LIMIT {MOST}"""
+TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
+    GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
+SPLITS = "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
+
+
+def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]) -> dict[str, Any]:
+    """The feedback on these versions of a model; `names` of breeds by id, as far as known. Raises Unavailable."""
+    found = [each for each in (_version(store, model, each, names) for each in sorted(versions)) if each["levels"]]
+    splits = store.run(SPLITS, (model,))
+    return {
+        "answers": sum(level["answers"] for each in found for level in each["levels"].values()),
+        "versions": found,
+        "comparisons": [_comparison(each) for each in splits if {each["first"], each["second"]} <= {*versions}],
+        "typed": [dict(each) for each in store.run(TYPED, (model,))],
+    }
+
+
+def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -> dict[str, Any]:
+    """`right` first named breeds of `counted`, where that can be told."""
+    levels = {row["level"]: dict(row) for row in store.run(LEVELS, (model, version))}
+    corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
+    for each in corrections:
+        each |= {side: names.get(each[side], each[side].replace("_", " ")) for side in ("answered", "said")}
+    sums = {name: sum(each[name] for each in levels.values()) for name in ("right", "counted")}
+    return {
+        "version": version,
+        **sums,
+        "share": wilson(sums["right"], sums["counted"]),
+        "levels": levels,
+        "corrections": corrections,
+    }
+
+
+def _comparison(split: sqlite3.Row) -> dict[str, Any]:
+    """A split: its sums by phone, for the first and the second version, and what can be said of them."""
+    versions, tally = (split["first"], split["second"]), json.loads(split["tally"])
+    found, p = tally["better"], p_of_rates(tally["answered"], tally["asked"])
+    better = None if found is None or p < P_OF_RATES else versions[found]
+    more = votes_needed(tally) if found is None and split["ended"] is None else None
+    return {
+        **{name: split[name] for name in ("split", "label", "started", "ended")},
+        **{name: tally[name] for name in SUMS},
+        "versions": versions,
+        "rates": [got / of if of else None for got, of in zip(tally["answered"], tally["asked"], strict=True)],
+        "p_of_rates": p,
+        "shares": [wilson(good, of) for good, of in zip(tally["right"], tally["counted"], strict=True)],
+        "better": better,
+        "more": more,
+        "sentence": _sentence(versions, better, p < P_OF_RATES, more),
+    }
+
+
+def _sentence(versions: Sequence[int], better: int | None, is_stopped: bool, more: int | None) -> str:
+    both = f"version {versions[0]} and version {versions[1]}"
+    if is_stopped:
+        return f"No verdict: people answer at different rates for {both}, so those who answered cannot be compared."
+    if better is not None:
+        worse = sum(versions) - better
+        return (
+            f"Version {better} is better than version {worse}: of those who answered, more found its first breed right."
+        )
+    if more is None:
+        return f"The split ended before {both} could be told apart."
+    return (
+        f"Not enough yet to tell {both} apart: about {more:,} more answers, each of another phone, if the difference stays "
+        "what it is."
+    )

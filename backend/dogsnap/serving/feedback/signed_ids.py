@@ -1,0 +1,59 @@
+"""Signed ids that contain version and claim of an answer, so that nothing is stored until feedback arrives."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
+
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.files import locked, write_private
+
+FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")  # the request's id or a new one, and what itsdangerous signed
+SECRET_BYTES = 32
+# Feedback is accepted for a day after the answer: later, users do not remember which dog it was.
+MAX_AGE_SECONDS = 24 * 3600
+
+
+class Signer:
+    """Signs and verifies ids with `facts`: columns of the table of feedback, and the hash of the `phone`. Thread-safe."""
+
+    def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):
+        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+        self._serializer = URLSafeTimedSerializer(secret, signer=clock, signer_kwargs=options)
+
+    def signed(self, number: str, facts: Mapping[str, Any]) -> str:
+        return f"{number}.{self._serializer.dumps(facts, salt=number)}"
+
+    def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, dict[str, Any], datetime]:
+        """Number, facts and time of the answer. Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too old)."""
+        found = FORM.fullmatch(request_id)
+        if found is None:
+            raise InvalidArgument(
+                "request_id takes no feedback; expected the feedback_id of an answer of POST /api/classify"
+            )
+        number, text = found.groups()
+        try:
+            facts, at = self._serializer.loads(text, max_age=max_age, return_timestamp=True, salt=number)
+        except SignatureExpired as error:
+            raise FailedPrecondition(f"feedback is taken within 24 hours of the answer: {error}") from None
+        except BadData:
+            raise NotFound(
+                "this server gave out no such request id; send the feedback_id of an answer as it came"
+            ) from None
+        return number, facts, at
+
+
+def read_or_create_secret(file: Path) -> bytes:
+    """The secret in `file`, which only its owner may read; created if missing. Raises OSError, InvalidArgument."""
+    with locked(file):  # of two processes, the first one's secret counts
+        if not file.exists():
+            write_private(secrets.token_hex(SECRET_BYTES), file)
+    secret = file.read_bytes().strip()
+    if len(secret) < SECRET_BYTES:
+        raise InvalidArgument(f"{file} has no secret of {SECRET_BYTES} characters; remove it for a new one")
+    return secret

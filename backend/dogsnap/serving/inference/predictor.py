@@ -1,0 +1,139 @@
+"""The path of a request: choose the version, check the values, run the network, name the result."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.inference.executor import Executor, IsGone, within
+from dogsnap.serving.inference.shadow import Shadow
+from dogsnap.serving.inference.work import Breeds, Outputs, Work
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.photos.photo import check
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from dogsnap.serving.versions.servable import BaseServable
+from dogsnap.settings import Settings
+
+# Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.
+COPY_SIDE, COPY_QUALITY = 1280, 85
+TEXT_FOR_NUMBERS = "Type: String is not of expected type"  # in messages of `tensors`, as TensorFlow Serving has it
+
+
+class Predictor:
+    """Runs requests of all protocols on the models of a repository. Thread-safe."""
+
+    def __init__(self, repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings):
+        self.repository = repository
+        self.metrics = metrics
+        self._settings = settings
+        self._deadline_seconds = settings.deadline_ms / 1000
+        self._executor = executor
+        self.shadow = Shadow(repository, metrics, executor.is_busy)
+
+    def default_model(self) -> str:
+        """The model for requests that name none: the configured one, or the only one."""
+        names = self.repository.models()
+        return names[0] if len(names) == 1 else self._settings.default_model
+
+    def answer(
+        self,
+        spec: ModelSpec,
+        works: Sequence[Work],
+        protocol: str = "",
+        timeout: float | None = None,
+        is_gone: IsGone | None = None,
+    ) -> list[Any]:
+        """The path of a request: check it, choose the version, wait for a place, run, offer it to the shadow, answer.
+
+        All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `is_gone`
+        says whether the client has disconnected. Raises the types of `dogsnap.errors`.
+        """
+        deadline = time.monotonic() + min(
+            self._deadline_seconds, self._deadline_seconds if timeout is None else timeout
+        )
+        answers = []
+        with self.metrics.request(protocol, (spec.label or "") if spec.version is None else None) as record:
+            for work in works:
+                work.check(self._settings, self.metrics)
+            with within(deadline), self.repository.acquire(spec) as chosen:
+                servable: BaseServable = chosen
+                record.servable = servable.id
+                for work in works:
+                    try:
+                        signature = work.prepare(servable, self._settings)
+                    except InvalidArgument as error:
+                        raise self._with_version_of_text(servable, error) from error
+                    run = partial(self._run, servable, signature, work, time.perf_counter())
+                    # The engine may have switched versions.
+                    outputs, servable = self._executor.run(run, deadline, is_gone)
+                    record.servable = servable.id
+                    self.shadow.offer(servable, outputs, work.repeat)
+                    answers.append(work.answer(servable, outputs, self.metrics))
+        return answers
+
+    def _run(
+        self, servable: BaseServable, signature: Signature, work: Work, queued: float
+    ) -> tuple[Outputs, BaseServable]:
+        """Runs in a run thread; `queued`: when it was queued, by time.perf_counter()."""
+        self.metrics.took("queue", time.perf_counter() - queued, servable.id)
+        if not servable.shares_runs(signature):  # runs that requests share count themselves
+            self.metrics.ran(servable.id, work.size)
+        with self.metrics.step("run", servable.id):
+            return work.run(servable, signature)
+
+    def _with_version_of_text(self, servable: BaseServable, error: InvalidArgument) -> InvalidArgument:
+        """The error; where text came for numbers, with the version that takes text."""
+        if TEXT_FOR_NUMBERS not in error.message:
+            return error
+
+        def takes_text(signature: Signature) -> bool:
+            return {spec.dtype.name for spec in signature.inputs.values()} == {"string"}
+
+        name = servable.id.name
+        for number in self.repository.available(name):
+            if self._takes(ModelSpec(name, number), DEFAULT_SIGNATURE, takes_text):
+                return InvalidArgument(f"{error.message}; version {number} takes text")
+        return error
+
+    def classify(
+        self, contents: bytes, spec: ModelSpec, top_k: int | None, protocol: str, is_gone: IsGone | None = None
+    ) -> Classification:
+        """Name the breed in a photo (the bytes of its file)."""
+        result: Classification
+        (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
+        version = result.servable
+        self.metrics.answered.labels(version.name, version.version, result.level.value).inc()
+        return result
+
+    def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
+        """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
+        photo = check(contents, self._settings)
+        deadline = time.monotonic() + self._deadline_seconds
+        return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone)
+
+    def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
+        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take."""
+        others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
+        return next((each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec)
+
+    def _takes(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> bool:
+        try:
+            with self.repository.acquire(spec) as servable:
+                return takes(servable.signature(signature_name))
+        except (FailedPrecondition, NotFound):
+            return False
+
+    def refuse_if_full(self, protocol: str) -> None:
+        """Raises Full, and counts the refusal, if the server is full."""
+        if self._executor.is_full():
+            with self.metrics.request(protocol):
+                raise self._executor.full()
+
+    def close(self) -> None:
+        self._executor.close()
+        self.shadow.close()
+        self.repository.close()

@@ -1,0 +1,100 @@
+"""Runs photos that were answered on a shadow version, too, and counts where both name another breed.
+
+It runs after the answer, one photo at a time, and drops photos while the server is busy.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import zip_longest
+
+import numpy as np
+
+from dogsnap.serving.inference.work import Outputs
+from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import BaseServable
+
+log = logging.getLogger("dogsnap.shadow")
+
+Run = Callable[[BaseServable], Outputs | None]
+Pairs = Counter[tuple[str, str]]
+PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
+MOST_DIFFERENCES = 20_000  # pairs of classes that are counted: all of 120 breeds, and little memory for any more
+
+
+class Shadow:
+    def __init__(self, repository: ModelRepository, metrics: Metrics, is_busy: Callable[[], bool]):
+        self._repository = repository
+        self._metrics = metrics
+        self._is_busy = is_busy
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="shadow")
+        self._places = threading.Semaphore(PLACES)
+        self._lock = threading.Lock()
+        self._differences: dict[str, tuple[int, Pairs]] = {}  # by model: its shadow, and where that differs
+
+    def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
+        """Queue `run`, which gives None where it cannot run, for the shadow of this model. Returns at once, raises nothing."""
+        shadow = self._repository.shadow_of(answered.id)
+        first = first_classes(answered, outputs) if shadow is not None else None
+        if shadow is None or first is None:
+            return
+        if self._is_busy() or not self._places.acquire(blocking=False):
+            self._metrics.shadowed(answered.id, shadow, "dropped", len(first))
+            return
+        with suppress(RuntimeError):  # the server stops
+            self._thread.submit(self._compare, answered.id, shadow, first, run)
+
+    def _compare(self, answered: ServableId, shadow: int, first: list[str], run: Run) -> None:
+        """Run the shadow, and count where it agrees with `first`: the first class of each row that was answered."""
+        self._places.release()
+        count = partial(self._metrics.shadowed, answered, shadow)
+        if self._is_busy():
+            return count("dropped", len(first))
+        try:
+            with (
+                self._metrics.request(SHADOW_PROTOCOL) as request,
+                self._repository.acquire(ModelSpec(answered.name, shadow)) as servable,
+            ):
+                request.servable = servable.id
+                outputs = run(servable)
+                theirs = None if outputs is None else first_classes(servable, outputs) or []
+        except Exception as error:  # failures of a shadow must not affect answers
+            log.warning("shadow %s version %d failed: %s", answered.name, shadow, error)
+            return count("failed", len(first))
+        if theirs is not None:
+            differing = [pair for pair in zip_longest(first, theirs) if pair[0] != pair[1]]
+            count("agree", len(first) - len(differing))
+            count("differ", len(differing))
+            with self._lock:
+                counted = self._counted(answered.name, shadow)
+                known = [pair for pair in differing if None not in pair]
+                counted.update(pair for pair in known if pair in counted or len(counted) < MOST_DIFFERENCES)
+
+    def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
+        """What answers and this shadow named most often where they differ: (the answer's class, the shadow's), and how often."""
+        with self._lock:
+            return self._counted(model, shadow).most_common(most)
+
+    def _counted(self, model: str, shadow: int) -> Pairs:
+        """The pairs of this shadow; those of another one before it are forgotten."""
+        if model not in self._differences or self._differences[model][0] != shadow:
+            self._differences[model] = shadow, Counter()
+        return self._differences[model][1]
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+
+def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
+    """The id of the most probable class of each row, or None unless `outputs` are the probabilities of named classes."""
+    labels, prediction = servable.description.labels, outputs.get("prediction")
+    if not labels or prediction is None or prediction.ndim != 2 or prediction.shape[1] != len(labels):
+        return None
+    return [labels[index]["id"] for index in np.argmax(prediction, axis=1)]

@@ -1,0 +1,213 @@
+"""The kinds of work that a request asks for. Each is one run of one signature; its methods are called in their order."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from dogsnap.errors import InvalidArgument, Unavailable, UnsupportedPhoto
+from dogsnap.serving.answers.classification import Classification, checked_top_k, name_breeds
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.photos import photo, photo_values, preprocessing
+from dogsnap.serving.tensors.examples import check_signature, classify_rows, regress_rows
+from dogsnap.serving.tensors.json_tensors import OtherInputs
+from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
+from dogsnap.serving.versions.servable import BaseServable
+from dogsnap.settings import Settings
+
+Arrays = Mapping[str, np.ndarray]
+Outputs = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Outputs by alias, and which version and signature gave them."""
+
+    outputs: Outputs
+    servable: ServableId
+    signature: Signature
+
+
+@dataclass(frozen=True)
+class Task:
+    """A signature to run on tf.Examples; `method` is "classify" or "regress"."""
+
+    method: str
+    signature_name: str = DEFAULT_SIGNATURE
+
+
+class Values:
+    """A signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes)."""
+
+    def __init__(
+        self,
+        inputs: Arrays | Callable[[Signature], Arrays],
+        signature_name: str = DEFAULT_SIGNATURE,
+        output_filter: Sequence[str] = (),
+    ):
+        """`inputs` may be a function that makes the arrays when the signature is known."""
+        self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
+        self.size = 1  # rows in the run
+
+    def check(self, limits: Settings, metrics: Metrics) -> None:
+        """Check what can be checked before a version is chosen and the signature is known: nothing."""
+
+    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
+        """Check the values for this version, and return the signature to run."""
+        self._signature = signature = servable.signature(self._signature_name)
+        try:
+            arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
+        except OtherInputs as error:
+            names = [f'"{name}"' for name, each in servable.signatures.items() if error.received == set(each.inputs)]
+            inputs = ", ".join(sorted(error.received))
+            hint = f'; for {inputs} send "signature_name": {" or ".join(names)}' if names else ""
+            raise InvalidArgument(error.message + hint) from None
+        check_inputs(signature, arrays, servable.holds_shapes)
+        check_output_filter(signature, self._filter)
+        self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
+        shape = np.shape(next(iter(self._arrays.values()), 0))
+        self.size = shape[0] if shape else 1
+        return self._runs
+
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        """Run the signature; also returns the version that answered, which may be another one behind a gateway."""
+        return servable.answer(signature, self._feed)
+
+    def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
+        if signature.inputs != self._runs.inputs:
+            raise Unavailable(f"the engine has just switched to {servable.id}, which takes other inputs; try again")
+        return self._arrays
+
+    def repeat(self, other: BaseServable) -> Outputs | None:
+        """Run the same on a shadow version; None if it has no such signature."""
+        same = other.signatures.get(self._runs.name)
+        return other.answer(same, self._feed)[0] if same and same.inputs == self._runs.inputs else None
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
+        """The result for the client; `servable` is the version that answered."""
+        return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
+
+
+class Examples(Values):
+    """A signature for classification or regression on serialized tf.Examples."""
+
+    def __init__(self, task: Task, examples: Sequence[bytes]):
+        def inputs(signature: Signature) -> Arrays:
+            return {check_signature(signature, task.method): np.array(examples, dtype=object)}
+
+        super().__init__(inputs, task.signature_name)
+        self._method, self._count = task.method, len(examples)
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> tuple[ServableId, list[Any]]:
+        """The version that answered, and the rows that `examples` gives for the method."""
+        rows = classify_rows if self._method == "classify" else regress_rows
+        return servable.id, rows(outputs, self._count)
+
+
+class Photos:
+    """A signature on photos (the bytes of their files), in whatever form it takes them: one row for each."""
+
+    def __init__(self, contents: Sequence[bytes], signature_name: str = DEFAULT_SIGNATURE):
+        self._contents, self._signature_name = contents, signature_name
+        self._ready: dict[int, list[bytes]] = {}  # by the least side
+        self.size = len(contents)
+
+    def check(self, limits: Settings, metrics: Metrics) -> None:
+        with metrics.step("check"):
+            photo.check_count(self._contents, limits)
+            self._photos = [photo.check(each, limits) for each in self._contents]
+            photo.check_together(self._photos, limits)
+
+    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
+        self._signature = servable.signature(self._signature_name)
+        return self._signature
+
+    def _upright(self, servable: BaseServable) -> list[bytes]:
+        size = servable.description.input_size
+        least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
+        if least not in self._ready:
+            self._ready[least] = [each.upright(least) for each in self._photos]
+        return self._ready[least]
+
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        try:
+            return servable.answer_photos(signature, self.size, self._upright)
+        except UnsupportedPhoto:
+            raise
+        except InvalidArgument as error:  # of the graph, to which photos are the only values
+            sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
+            raise UnsupportedPhoto(sentence) from error
+
+    def repeat(self, other: BaseServable) -> Outputs:
+        return other.answer_photos(other.photo_signature(), self.size, self._upright)[0]
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
+        return Prediction(outputs, servable.id, self._signature)
+
+
+class Breeds(Photos):
+    """The breed of one photo."""
+
+    def __init__(self, contents: bytes, top_k: int | None):
+        super().__init__([contents])
+        self._top_k = top_k
+
+    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
+        self._count = checked_top_k(servable, self._top_k)
+        return servable.photo_signature()
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
+        with metrics.step("name", servable.id):
+            return name_breeds(servable, outputs, row=0, top_k=self._count)
+
+
+Work = Values | Photos
+
+
+def _checked_photos(
+    servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
+) -> tuple[Signature, Arrays]:
+    """Check photos in tensors that a graph decodes. Returns what to run: text decoded for the check is not decoded again."""
+    if not servable.decoding.pictures:
+        return signature, arrays
+    if of_bytes := servable.of_bytes(signature):
+        pictures = photo_values.decoded(arrays[next(iter(arrays))])
+        if pictures is not None:
+            signature, arrays = of_bytes, {of_bytes.name: pictures}
+    texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
+    return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
+
+
+def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
+    """Raises InvalidArgument, naming the alias, unless all inputs have the declared dtype and, with `shapes`, shape."""
+    expected, sent = set(signature.inputs), set(inputs)
+    if expected != sent:
+        raise InvalidArgument(
+            f"input size does not match signature: {len(sent)}!={len(expected)} len({_names(sent)}) != len({_names(expected)}). "
+            f"Sent extra: {_names(sent - expected)}. Missing but required: {_names(expected - sent)}."
+        )
+    for alias, spec in signature.inputs.items():
+        received = np.asarray(inputs[alias])
+        dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
+        if dtype != spec.dtype:
+            raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
+        if shapes and not spec.shape.is_compatible_with(received.shape):
+            raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
+
+
+def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
+    """Raises InvalidArgument for an unknown or repeated output."""
+    for alias in output_filter:
+        if alias not in signature.outputs:
+            raise InvalidArgument(
+                f"output tensor alias not found in signature: {alias} "
+                f"Outputs expected to be in the set {_names(signature.outputs)}."
+            )
+    if repeated := {alias for alias in output_filter if output_filter.count(alias) > 1}:
+        raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
+
+
+def _names(aliases: Iterable[str]) -> str:
+    return "{" + ",".join(sorted(aliases)) + "}"

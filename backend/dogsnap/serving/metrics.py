@@ -1,0 +1,182 @@
+"""Prometheus metrics: requests and times per model, version, protocol (label `door`) and outcome."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dogsnap.errors import DogsnapError, Full
+from dogsnap.serving.tensors.signatures import ServableId
+
+# Seconds; from a trivial model's call to the default deadline.
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
+LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+VERSION = ("model", "version")
+WHICH = (*VERSION, "door")
+SPLIT_SHARE, SPLIT = "dogsnap_split_share", ("model", "label", "version")
+SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
+
+
+@dataclass
+class RequestRecord:
+    """Which version answers a request; None while it has reached none: the number of names in requests is unbounded."""
+
+    servable: ServableId | None = None
+
+
+class Metrics(Collector):
+    """One registry per server, so that tests can run several in a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.label_names: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # by metric
+        self._of_versions: list[Any] = []  # the metrics that grow with every version
+        # Called after each step; for traces.
+        self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        counter, gauge, histogram = (partial(self.add, kind) for kind in (Counter, Gauge, Histogram))
+        self._requests = counter(
+            "dogsnap_requests",
+            "requests by outcome: OK or a canonical error code (the label door is the protocol)",
+            (*WHICH, "outcome"),
+        )
+        self._seconds = histogram(
+            "dogsnap_request_seconds", "time from a parsed request to its answer", WHICH, buckets=LATENCY_BUCKETS
+        )
+        self._available = gauge("dogsnap_version_available", "1 while the version is available", VERSION)
+        self._load_seconds = gauge(
+            "dogsnap_load_seconds", "duration of the last load and warm-up of the version", VERSION
+        )
+        self._load_times = histogram(
+            "dogsnap_load_duration_seconds", "duration of each load and warm-up", ("model",), buckets=LOAD_BUCKETS
+        )
+        self._failed_loads = counter("dogsnap_failed_loads", "failed loads of the version", VERSION)
+        self._step_seconds = histogram(
+            "dogsnap_step_seconds",
+            "time of one step of a request: check (the photo), queue (wait for a run thread), run (the network), name",
+            (*VERSION, "step"),
+            buckets=STEP_BUCKETS,
+        )
+        self._sizes = histogram(
+            "dogsnap_batch_size", "photos or rows in one run of the network", VERSION, buckets=SIZE_BUCKETS
+        )
+        self.refused = counter(
+            "dogsnap_refused_requests",
+            "requests refused before any work: full (no place in the queue), key (none or a wrong one), rate (over a limit)",
+            ("door", "reason"),
+        )
+        self._routed = counter(
+            "dogsnap_routed_requests",
+            "requests without a version number, by label ('' for the default) and the version that answered",
+            ("model", "label", "version"),
+        )
+        self.answered = counter(
+            "dogsnap_answers",
+            "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
+            (*VERSION, "level"),
+        )
+        self.feedback = counter(
+            "dogsnap_feedback",
+            "answers that got feedback: right, wrong, or unclear (e.g. a mix)",
+            (*VERSION, "verdict"),
+        )
+        self._shadowed = counter(
+            "dogsnap_shadowed_photos",
+            "photos sent to a shadow: agree or differ (in the best answer), dropped (the server was busy), failed",
+            (*VERSION, "shadow", "result"),
+        )
+
+    def add(self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
+        """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
+        self.label_names[name] = labels
+        metric = kind(name, text, labels, registry=self.registry, **options)
+        if set(VERSION) <= set(labels):
+            self._of_versions.append(metric)
+        return metric
+
+    @contextmanager
+    def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:
+        """Count and time what happens inside, whatever its end; `label` ("" for the default) if it names no version."""
+        record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
+        try:
+            yield record
+            outcome = "OK"
+        except DogsnapError as error:
+            outcome = error.code
+            if isinstance(error, Full):
+                self.refused.labels(protocol, "full").inc()
+            raise
+        finally:
+            model, version = _labels(record.servable)
+            self._requests.labels(model, version, protocol, outcome).inc()
+            self._seconds.labels(model, version, protocol).observe(time.perf_counter() - started)
+            if label is not None and model:
+                self._routed.labels(model, label, version).inc()
+
+    @contextmanager
+    def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
+        """Time a step of a request; without `servable` before the version is known."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.took(step, time.perf_counter() - started, servable)
+
+    def took(self, step: str, seconds: float, servable: ServableId | None = None) -> None:
+        self._step_seconds.labels(*_labels(servable), step).observe(seconds)
+        self.on_step(step, seconds, servable)
+
+    def ran(self, servable: ServableId, size: int) -> None:
+        """Record a batch size."""
+        self._sizes.labels(servable.name, servable.version).observe(size)
+
+    def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
+        """Count photos of a shadow by result: agree, differ, dropped or failed."""
+        self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
+
+    def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Add a gauge that is evaluated at each scrape."""
+        Gauge(name, text, registry=self.registry).set_function(value)
+
+    def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
+        """Add the gauge of splits (model, label, version, share), so that ended ones leave the metrics."""
+        self._splits = splits
+        self.registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            SPLIT_SHARE, "share of a label's requests that the split sends to the version, 0 to 1", labels=SPLIT
+        )
+        for *names, version, share in self._splits():
+            family.add_metric((*names, str(version)), share)
+        return [family]
+
+    def loaded(self, servable: ServableId, seconds: float) -> None:
+        self._available.labels(servable.name, servable.version).set(1)
+        self._load_seconds.labels(servable.name, servable.version).set(seconds)
+        self._load_times.labels(servable.name).observe(seconds)
+
+    def failed(self, servable: ServableId) -> None:
+        self._failed_loads.labels(servable.name, servable.version).inc()
+
+    def unloaded(self, servable: ServableId) -> None:
+        self._available.labels(servable.name, servable.version).set(0)
+
+    def forgotten(self, servable: ServableId) -> None:
+        """Remove a deleted version from the metrics."""
+        for metric in self._of_versions:
+            metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})
+        self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
+
+
+def _labels(servable: ServableId | None) -> tuple[str, str]:
+    return (servable.name, str(servable.version)) if servable else ("", "")

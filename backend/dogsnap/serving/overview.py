@@ -1,0 +1,144 @@
+"""The status of all models: versions, labels, splits, shadows, and each version's requests, errors and latencies."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dogsnap.errors import Unimplemented
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
+from dogsnap.serving.repository.model import Model
+from dogsnap.serving.tensors.signatures import ServableId
+
+# Outcomes caused by the server; any other except OK is the client's.
+FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
+SHOWN_DIFFERENCES = 10
+
+
+@dataclass
+class Figures:
+    """Counts and times of one version. `buckets`: upper bound in seconds -> requests at most that long."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))
+
+    def to_json(self) -> dict[str, Any]:
+        """`refused`: wrong requests; `failed`: failures of the server; times in milliseconds, null without requests."""
+        requests, failed = self.outcomes.total(), sum(self.outcomes[each] for each in FAULTS)
+        p50, p95 = (quantile_of(sorted(self.buckets.items()), each) for each in (0.5, 0.95))
+        return {
+            "requests": requests,
+            "refused": requests - failed - self.outcomes["OK"],
+            "failed": failed,
+            "error_rate": failed / requests if requests else None,
+            "mean_ms": 1000 * self.seconds / requests if requests else None,
+            "p50_ms": p50 and 1000 * p50,
+            "p95_ms": p95 and 1000 * p95,
+        }
+
+
+def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | None:
+    """A quantile from cumulative histogram buckets, with linear interpolation as in Prometheus' histogram_quantile."""
+    if not buckets or not buckets[-1][1]:
+        return None
+    rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
+    for upper, count in buckets:
+        if count >= rank and count > below:
+            return lower if upper == float("inf") else lower + (upper - lower) * (rank - below) / (count - below)
+        lower, below = upper, count
+    return lower
+
+
+def figures(metrics: Metrics) -> dict[ServableId, Figures]:
+    """The figures of every version with requests, without runs as a shadow."""
+    found: dict[ServableId, Figures] = defaultdict(Figures)
+    for sample in _samples(metrics, "dogsnap_requests", "dogsnap_request_seconds"):
+        labels = sample.labels
+        if not labels["version"] or labels["door"] == SHADOW_PROTOCOL:
+            continue
+        version = found[ServableId(labels["model"], int(labels["version"]))]
+        if sample.name == "dogsnap_requests_total":
+            version.outcomes[labels["outcome"]] += int(sample.value)
+        elif sample.name == "dogsnap_request_seconds_sum":
+            version.seconds += sample.value
+        elif sample.name == "dogsnap_request_seconds_bucket":
+            version.buckets[float(labels["le"])] += sample.value
+    return found
+
+
+def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
+    """By shadow version: the number of photos with each result (agree, differ, dropped, failed)."""
+    results = ("agree", "differ", "dropped", "failed")
+    found: dict[ServableId, dict[str, int]] = defaultdict(lambda: dict.fromkeys(results, 0))
+    for sample in _samples(metrics, "dogsnap_shadowed_photos"):
+        if sample.name == "dogsnap_shadowed_photos_total":
+            shadow = ServableId(sample.labels["model"], int(sample.labels["shadow"]))
+            found[shadow][sample.labels["result"]] += int(sample.value)
+    return found
+
+
+def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
+    return (sample for family in metrics.registry.collect() if family.name in families for sample in family.samples)
+
+
+def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
+    counted, agreed = figures(predictor.metrics), agreement(predictor.metrics)
+    described = []
+    for name in names:
+        with predictor.repository.switching(name) as model:
+            described.append(_model(model, counted, agreed))
+    return described
+
+
+def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
+    """How often a model's shadow names the same breed as the answers, and where both differ most; None without a shadow."""
+    try:
+        with predictor.repository.switching(name) as model:
+            shadow = model.choices.shadow
+            described = [version.servable.description for version in model.versions.values() if version.servable]
+    except Unimplemented:  # a gateway's engine has the shadows
+        return None
+    if shadow is None:
+        return None
+    names = {label["id"]: label["name"] for each in described for label in each.labels or ()}
+    counted = agreement(predictor.metrics)[ServableId(name, shadow)]
+    seen = counted["agree"] + counted["differ"]
+    differences = predictor.shadow.differences(name, shadow, SHOWN_DIFFERENCES)
+    return {
+        "version": shadow,
+        **counted,
+        "agreement": counted["agree"] / seen if seen else None,
+        "differences": [
+            {"answered": names.get(ours, ours), "shadow": names.get(theirs, theirs), "times": times}
+            for (ours, theirs), times in differences
+        ],
+    }
+
+
+def _model(
+    model: Model, counted: dict[ServableId, Figures], agreed: dict[ServableId, dict[str, int]]
+) -> dict[str, Any]:
+    choices = model.choices
+    return {
+        "name": model.name,
+        "default_version": model.default(),
+        "default_chosen": choices.default,
+        "labels": dict(sorted(model.labels.items())),
+        "pending_labels": model.pending_labels,
+        "splits": [
+            {"label": label, "version": split.version, "percent": 100 * split.share}
+            for label, split in choices.splits().items()
+        ],
+        "shadow": choices.shadow and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
+        "versions": [
+            {
+                **model.status(number).to_json(),
+                "in_use": version.in_use,
+                "used_by": model.used_by(number),
+                **counted.get(version.id, Figures()).to_json(),
+            }
+            for number, version in sorted(model.versions.items(), reverse=True)
+        ],
+    }

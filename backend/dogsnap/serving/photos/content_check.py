@@ -1,0 +1,62 @@
+"""Asks another service whether a photo may be classified, in the form of WeChat's `img_sec_check`.
+
+It gets a small upright JPEG of the photo, without EXIF, and nothing else: no address, no key, no request id.
+"""
+
+import logging
+import time
+
+import requests
+
+from dogsnap.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
+from dogsnap.serving.inference.executor import Executor
+from dogsnap.serving.photos.photo import Photo
+
+# WeChat takes at most 750 x 1334 pixels and 1 MB: developers.weixin.qq.com, security.imgSecCheck.
+LONGEST_SIDE = 750
+QUALITY = 85
+TIMEOUT_SECONDS = 5.0  # from the request to the answer, waiting for others included
+CHECKS, WAITING = 16, 64  # photos that are checked at a time, and that wait
+PASSED, RISKY = 0, 87014  # WeChat's errcode
+
+log = logging.getLogger("dogsnap.content_check")
+
+
+class ContentCheck:
+    """Asks the service at `url`, which takes the form field `media` and answers {"errcode": 0} or {"errcode": 87014}.
+
+    In threads of its own: one that the service does not answer is busy for as long as the service holds the connection, and
+    keeps a place, but no client waits for it longer than TIMEOUT_SECONDS.
+    """
+
+    def __init__(self, url: str):
+        self._url = url
+        self._executor = Executor(CHECKS, WAITING, "content-check")
+
+    def require_passed(self, photo: Photo) -> None:
+        """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        try:
+            errcode = self._executor.run(lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url), deadline)
+        except Full:
+            raise Full(f"the content check has {CHECKS + WAITING} photos to check already; try again later") from None
+        except DeadlineExceeded:
+            log.error("the content check gives no answer within %g s", TIMEOUT_SECONDS)
+            errcode = None
+        if errcode == RISKY:
+            raise PhotoRefused("the photo did not pass the content check; choose another one")
+        if errcode != PASSED:
+            if errcode is not None:
+                log.error("the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY)
+            raise Unavailable("the content check is not available; try again later")
+
+
+def _errcode(jpeg: bytes, url: str) -> object:
+    """What the service answers; its URL can carry an access token, so that no message shows it."""
+    try:
+        response = requests.post(url, files={"media": ("photo.jpg", jpeg, "image/jpeg")}, timeout=TIMEOUT_SECONDS)
+        response.raise_for_status()
+        return response.json()["errcode"]
+    except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+        log.error("the content check gives no answer: %s", type(error).__name__)
+        return None

@@ -1,0 +1,133 @@
+"""Refuses JPEG, PNG and GIF files made to keep a decoder busy. Damaged files are left to the decoders."""
+
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+
+from dogsnap.errors import UnsupportedPhoto
+
+MAX_SEGMENTS = 1000  # before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
+MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and decoding each costs time for the whole picture
+MAX_BLOCKS = 500_000  # of up to 255 bytes each, in the frames of a GIF that are read
+
+JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
+# In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
+NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+START_OF_SCAN, END_OF_IMAGE = 0xDA, 0xD9
+FRAME, EXTENSION, TRAILER = b",", b"!", b";"  # the first bytes of the parts of a GIF
+
+
+class _CutOff(Exception):
+    """The file ends early."""
+
+
+def check_structure(contents: bytes) -> None:
+    """Raises UnsupportedPhoto for a file with far more parts than a photo has."""
+    with suppress(_CutOff):
+        if contents.startswith(JPEG):
+            _check_jpeg(contents)
+        elif contents.startswith(PNG):
+            _check_png(contents)
+        elif contents.startswith(GIF):
+            _first_frame_end(contents)
+
+
+def first_frame(contents: bytes) -> bytes:
+    """A GIF cut after its first frame, since TensorFlow's decoder would read the unused rest. Raises UnsupportedPhoto."""
+    if not contents.startswith(GIF):
+        return contents
+    try:
+        end = _first_frame_end(contents)
+    except _CutOff:
+        return contents
+    return contents if contents[end:] in (b"", TRAILER) else contents[:end] + TRAILER
+
+
+def gif_pixels(contents: bytes, most: int) -> int:
+    """How many pixels a decoder of all frames of a GIF fills, each frame as large as the picture or larger.
+
+    Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all frames together than MAX_BLOCKS.
+    """
+    pixels = 0
+    with suppress(_CutOff):
+        picture = _number("<H", contents, 6) * _number("<H", contents, 8)
+        for kind, place in _gif_parts(contents):
+            if kind == FRAME:
+                pixels += max(picture, _number("<H", contents, place + 5) * _number("<H", contents, place + 7))
+            if pixels > most:
+                break
+    return pixels
+
+
+def _check_jpeg(contents: bytes) -> None:
+    place, segments, scans = 2, 0, 0
+    while True:
+        found = NEXT_MARKER.search(contents, place)
+        if found is None or contents[found.start() + 1] == END_OF_IMAGE:
+            return
+        segments += 1
+        scans += contents[found.start() + 1] == START_OF_SCAN
+        if scans > MAX_SCANS:
+            raise _too_many("a JPEG of", MAX_SCANS, "scans")
+        if segments > MAX_SEGMENTS + MAX_SCANS:
+            raise _too_many("a JPEG of", MAX_SEGMENTS + MAX_SCANS, "segments")
+        if len(contents) < found.end() + 2:
+            raise _CutOff
+        place = found.end() + max(2, int.from_bytes(contents[found.end() : found.end() + 2]))
+
+
+def _check_png(contents: bytes) -> None:
+    place = len(PNG)
+    for _ in range(MAX_SEGMENTS):
+        if contents[place + 4 : place + 8] == b"IDAT":
+            return
+        place += 12 + _number(">I", contents, place)
+    raise _too_many("a PNG of", MAX_SEGMENTS, "chunks before its picture")
+
+
+def _first_frame_end(contents: bytes) -> int:
+    """Where the first frame of a GIF ends, or without one its last extension."""
+    parts = _gif_parts(contents)
+    for _ in range(MAX_SEGMENTS):
+        kind, place = next(parts)
+        if kind == FRAME:
+            return next(parts)[1]
+        if kind != EXTENSION:
+            return place
+    raise _too_many("a GIF of", MAX_SEGMENTS, "extensions before its picture")
+
+
+def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
+    """First byte and place of each frame and extension, and of what follows them (GIF89a, sections 18 to 24)."""
+    place, blocks = 13 + _colours(_byte(contents, 10)), 0
+    while (kind := contents[place : place + 1]) in (FRAME, EXTENSION):
+        yield kind, place
+        place += 11 + _colours(_byte(contents, place + 9)) if kind == FRAME else 2
+        while size := _byte(contents, place):  # each block follows a byte with its length; one of length 0 is the last
+            place, blocks = place + 1 + size, blocks + 1
+            if blocks > MAX_BLOCKS:
+                raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
+        place, blocks = place + 1, blocks + 1
+    yield kind, place
+
+
+def _colours(flags: int) -> int:
+    return 3 << (1 + flags % 8) if flags & 0x80 else 0
+
+
+def _byte(contents: bytes, place: int) -> int:
+    if place >= len(contents):
+        raise _CutOff
+    return contents[place]
+
+
+def _number(kind: str, contents: bytes, place: int) -> int:
+    try:
+        return struct.unpack_from(kind, contents, place)[0]
+    except struct.error:
+        raise _CutOff from None
+
+
+def _too_many(what: str, most: int, things: str) -> UnsupportedPhoto:
+    return UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it again and send that")

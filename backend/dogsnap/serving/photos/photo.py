@@ -1,0 +1,182 @@
+"""Checks a photo by its header before it is decoded, and turns it upright. No photo is stored, and EXIF data is dropped."""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pillow_heif
+from PIL import ExifTags, Image
+
+from dogsnap.errors import InvalidArgument, TooLarge, UnsupportedPhoto
+from dogsnap.serving.photos.hostile_files import check_structure
+from dogsnap.settings import Settings
+
+pillow_heif.register_heif_opener()
+# Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+# Pillow's readers for the accepted formats. MPO is a JPEG followed by a second picture, written by phones.
+KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "HEIF", "AVIF")
+EXPECTED = "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"
+# Formats and modes that TensorFlow decodes exactly as Pillow does: such photos are passed on as they are, and decoded once.
+UNTOUCHED_KINDS = ("JPEG", "MPO", "PNG")
+UNTOUCHED_MODES = ("RGB", "L")
+UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
+# The least side when the size that the network needs is unknown: twice the usual 299 pixels, so that the antialiased resize
+# that follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
+REDUCED_SIDE = 640
+DEFAULTS = Settings()  # the limits of photos that do not come in a request
+# EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+@dataclass
+class Photo:
+    """A photo whose header was checked; `pixels`: how many a decoder fills."""
+
+    contents: bytes
+    pixels: int
+    opened: Image.Image | None  # until its pixels are decoded
+
+    def upright(self, least: int = REDUCED_SIDE) -> bytes:
+        """The bytes for the graph: unchanged, or turned upright, scaled down to sides of at least `least`, and encoded as BMP.
+
+        BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
+        """
+        image = self.opened or _open(self.contents)
+        is_exact = (
+            image.format in UNTOUCHED_KINDS and image.mode in UNTOUCHED_MODES and "transparency" not in image.info
+        )
+        if is_exact and max(image.size) <= UNTOUCHED_SIDE and _orientation(image) not in UPRIGHT:
+            return self.contents
+        self.opened = None
+        with _damage_refused():
+            return _encoded(_upright(image, least), "BMP")
+
+    def small_jpeg(self, longest: int, quality: int) -> bytes:
+        """An upright JPEG without EXIF, longest side at most `longest` pixels, `quality` 1 to 95. Raises UnsupportedPhoto."""
+        image = _open(self.contents)
+        with _damage_refused():
+            small = _upright(image, longest)
+            small.thumbnail((longest, longest))
+            small.info.clear()  # a comment would be written again
+            return _encoded(small, "JPEG", quality=quality)
+
+
+def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
+    """Read the header. Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels)."""
+    if not contents:
+        raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
+    check_structure(contents)
+    return check_header(contents, limits)
+
+
+def check_header(contents: bytes, limits: Settings) -> Photo:
+    """As `check`, for bytes whose structure has been checked."""
+    image = _open(contents)
+    check_pixels(image.width, image.height, limits)
+    return Photo(contents, image.width * image.height, image)
+
+
+def check_pixels(width: int, height: int, limits: Settings) -> None:
+    """Raises TooLarge, naming the limit, for more pixels than allowed."""
+    if width * height > limits.max_photo_pixels:
+        raise TooLarge(
+            f"the photo has {width * height / 1e6:.1f} megapixels ({width} x {height}); "
+            f"at most {limits.max_photo_pixels / 1e6:g} are taken (DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
+        )
+
+
+def check_count(photos: Sequence[object], limits: Settings) -> None:
+    """Raises TooLarge, naming the limit, for too many photos in one request."""
+    if len(photos) > limits.max_photos:
+        raise TooLarge(
+            f"the request has {len(photos)} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
+            "send several requests"
+        )
+
+
+def check_together(photos: Iterable[Photo], limits: Settings) -> None:
+    """Raises TooLarge, naming the limit, if the photos of a request have too many pixels together."""
+    pixels = sum(photo.pixels for photo in photos)
+    if pixels > limits.max_request_pixels:
+        raise TooLarge(
+            f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
+            "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
+        )
+
+
+def _open(contents: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(contents), formats=KINDS)
+    except Exception as error:  # as above: a damaged header can raise anything
+        raise UnsupportedPhoto(f"{EXPECTED}, received {_describe(contents)}") from error
+
+
+def _describe(contents: bytes) -> str:
+    start = contents[:8]
+    if contents[:4] in (b"/9j/", b"iVBO", b"R0lG", b"UklG", b"data"):
+        return "base64 text: the photo seems to be encoded twice, encode it once"
+    if start[:4] in (b"II*\0", b"MM\0*"):
+        return "a TIFF or raw camera file"
+    if start.startswith(b"%PDF"):
+        return "a PDF document"
+    return f"{len(contents)} bytes that are none of these or damaged at the start"
+
+
+@contextmanager
+def _damage_refused() -> Iterator[None]:
+    """Raises UnsupportedPhoto for whatever decoding raises: many types for damaged bytes."""
+    try:
+        yield
+    except Exception as error:
+        raise UnsupportedPhoto(
+            f"the photo is damaged or cut off: {EXPECTED}, decoding it failed with: {error}"
+        ) from error
+
+
+def _orientation(image: Image.Image) -> int:
+    """The EXIF orientation; 1 (upright) without EXIF, or if it cannot be read: the picture itself may be fine."""
+    try:
+        return image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:
+        return 1
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits a pixel, of which convert() would clip all but the lowest 255 values
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _upright(image: Image.Image, least: int) -> Image.Image:
+    """Decoded, as RGB and turned; scaled down while both sides stay at `least` or more."""
+    orientation = _orientation(image)
+    image.draft(None, (least, least))  # a JPEG's decoder scales as far as it can
+    image.load()
+    if image.mode in ("P", "PA", "1") or "transparency" in image.info:  # a palette, expanded to colours
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    factor = min(image.width // least, image.height // least)
+    if factor > 1 and image.mode in ("RGB", "RGBA", "L", "LA", "CMYK"):
+        image = image.reduce(factor)
+    seen = _to_rgb(image)
+    return seen.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else seen
+
+
+def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()

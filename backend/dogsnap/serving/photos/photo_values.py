@@ -1,0 +1,150 @@
+"""Applies the limits for photos to photos inside string tensors, where a model's graph decodes them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import graph_pb2
+
+from dogsnap.errors import InvalidArgument, UnsupportedPhoto
+from dogsnap.serving.photos import photo
+from dogsnap.serving.photos.base64_text import decode_base64, to_web_safe_base64, web_safe
+from dogsnap.serving.photos.hostile_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
+from dogsnap.serving.photos.photo import Photo
+from dogsnap.settings import Settings
+
+# The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in decode_image_op.cc).
+BMP = b"BM"
+STARTS = (JPEG, PNG, b"GIF8", BMP)
+OPERATIONS = {"DecodeImage", "DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeWebP"}
+OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
+KEPT_OF_NO_PHOTO = 16  # bytes; enough for TensorFlow to recognise the format and refuse it with its own message
+EXAMPLE_STARTS = (b"\n", b"\x12")  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Whether a graph decodes pictures, and whether it reads more than the first frame."""
+
+    pictures: bool = False
+    frames: bool = False
+
+    @classmethod
+    def of(cls, graph: graph_pb2.GraphDef) -> "Decoding":
+        """From the operations in a graph and its functions."""
+        nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+        found = {node.op for node in nodes} & OPERATIONS
+        # A SavedModel omits attributes with default values; this one's default is True.
+        expands = any(
+            node.op == "DecodeImage" and ("expand_animations" not in node.attr or node.attr["expand_animations"].b)
+            for node in nodes
+        )
+        return cls(bool(found), bool(found & OF_ALL_FRAMES) or expands)
+
+
+def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings) -> dict[str, np.ndarray]:
+    """Check the photos in string arrays against the limits: file bytes, base64 text, or tf.Examples with file bytes.
+
+    Returns the values for the graph: the same ones, but GIFs cut after the first frame if the graph reads no other. Values that
+    look like a picture but have no readable header are cut to a few bytes, in case the graph could decode them. Raises
+    TooLarge, UnsupportedPhoto as `check_structure` does, and InvalidArgument for an animated WebP.
+    """
+    photos: list[Photo] = []
+    safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
+    # A value that starts like a tf.Example may also be base64 text after a line break, so both are checked.
+    seen = {
+        alias: _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
+        for alias, values in arrays.items()
+    }
+    photo.check_count(photos, limits)
+    photo.check_together(photos, limits)
+    return seen
+
+
+def decoded(texts: np.ndarray) -> np.ndarray | None:
+    """The photos for base64 texts or, from {"b64": ...}, for their bytes, (n,) -> (n,); None unless all are photos."""
+    try:
+        contents = _each(texts, lambda value: value if is_photo(value) else decode_base64(value))
+    except InvalidArgument:
+        return None
+    return contents if all(map(is_photo, contents.flat)) else None
+
+
+def is_base64_of_photo(value: bytes) -> bool:
+    """Whether a string is base64 text of a photo; its beginning tells."""
+    try:
+        return not is_photo(value) and is_photo(decode_base64(value[:64]))
+    except InvalidArgument:
+        return False
+
+
+def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
+    values = np.asarray(values, dtype=object)
+    return np.fromiter(map(change, values.flat), object, values.size).reshape(values.shape)
+
+
+def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
+    """A tf.Example or tf.SequenceExample with checked pictures; any other value unchanged.
+
+    It is serialized again: of a feature that occurs twice TensorFlow reads the first, protobuf the last. Raises InvalidArgument
+    for one that only TensorFlow can parse.
+    """
+    if not value.startswith(EXAMPLE_STARTS):
+        return value
+    try:
+        example = tf.train.SequenceExample.FromString(value)  # a tf.Example is one without feature_lists
+    except DecodeError:
+        nothing = {"": tf.io.VarLenFeature(tf.string)}
+        try:  # TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8
+            tf.io.parse_sequence_example([value], nothing, nothing)
+        except tf.errors.OpError:
+            return value
+        raise InvalidArgument(
+            "a tf.Example cannot be read: expected the names of its features in UTF-8; serialize it again"
+        ) from None
+    rows = chain.from_iterable(each.feature for each in example.feature_lists.feature_list.values())
+    features = [*example.context.feature.values(), *rows]
+    for feature in features:
+        if feature.HasField("bytes_list"):
+            feature.bytes_list.value[:] = [_safe_string(string, safe) for string in feature.bytes_list.value]
+    return example.SerializeToString(deterministic=True) if features else value
+
+
+def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
+    if is_photo(value):
+        return safe(value)
+    try:
+        contents = decode_base64(value)
+    except InvalidArgument:
+        return value
+    if not is_photo(contents):
+        return value
+    seen = safe(contents)
+    return web_safe(value) if seen is contents else to_web_safe_base64(seen)
+
+
+def is_photo(contents: bytes) -> bool:
+    """Whether a string begins like a file that TensorFlow's decoders take."""
+    return contents.startswith(STARTS) or (contents.startswith(b"RIFF") and contents[8:12] == b"WEBP")
+
+
+def _safe_picture(contents: bytes, decoding: Decoding, limits: Settings, photos: list[Photo]) -> bytes:
+    """A checked picture for the graph; it is added to `photos`."""
+    check_structure(contents)
+    if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
+        # TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0.
+        raise InvalidArgument("an animated WebP cannot be decoded; send one picture of it, or a GIF")
+    contents = contents if decoding.frames else first_frame(contents)
+    try:
+        found = photo.check_header(contents, limits)
+    except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
+        return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
+    if decoding.frames and contents.startswith(GIF):
+        found.pixels = gif_pixels(contents, limits.max_photo_pixels)
+        photo.check_pixels(found.pixels, 1, limits)
+    photos.append(found)
+    return contents

@@ -1,0 +1,104 @@
+"""Parses JSON text as TensorFlow Serving does: accepts NaN and Infinity, and ignores what follows the document."""
+
+import gc
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import chain
+from typing import Any
+
+import orjson
+
+from dogsnap.errors import InvalidArgument, TooLarge, Unavailable
+from dogsnap.serving.tensors.json_tensors import show
+
+SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
+DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
+NO_MARKS = bytes(set(range(256)) - set(b",[{:"))
+LARGE = 250_000  # values, counted as `check_values` does, of a document that is read alone; a photo's text is one
+WAIT_SECONDS = 2.0
+_large = threading.Lock()
+
+
+def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> int:
+    """Estimate the number of values from the punctuation, before parsing. Raises TooLarge, naming the limit, above `most`.
+
+    A list, an object or a member name counts as four: each value takes about 40 bytes of memory, and a fifth of a microsecond
+    with the interpreter locked, however short its text is.
+    """
+    marks = body.translate(None, NO_MARKS)  # counting only in the punctuation is four times as fast
+    count = marks.count(b",") + 4 * (len(marks) - marks.count(b","))
+    if count > most:
+        raise TooLarge(
+            f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key counts as four); at most "
+            f"{most / 1e6:g} million are taken{setting}; send several requests, or tensors by gRPC"
+        )
+    return count
+
+
+@contextmanager
+def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator[dict[str, Any]]:
+    """The JSON object at the start of `body`, with at most `values` in at most `depth` levels of lists and objects.
+
+    Leave the block when it is no longer needed. Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
+    """
+    is_large = check_values(body, values) >= LARGE
+    if not body.strip():
+        raise InvalidArgument("JSON Parse error: The document is empty")
+    with _one_large() if is_large else nullcontext():
+        value = _parse(body, depth)
+        if not isinstance(value, dict):
+            raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
+        del body  # freed while the block runs
+        yield value
+
+
+@contextmanager
+def _one_large() -> Iterator[None]:
+    """Allow one large document in memory at a time. Raises Unavailable.
+
+    Garbage collection is off meanwhile: it would visit each value again and again, with all threads waiting.
+    """
+    if not _large.acquire(timeout=WAIT_SECONDS):
+        raise Unavailable("the server is reading other large JSON documents; try again later")
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        _large.release()
+
+
+def _parse(body: bytes, max_depth: int) -> Any:
+    with suppress(orjson.JSONDecodeError):  # it is strict and shallow; the slower parser decides
+        return orjson.loads(body)
+    try:
+        text = body.decode("utf-8-sig")
+        if "Inf" in text:  # short for Infinity, outside of strings
+            text = SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text)
+        return json.JSONDecoder(strict=False).raw_decode(text, len(text) - len(text.lstrip()))[0]
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
+    except json.JSONDecodeError as error:
+        words = error.msg.replace("Expecting value", "Invalid value.")  # as TensorFlow Serving says it
+        raise InvalidArgument(f"JSON Parse error: {words} at offset: {error.pos}") from None
+    except ValueError:  # Python refuses to read numbers of thousands of digits
+        raise InvalidArgument("JSON Parse error: Number too big to be stored in double. at offset: 0") from None
+    except RecursionError:
+        limit = DEPTH_LIMIT.format(max_depth)
+        raise InvalidArgument(
+            f"JSON Parse error: nested deeper than {limit}; no tensor has as many dimensions"
+        ) from None
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than `levels`; without recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        if not level:
+            return False
+        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inner if isinstance(each, dict | list)]
+    return bool(level)

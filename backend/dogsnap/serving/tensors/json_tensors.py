@@ -1,0 +1,311 @@
+"""Converts between JSON and arrays as TensorFlow Serving's REST API does, with the phrases of its error messages."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import orjson
+import tensorflow as tf
+
+from dogsnap.errors import InvalidArgument, Unimplemented
+from dogsnap.serving.photos.base64_text import decode_base64
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, Signature
+
+SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
+MAX_RANK = 32  # dimensions; NumPy holds at most 64
+INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+# The JSON types (in Python) of each tensor type. Unlike in Python, a bool is not a number here.
+JSON_TYPES: dict[tf.DType, frozenset[type]] = {
+    tf.float32: frozenset((int, float)),
+    tf.float64: frozenset((int, float)),
+    tf.bool: frozenset((bool,)),
+    tf.string: frozenset((str, dict)),
+    **{dtype: frozenset((int,)) for dtype in INTEGERS},
+}
+TYPE_NAMES = {type(None): "Null", dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
+
+
+class OtherInputs(InvalidArgument):
+    """The request names `received`, which are not the inputs of the signature; they may be those of another one."""
+
+    def __init__(self, message: str, received: Iterable[str]):
+        super().__init__(message)
+        self.received = frozenset(received)
+
+
+def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
+    """The inputs of a predict request's body, from "instances" (rows) or "inputs" (columns). Raises InvalidArgument."""
+    if "instances" in body and "inputs" in body:
+        raise InvalidArgument(
+            f"JSON Value: {show(body)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
+        )
+    if "instances" in body:
+        rows = body["instances"]
+        if not isinstance(rows, list):
+            raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
+        if not rows:
+            raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
+        return from_rows(rows, signature)
+    if "inputs" in body:
+        return from_columns(body["inputs"], signature)
+    raise InvalidArgument("Missing 'inputs' or 'instances' key")
+
+
+def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
+    as_objects = _is_object(rows[0])
+    if not as_objects:
+        _check_one_input(signature, "instances is a plain list, but expecting list of objects")
+    for number, row in enumerate(rows):
+        if _is_object(row) != as_objects:
+            wanted, got = ("object", "list") if as_objects else ("value/list", "object")
+            raise InvalidArgument(f"Expecting {wanted} but got {got} at item {number} of input list")
+    if not as_objects:
+        (alias,) = signature.inputs
+        return {alias: _stacked(rows, signature.inputs[alias].dtype, "")}
+    for number, row in enumerate(rows):
+        _check_row_keys(number, row, signature)
+    return {
+        alias: _stacked([row[alias] for row in rows], spec.dtype, f"key: {alias} ")
+        for alias, spec in signature.inputs.items()
+    }
+
+
+def _check_one_input(signature: Signature, sentence: str) -> None:
+    """A value that is not an object with input names is allowed only for a signature with one input."""
+    if not signature.inputs:
+        raise InvalidArgument(f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}")
+    if len(signature.inputs) > 1:
+        raise InvalidArgument(
+            f"{sentence} as multiple input tensors required as per tensorinfo_map; expected inputs: {_aliases(signature)}"
+        )
+
+
+def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -> None:
+    for alias in row:
+        if alias not in signature.inputs:
+            raise OtherInputs(
+                f"Failed to process element: {number} key: {alias} of 'instances' list. Error: INVALID_ARGUMENT: "
+                f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}",
+                row,
+            )
+    if len(row) != len(signature.inputs):
+        raise InvalidArgument(
+            f"Failed to process element: {number} of 'instances' list. JSON object: {show(row)} "
+            f"keys must be equal to: {_aliases(signature)}"
+        )
+
+
+def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dict[str, np.ndarray]:
+    """One array per input, each with its own shape; keys that are no input are ignored. Raises InvalidArgument."""
+    if not _is_object(value):
+        _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
+        (alias,) = signature.inputs
+        value = {alias: value}
+    for alias in signature.inputs:
+        if alias not in value:
+            raise OtherInputs(
+                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}", value
+            )
+    return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
+
+
+def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> dict[str, np.ndarray]:
+    """The columns of Simple TensorFlow Serving. Raises InvalidArgument.
+
+    Its clients send a single photo to graphs without a batch dimension; here every input has one, so it is a batch of one.
+    """
+    if not isinstance(data, dict):
+        raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
+    columns = from_columns(data, signature, "data")
+    for alias, spec in signature.inputs.items():
+        column = columns[alias]
+        if base64_decode and column.dtype == object:
+            columns[alias] = np.fromiter(map(decode_base64, column.flat), object, column.size).reshape(column.shape)
+        if spec.shape.rank == column.ndim + 1:
+            columns[alias] = columns[alias][np.newaxis]
+    return columns
+
+
+def takes(signature: Signature, data: Any) -> bool:
+    """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
+    if not isinstance(data, dict) or not set(signature.inputs) <= set(data):
+        return False
+    for alias, spec in signature.inputs.items():
+        value = data[alias]
+        while isinstance(value, list) and value:
+            value = value[0]
+        if type(value) not in JSON_TYPES.get(spec.dtype, ()):
+            return False
+    return True
+
+
+def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
+    """A JSON value (scalar or nested lists of equal sizes) as an array of `dtype`; strings as an object array of bytes.
+
+    Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a dtype that JSON has no form for.
+    """
+    if dtype not in JSON_TYPES:
+        raise Unimplemented(f"Conversion of JSON Value: {show(value)} to type: {_name(dtype)}")
+    shape = _shape(value)
+    leaves = _leaves(value, shape, dtype)
+    try:
+        with np.errstate(over="ignore"):  # larger values become infinity, as in TensorFlow Serving
+            if dtype == tf.string:
+                return np.fromiter(map(to_bytes, leaves), object, len(leaves)).reshape(shape)
+            return np.array(leaves, dtype=dtype.as_numpy_dtype).reshape(shape)
+    except OverflowError:
+        raise InvalidArgument(
+            f"JSON Value: {show(value)} Type: Number is not of expected type: {_name(dtype)}; a value is out of its range"
+        ) from None
+
+
+def _stacked(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
+    """The rows' values with a new first dimension. All rows are converted at once; only on failure row by row."""
+    try:
+        return to_array(values, dtype)
+    except (InvalidArgument, Unimplemented) as whole:
+        number, message = _first_fault(values, dtype)
+        raise InvalidArgument(
+            f"Failed to process element: {number} {where}of 'instances' list. Error: {message or whole.message}"
+        ) from None
+
+
+def _first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
+    first = None
+    for number, value in enumerate(values):
+        try:
+            array = to_array(value, dtype)
+            first = array if first is None else first
+            if array.size != first.size:
+                raise InvalidArgument(f"Expecting tensor size: {first.size} but got: {array.size}")
+            if array.shape != first.shape:
+                raise InvalidArgument(f"Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}")
+        except (InvalidArgument, Unimplemented) as error:
+            return number, f"{error.code}: {error.message}"
+    return 0, ""
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """The sizes along the first element of each list; `_leaves` checks the others."""
+    sizes = []
+    while isinstance(value, list):
+        sizes.append(len(value))
+        if len(sizes) > MAX_RANK:
+            raise InvalidArgument(f"expected lists nested at most {MAX_RANK} deep, received deeper ones")
+        if not value:
+            break
+        value = value[0]
+    return tuple(sizes)
+
+
+def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
+    """The values in row-major order. Raises InvalidArgument for the first one of another level, size or type."""
+    level, rank, types = [value], len(shape), JSON_TYPES[dtype]
+    for depth, size in enumerate(shape):
+        if set(map(type, level)) - {list}:
+            wrong = next(each for each in level if not isinstance(each, list))
+            raise InvalidArgument(
+                f"JSON Value: {show(wrong)} found at incorrect level: {depth + 1} in the JSON DOM. Expected at level: {rank}"
+            )
+        if set(map(len, level)) - {size}:
+            wrong = next(len(each) for each in level if len(each) != size)
+            raise InvalidArgument(
+                f"Encountered list at unexpected size: {wrong} at level: {depth} expected size: {size}"
+            )
+        level = list(chain.from_iterable(level))
+    if set(map(type, level)) - types:
+        wrong = next(each for each in level if type(each) not in types)
+        if isinstance(wrong, list):
+            raise InvalidArgument(f"Encountered list at unexpected level: {rank} expected < {rank}")
+        raise InvalidArgument(
+            f"JSON Value: {show(wrong)} Type: {type_name(wrong)} is not of expected type: {_name(dtype)}"
+        )
+    return level
+
+
+def to_bytes(value: str | Mapping[str, Any]) -> bytes:
+    """A JSON string as its UTF-8 bytes, or the bytes in {"b64": ...}. Raises InvalidArgument."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if not is_base64(value):
+        raise InvalidArgument(f"JSON Value: {show(value)} not formatted correctly for base64 data")
+    return decode_base64(value["b64"])
+
+
+def is_base64(value: Any) -> bool:
+    """Whether a JSON value encodes bytes: an object with the single member "b64", a string."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and not is_base64(value)
+
+
+def show(value: Any) -> str:
+    try:
+        text = orjson.dumps(value)
+    except (TypeError, ValueError):  # numbers or nesting that cannot be written as JSON
+        text = repr(value).encode("utf-8", "replace")
+    return text[:SHOWN_BYTES].decode("utf-8", "ignore")
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a value, in the words of TensorFlow Serving."""
+    return str(value) if isinstance(value, bool) else TYPE_NAMES[type(value)]
+
+
+def _name(dtype: tf.DType) -> str:
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
+
+
+def _dims(shape: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def _aliases(signature: Signature) -> str:
+    return ",".join(sorted(signature.inputs))
+
+
+def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
+    """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
+    batch = None
+    for alias, value in outputs.items():
+        if value.ndim == 0:
+            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
+        batch = len(value) if batch is None else batch
+        if len(value) != batch:
+            raise InvalidArgument(f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}")
+    columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
+    """The outputs as they are: the bare value for one output, else an object by alias."""
+    columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
+    return next(iter(columns.values())) if len(columns) == 1 else columns
+
+
+def to_json(alias: str, value: np.ndarray) -> Any:
+    """An output as what orjson writes: numeric arrays as they are, strings as nested lists.
+
+    Strings of an alias that ends in _bytes become {"b64": ...}, and so do strings that are no UTF-8 text, which JSON
+    could not carry. Raises InvalidArgument for a dtype that JSON has no form for.
+    """
+    if value.dtype == object:
+        texts = (_string(each, as_bytes=alias.endswith(BYTES_SUFFIX)) for each in value.flat)
+        return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
+    if tf.as_dtype(value.dtype) not in JSON_TYPES:
+        raise InvalidArgument(f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}")
+    return np.ascontiguousarray(value) if value.ndim else value.item()
+
+
+def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:
+    with suppress(UnicodeDecodeError):
+        if not as_bytes:
+            return value.decode("utf-8")
+    return {"b64": base64.b64encode(value).decode("ascii")}

@@ -1,0 +1,65 @@
+"""A version's description of itself: assets.extra/dogsnap.json, validated by description.schema.json."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dogsnap.serving.answers.levels import Levels
+
+DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
+SCHEMA_FILE = Path(__file__).with_name("description.schema.json")
+
+
+@dataclass(frozen=True)
+class Description:
+    """The fields that serving uses; empty for a SavedModel without that file.
+
+    `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
+    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident". `levels`: what else its answers may claim.
+    `raw`: the whole file.
+    """
+
+    labels: tuple[Mapping[str, str], ...] = ()
+    input_size: tuple[int, int] | None = None
+    decision: Mapping[str, float] = field(default_factory=dict)
+    levels: Levels | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    def taught(self) -> tuple[Mapping[str, Any], ...]:
+        """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and the facts that came with them."""
+        labels = {label["id"]: label for label in self.labels}
+        return tuple({**each["facts"], **labels[each["id"]]} for each in self.raw.get("taught", ()))
+
+    @classmethod
+    def read(cls, path: Path) -> "Description":
+        """The description of the version in folder `path`. Raises ValueError naming the field that is missing or wrong."""
+        file = path / DESCRIPTION_FILE
+        if not file.exists():
+            return cls()
+        try:
+            raw = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file} is no JSON: {error}") from error
+        check(raw, str(file))
+        try:
+            levels = Levels.read(raw)
+        except KeyError as error:
+            raise ValueError(f"{file}: levels of an answer need {error.args[0]} as well") from error
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        size = tuple(raw["input_size"]) if "input_size" in raw else None
+        return cls(tuple(raw.get("labels", ())), size, raw.get("decision", {}), levels, raw)
+
+
+def check(raw: Any, name: str) -> None:
+    """Raises ValueError for what does not fit the schema: better no version than one that fails on every photo."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    error = best_match(Draft202012Validator(schema).iter_errors(raw))
+    if error is not None:
+        place = error.json_path.removeprefix("$").removeprefix(".")
+        raise ValueError(f"{name}: {place + ': ' if place else ''}{error.message} ({SCHEMA_FILE.name} has the format)")

@@ -1,0 +1,139 @@
+"""Which models to serve: those in a folder, or those in TensorFlow Serving's model_config_list."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from google.protobuf import json_format, text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from dogsnap.errors import InvalidArgument
+from dogsnap.serving.versions.version_folders import aspired_versions, missing, version_folders
+from dogsnap.settings import Settings
+
+ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
+
+
+def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
+    """A function that gives the models to serve; it is called at every scan, and raises InvalidArgument."""
+    if settings.model_config_file:
+        read: Callable[[], list[ModelConfig]] = partial(configs_in_file, Path(settings.model_config_file))
+    elif settings.model_base_path:
+        read = partial(_one_model, Path(settings.model_base_path), settings.model_name)
+    else:
+        read = ModelFolders(settings.models)
+    return lambda: with_default_policy(read(), settings)
+
+
+def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[ModelConfig]:
+    """The models, with the policy of `--version-policy` where there is none; changes them."""
+    for config in configs:
+        if settings.version_policy == "latest" and config.model_version_policy.WhichOneof("policy_choice") is None:
+            config.model_version_policy.latest.num_versions = 1
+    return configs
+
+
+def _one_model(base_path: Path, name: str = "") -> list[ModelConfig]:
+    path = base_path.resolve()
+    return [ModelConfig(name=name or path.name, base_path=str(path), model_platform="tensorflow")]
+
+
+def configs_in_folder(models: Path) -> list[ModelConfig]:
+    """Every folder in `models` with at least one numeric folder in it, as a model; or `models` itself if it holds versions."""
+    if not models.is_dir():
+        return []
+    if any(not missing(each) for each in version_folders(models).values()):
+        return _one_model(models)
+    folders = [child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
+    return [config for folder in folders for config in _one_model(folder)]
+
+
+class ModelFolders:
+    """Returns the models of a folder when called, remembering those of earlier calls.
+
+    A model is removed with its folder; if the folder is only empty, the model stays. If no model is left at all, the disk is
+    probably not mounted: that raises InvalidArgument.
+    """
+
+    def __init__(self, models: Path):
+        self._models = models
+        self._known: dict[str, ModelConfig] = {}
+
+    def __call__(self) -> list[ModelConfig]:
+        found = {config.name: config for config in configs_in_folder(self._models)}
+        if self._known and not found:
+            raise InvalidArgument(f"{self._models}: no model is left here; expected a folder with numeric folders")
+        emptied = {name: config for name, config in self._known.items() if Path(config.base_path).is_dir()}
+        self._known = {**emptied, **found}
+        return [self._known[name] for name in sorted(self._known)]
+
+
+def configs_in_file(file: Path) -> list[ModelConfig]:
+    """The models of TensorFlow Serving's text or Simple TensorFlow Serving's JSON. Raises InvalidArgument."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        if text.lstrip().startswith("{"):
+            configs = _of_json(text)
+        else:
+            parsed = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+            configs = list(parsed.model_config_list.config)
+    except OSError as error:
+        raise InvalidArgument(f"the configuration {file} cannot be read: {error.strerror}") from error
+    except (text_format.ParseError, json_format.ParseError, ValueError) as error:
+        expected = "expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON"
+        raise InvalidArgument(f"{file}: {expected}: {error}") from error
+    check_configs(configs)
+    return configs
+
+
+def _of_json(text: str) -> list[ModelConfig]:
+    """{"model_config_list": [{"name", "base_path", "platform"}]}; paths as they are given there, from the working directory."""
+    models = json.loads(text).get("model_config_list")
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        raise ValueError('expected {"model_config_list": [{"name": ..., "base_path": ..., "platform": ...}]}')
+    for model in models:
+        if unknown := sorted(set(model) - {"name", "base_path", "platform"}):
+            raise ValueError(f"{', '.join(unknown)} of {model.get('name')} is not supported; leave it out")
+    fields = [{"model_platform" if key == "platform" else key: value for key, value in each.items()} for each in models]
+    return from_json(fields)
+
+
+def check_configs(configs: Sequence[ModelConfig]) -> None:
+    """Raises InvalidArgument for a model without a name or a base path, listed twice, or of another platform."""
+    names = [config.name for config in configs]
+    for config in configs:
+        if not config.name or not config.base_path:
+            raise InvalidArgument(f"expected a name and a base_path for every model, received {_short(config)}")
+        if names.count(config.name) > 1:
+            raise InvalidArgument(f"Illegal to list model {config.name} multiple times in config list")
+        if config.model_platform not in ("", "tensorflow"):
+            raise InvalidArgument(f"expected the model_platform tensorflow, received {_short(config)}")
+
+
+def check_versions(config: ModelConfig) -> None:
+    """Raises InvalidArgument unless the configuration's version policy selects an existing version."""
+    folders = version_folders(Path(config.base_path))
+    if not folders:
+        raise InvalidArgument(
+            f"No versions of servable {config.name} found under base path {config.base_path}. "
+            "Did you forget to name your leaf directory as a number (eg. '/1/')?"
+        )
+    if not aspired_versions(config.model_version_policy, folders):
+        existing = ", ".join(map(str, sorted(folders)))
+        policy = f"the model_version_policy of {config.name}"
+        raise InvalidArgument(f"{policy} selects none of the existing versions: {existing}")
+
+
+def to_json(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:
+    """JSON of the configurations for the log of switches, with protobuf's field names."""
+    return [json_format.MessageToDict(config, preserving_proto_field_name=True) for config in configs]
+
+
+def from_json(configs: Sequence[dict[str, Any]]) -> list[ModelConfig]:
+    return [json_format.ParseDict(config, ModelConfig()) for config in configs]
+
+
+def _short(config: ModelConfig) -> str:
+    return text_format.MessageToString(config, as_one_line=True) or "nothing"

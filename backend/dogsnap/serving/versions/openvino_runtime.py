@@ -1,0 +1,254 @@
+"""Runs a version's network in OpenVINO, if the version has a copy for it; TensorFlow runs everything else."""
+
+import json
+import logging
+import queue
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from dogsnap import processor
+from dogsnap.serving.versions import checksums
+
+log = logging.getLogger("dogsnap.runtimes")
+
+FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
+MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
+BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
+COMBINED, SECOND = "combined", "second_"
+ROWS = "rows"  # of the photos with a second pass: a step's output and input in versions built before every dog was told
+TENSORFLOW, OPENVINO = "tensorflow", "openvino"
+EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
+MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
+
+Arrays = dict[str, np.ndarray]
+Run = Callable[..., Mapping[str, Any]]  # inputs by alias, as keyword arguments; outputs by alias
+
+
+class IncompatibleNetwork(ValueError):
+    """OpenVINO cannot run this version here; the message says why."""
+
+
+@dataclass(frozen=True)
+class NetworkManifest:
+    """What an export measured and wrote into runtime.json.
+
+    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: over TensorFlow; `compared`: that of each precision that was measured.
+    `largest_difference`: between their answers, at most `tolerance`. `measured_by`: programs and processor.
+    `outputs`: of the network, in its order. `signatures`: the outputs of each. `grey`: the outputs for a grey image.
+    """
+
+    precision: str
+    speedup: float
+    largest_difference: float
+    tolerance: float
+    measured_by: str
+    outputs: Sequence[str]
+    signatures: Mapping[str, Sequence[str]]
+    grey: Mapping[str, Any]
+    compared: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> "NetworkManifest":
+        """Raises IncompatibleNetwork for a file that `write` has not written."""
+        try:
+            return cls(**json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        except (OSError, TypeError, ValueError) as error:
+            raise IncompatibleNetwork(f"{folder / MANIFEST} cannot be read: {error}") from error
+
+    def write(self, folder: Path) -> None:
+        (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    def summary(self) -> dict[str, Any]:
+        reason = f"{self.precision} is {self.speedup:g} times as fast as TensorFlow"
+        if others := [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]:
+            reason += f"; measured too: {', '.join(others)}"
+        shown = ("precision", "speedup", "largest_difference", "measured_by")
+        return {"name": OPENVINO, **{each: getattr(self, each) for each in shown}, "reason": reason}
+
+
+def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":
+    """The version's signatures in OpenVINO, None if TensorFlow has to run them; and the runtime for `/api/models`."""
+    if not (version / FOLDER).is_dir():
+        return None, {"name": TENSORFLOW}
+    try:
+        if tf.config.list_physical_devices("GPU"):
+            raise IncompatibleNetwork("TensorFlow has a GPU here")
+        accelerated = Accelerated(version / FOLDER)
+    except Exception as error:  # e.g. exported by another OpenVINO or for another processor: TensorFlow can run it
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        log.warning("%s runs in TensorFlow, not in OpenVINO: %s", identity, reason)
+        return None, {"name": TENSORFLOW, "in_place_of": OPENVINO, "reason": reason}
+    return accelerated, accelerated.manifest.summary()
+
+
+class Accelerated:
+    """The signatures of a version, each in three steps: TensorFlow, the network in OpenVINO, TensorFlow."""
+
+    def __init__(self, folder: Path):
+        """Raises IncompatibleNetwork, or what OpenVINO raises, if it cannot run the network or fails the self-test."""
+        self.manifest = NetworkManifest.read(folder)
+        self._network = shared_network(folder, self.manifest)
+        self._around = tf.saved_model.load(str(folder / AROUND))
+        self._steps = self._around.signatures
+        self.signatures: dict[str, Run] = {
+            name: partial(self._run, name, outputs) for name, outputs in self.manifest.signatures.items()
+        }
+
+    def _run(self, name: str, outputs: Sequence[str], /, **inputs: tf.Tensor) -> Mapping[str, Any]:
+        (alias,) = inputs
+        before, after = self._steps.get(BEFORE + alias), self._steps.get(AFTER + name)
+        (images,) = (before(**inputs) if before else inputs).values()
+        answers = self._network.run(images.numpy())
+        if AGAIN + alias in self._steps:
+            answers = self._after_second_pass(inputs, answers, self._steps[AGAIN + alias], self._steps[COMBINED])
+        return after(**_given(after, answers)) if after else {each: answers[each] for each in outputs}
+
+    def _after_second_pass(self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run) -> Arrays:
+        """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
+        planned = {name: value.numpy() for name, value in again(**inputs, **_given(again, first)).items()}
+        rows = {ROWS: planned.pop(ROWS)} if ROWS in planned else {}
+        (images,) = planned.values()
+        second = self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
+        seen = first | {SECOND + name: value for name, value in second.items()} | rows
+        answers = combined(**_given(combined, seen))
+        return {name: value.numpy() for name, value in answers.items()}
+
+
+def _given(step: Any, answers: Arrays) -> dict[str, tf.Tensor]:
+    names = step.structured_input_signature[1]
+    return {name: tf.constant(value) for name, value in answers.items() if name in names}
+
+
+class Weights:
+    """The network's file, which is mapped into memory once for all precisions."""
+
+    def __init__(self, file: Path):
+        self.core = import_openvino().Core()
+        self.model = self.core.read_model(file)
+
+
+class Network:
+    """A network compiled for this processor: one copy for all threads and for all versions with the same network.
+
+    Lab note, Inception v3 on two cores, ms per photo with base64 and decoding, the best of seven alternating rounds:
+                               float32, 1 caller   8 callers   bfloat16, 1 caller   8 callers
+    one stream of two threads  46.6                48.9        17.5                 15.9
+    two streams of one thread  85.5                44.3        22.1                 10.9
+    So concurrent images get one core each; a single image gets all cores by a second compiled network (80 MB).
+    In bfloat16 that would save 5 ms, which is not worth the memory. With pinned threads (OpenVINO's default) it took 1.6 times
+    as long beside another program.
+    `one_caller`: images of concurrent callers, or of a batch, run one after the other; compiles in half the time.
+    """
+
+    def __init__(self, weights: Weights, precision: str, outputs: Sequence[str], one_caller: bool = False):
+        self.shape = tuple(weights.model.input(0).get_shape())[1:]
+        self.precision, self._weights, self._outputs = precision, weights, outputs
+        self._alone = _requests(weights, precision, 1)
+        streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
+        self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
+        self._threads = ThreadPoolExecutor(streams, thread_name_prefix="network")  # of the images of a batch
+        self._running, self._lock = 0, threading.Lock()
+
+    def run(self, images: np.ndarray) -> Arrays:
+        """Images float32 (n, height, width, channels) -> each output (n, ...).
+
+        Images run one at a time, so that one costs the same in a batch of any size.
+        """
+        seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
+        with self._lock:
+            self._running += 1
+            idle = self._alone if self._running == 1 else self._together
+        try:
+            if len(seen) == 1:
+                rows = [self._row(idle, seen)]
+            else:
+                parts = [seen[place : place + 1] for place in range(len(seen))]
+                rows = list(self._threads.map(partial(self._row, self._together), parts))
+        finally:
+            with self._lock:
+                self._running -= 1
+        return {name: np.stack([row[place] for row in rows])[: len(images)] for place, name in enumerate(self._outputs)}
+
+    def _row(self, idle: queue.SimpleQueue[Any], image: np.ndarray) -> list[np.ndarray]:
+        request = idle.get()
+        try:
+            return [output[0] for output in request.infer([image], share_inputs=True).to_tuple()]
+        finally:
+            idle.put(request)
+
+
+def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue[Any]:
+    """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up.
+
+    `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that feed one wait for ever, and after an error in a
+    callback it ends the process.
+    """
+    settings = {
+        "INFERENCE_PRECISION_HINT": EXACT if precision == INT8 else precision,  # of what is not quantised
+        "INFERENCE_NUM_THREADS": processor.cores(),
+        "NUM_STREAMS": streams,
+        "ENABLE_CPU_PINNING": False,
+    }
+    compiled = weights.core.compile_model(weights.model, "CPU", settings)
+    idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for _ in range(streams):
+        request = compiled.create_infer_request()
+        request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
+        idle.put(request)
+    return idle
+
+
+_WEIGHTS: "weakref.WeakValueDictionary[str, Weights]" = weakref.WeakValueDictionary()
+_NETWORKS: "weakref.WeakValueDictionary[tuple[str, str], Network]" = weakref.WeakValueDictionary()
+_LOADING = threading.Lock()
+
+
+def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
+    """The network of a version, shared with others that have the same files. Raises IncompatibleNetwork as the self-test."""
+    file = folder / NETWORK
+    content = checksums.digest(file) + checksums.digest(file.with_suffix(".bin"))
+    with _LOADING:
+        network = _NETWORKS.get((content, manifest.precision))
+        if network is None:
+            weights = _WEIGHTS.get(content) or Weights(file)
+            network = Network(weights, manifest.precision, manifest.outputs)
+            self_test(network, manifest)
+            _WEIGHTS[content] = weights
+            _NETWORKS[content, manifest.precision] = network
+        return network
+
+
+def self_test(network: Network, manifest: NetworkManifest) -> None:
+    """Raises IncompatibleNetwork unless the outputs for a grey image equal those recorded at the export. Also a warm-up."""
+    answers = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    for name, expected in manifest.grey.items():
+        difference = float(np.abs(answers[name] - np.asarray(expected)).max())
+        if not difference <= manifest.tolerance:
+            found = f"{name} differs from the output recorded at the export by {difference:.2g}"
+            raise IncompatibleNetwork(f"the self-test failed: {found}, expected at most {manifest.tolerance:g}")
+
+
+def import_openvino() -> Any:
+    """openvino without its model converter, which sends telemetry when imported. Raises IncompatibleNetwork if not installed."""
+    converter = "openvino.tools.ovc"
+    left_out = converter not in sys.modules
+    if left_out:
+        sys.modules[converter] = None  # type: ignore[assignment]
+    try:
+        import openvino
+    except ImportError as error:
+        raise IncompatibleNetwork(f"OpenVINO is not installed ({error})") from error
+    finally:
+        if left_out:
+            del sys.modules[converter]
+    return openvino

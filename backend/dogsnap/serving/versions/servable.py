@@ -1,0 +1,315 @@
+"""One loaded version of a model: its signatures, its description, and the call that runs it."""
+
+import copy
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from dogsnap.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
+from dogsnap.serving.inference.batching import Batcher, BatchingParameters
+from dogsnap.serving.photos import preprocessing
+from dogsnap.serving.photos.base64_text import to_web_safe_base64
+from dogsnap.serving.photos.photo_values import Decoding, is_base64_of_photo, is_photo
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
+from dogsnap.serving.versions import checksums, openvino_runtime, tensorflow1_sessions
+from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
+
+log = logging.getLogger("dogsnap.servable")
+
+PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
+NO_MEMORY = "the server has no memory left for this request; send fewer or smaller inputs, or try again"
+# Errors of operations that mean bad input: a graph has no other reason to fail with them.
+INPUT_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+    tf.errors.DataLossError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.UnimplementedError,
+    tf.errors.NotFoundError,
+)
+
+
+class BaseServable:
+    """A version, wherever it runs: its signatures, its description, and how it takes photos. Subclasses have `answer`."""
+
+    # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
+    holds_shapes = True
+    # Where labels are expected, for error messages.
+    label_source = "its assets.extra/dogsnap.json"
+    # By signature: what runs several requests at once.
+    _batchers: Mapping[str, Batcher] = {}
+
+    def __init__(
+        self, identity: ServableId, description: Description, signature_defs: Mapping[str, Any], names: Iterable[str]
+    ):
+        """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
+        self.id = identity
+        self.description = description
+        self.decoding = Decoding()
+        self.runtime: Mapping[str, Any] = {}
+        self.signature_defs = signature_defs
+        self.signatures = {name: _signature(name, signature_defs[name]) for name in names}
+        self._check_labels()
+
+    def answer(self, signature: Signature, feed: "Feed") -> tuple[dict[str, np.ndarray], "BaseServable"]:
+        """Run a signature on what `feed` returns; returns every output, and the version that answered."""
+        raise NotImplementedError
+
+    def signature(self, name: str = "") -> Signature:
+        """The signature with that name, the default one for "". Raises UnknownSignature with the existing names."""
+        name = name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            raise UnknownSignature(name, list(self.signatures))
+        return self.signatures[name]
+
+    def shares_runs(self, signature: Signature) -> bool:
+        return signature.name in self._batchers
+
+    def of_bytes(self, signature: Signature) -> Signature | None:
+        """The counterpart of `signature` with file bytes in place of base64 text, which merged versions have; else None."""
+        is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
+        other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
+        is_same = other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
+        return other if is_merged and is_same else None
+
+    def _check_labels(self) -> None:
+        """Raises ValueError if the labels do not fit the outputs, since breeds would be named wrongly."""
+        labels = len(self.description.labels)
+        for signature in self.signatures.values():
+            classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
+            if labels and len(classes) == 2 and classes[1] not in (None, labels):
+                of_graph = f"signature {signature.name} has {classes[1]} classes"
+                raise ValueError(f"{of_graph}, the version's labels are {labels}")
+
+    def photo_signature(self) -> Signature:
+        """The signature that names breeds: preferably "scores", the only one that can answer "no dog"."""
+        for name in PHOTO_SIGNATURES:
+            signature = self.signatures.get(name)
+            if signature and len(signature.inputs) == 1 and "prediction" in signature.outputs:
+                return signature
+        raise FailedPrecondition(
+            f"{self.id} cannot name a photo: expected a signature {' or '.join(PHOTO_SIGNATURES)} with one input and the "
+            f"output prediction, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
+        )
+
+    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
+        """Run a signature with one input on photos (bytes from `Photo.upright`), one row of output for each."""
+        return self.answer_photos(signature, len(photos), lambda _: photos)[0]
+
+    def answer_photos(
+        self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
+    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+        """As `answer`, on `count` photos from `upright`: as bytes, base64 text or images. Raises FailedPrecondition otherwise."""
+
+        def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
+            alias, spec = servable.photo_input(signature)
+            return {alias: servable._feed(alias, spec, upright(servable))}
+
+        rank = self.photo_input(signature)[1].shape.rank
+        if rank != 0:
+            try:
+                return self.answer(signature, feed)
+            except InvalidArgument:
+                if rank is not None or not count:
+                    raise
+        return self._answer_one_by_one(signature, count, feed)  # of unknown rank, and it takes no vector
+
+    def _answer_one_by_one(
+        self, signature: Signature, count: int, feed: "Feed"
+    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+        """For a graph that takes a single value: one run for each, whose answers become rows."""
+        servable, answers = self, []
+        for place in range(count):
+
+            def single(version: BaseServable, signature: Signature, place: int = place) -> dict[str, Any]:
+                return {alias: values[place] for alias, values in feed(version, signature).items()}
+
+            outputs, servable = servable.answer(signature, single)
+            answers.append(outputs)
+        rows = {}
+        for output in signature.outputs:
+            parts = [answer[output] for answer in answers]
+            has_rows = all(part.shape[:1] == (1,) for part in parts)  # as most have
+            rows[output] = np.concatenate(parts) if has_rows else np.stack(parts)
+        return rows, servable
+
+    def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
+        """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
+        if len(signature.inputs) != 1:
+            cannot = f"signature {signature.name} of {self.id} cannot take a photo"
+            raise FailedPrecondition(f"{cannot}: expected one input, it has {', '.join(signature.inputs)}")
+        return next(iter(signature.inputs.items()))
+
+    def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
+        if spec.dtype == tf.string:
+            return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
+        if spec.dtype != tf.float32 or spec.shape.rank != 4:
+            cannot = f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} {spec.shape}'
+            raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
+        size = self.description.input_size or tuple(spec.shape[1:3])
+        if None in size:
+            expected = f"expected input_size in {DESCRIPTION_FILE}"
+            raise FailedPrecondition(f"{self.id} does not say which size of image it takes: {expected}")
+        try:
+            return _photos_to_images(size)(tf.constant(list(photos)))
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
+
+
+# Returns the inputs of a version's signature, by alias.
+Feed = Callable[[BaseServable, Signature], Mapping[str, Any]]
+
+
+class Servable(BaseServable):
+    """A loaded SavedModel. Thread-safe: running a signature does not change it."""
+
+    def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
+        self.path = path
+        self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
+        self._functions = dict(loaded.signatures)
+        super().__init__(identity, Description.read(path), signature_defs, self._functions)
+
+    @classmethod
+    def load(cls, identity: ServableId, path: Path) -> "Servable":
+        """Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one."""
+        checksums.verify(path)
+        graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+        if not graphs:
+            raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
+        meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+        loaded: Any
+        loaded, runtime = openvino_runtime.load(path, identity)
+        in_session = loaded is None and tensorflow1_sessions.is_of_tensorflow_1(graphs)
+        if in_session:
+            loaded = tensorflow1_sessions.SessionModel(path, meta_graph)
+        elif loaded is None:
+            loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+        # Copies: a part of a protobuf message keeps the whole one in memory, with all constants.
+        definitions = {name: copy.deepcopy(each) for name, each in meta_graph.signature_def.items()}
+        servable = cls(identity, path, loaded, definitions)
+        servable.holds_shapes = not in_session
+        servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
+        return servable
+
+    def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], BaseServable]:
+        return self.run(signature, feed(self, signature)), self
+
+    def enable_batching(
+        self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None
+    ) -> None:
+        """Batch requests of signatures with a free first dimension. `on_run` is called before each run with its rows."""
+        self._batchers = {
+            name: Batcher(partial(self._run, signature), parameters, on_run)
+            for name, signature in self.signatures.items()
+            if signature.inputs and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
+        }
+
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """All outputs for `inputs` of the declared dtypes; strings are object arrays of bytes in both. Raises InvalidArgument."""
+        batcher = self._batchers.get(signature.name)
+        if batcher is None:
+            return self._run(signature, inputs)
+        return batcher.run({alias: _to_array(value, signature.inputs[alias]) for alias, value in inputs.items()})
+
+    def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        try:
+            tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
+            outputs = self._functions[signature.name](**tensors)
+            return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
+        except tf.errors.OpError as error:
+            note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
+            raise _translated(error, note) from error
+        except MemoryError as error:
+            raise Unavailable(NO_MEMORY) from error
+        except RuntimeError as error:  # what OpenVINO raises
+            log.error("signature %s of %s failed", signature.name, self.id, exc_info=error)
+            raise Internal(f"{self.id} failed on this request; the server's log has the reason") from error
+
+    def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
+        """How to send photos that came as base64 text where the graph takes files, or the other way round; "" otherwise."""
+        for alias, spec in signature.inputs.items():
+            values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
+            takes_files = alias.endswith(BYTES_SUFFIX)
+            if takes_files and any(map(is_base64_of_photo, values)):
+                hint = f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}'
+            elif not takes_files and any(map(is_photo, values)):
+                hint = f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
+                hint += 'not as {"b64": text}'
+            else:
+                continue
+            for other in self.signatures.values():
+                takes = [(each.endswith(BYTES_SUFFIX), its.dtype) for each, its in other.inputs.items()]
+                if takes == [(not takes_files, tf.string)]:
+                    return f'{hint}, or use signature "{other.name}"'
+            return hint
+        return ""
+
+
+@cache
+def _photos_to_images(size: tuple[int, int]) -> Any:
+    """The shared preprocessing as one graph: eagerly, it would take Python's lock between the operations."""
+    return tf.function(
+        lambda contents: preprocessing.photos_to_images(contents, size),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
+    )
+
+
+def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
+    return Signature(name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs))
+
+
+def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.TensorSpec]:
+    return {
+        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+        for alias, info in sorted(infos.items())
+    }
+
+
+def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
+    """Without a dtype, NumPy would strip zero bytes from the end of strings."""
+    return np.asarray(value, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
+
+
+def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
+    if isinstance(tensor, np.ndarray):
+        return tensor
+    return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
+
+
+def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
+    """Names the inputs whose shape is not the declared one, which the graph's message does not; "" for none."""
+    return "".join(
+        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {np.shape(value)}'
+        for alias, value in inputs.items()
+        if not signature.inputs[alias].shape.is_compatible_with(np.shape(value))
+    )
+
+
+def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return Unavailable(NO_MEMORY)
+    if not isinstance(error, INPUT_ERRORS):
+        return Internal(kernel_sentence(error.message))
+    if ONE_ROW in error.message:
+        note += f"; {WITHOUT_ROWS}"
+    return InvalidArgument(kernel_sentence(error.message) + note)
+
+
+# What an operation says of a graph for one value that was given a list of one row, and what to do.
+ONE_ROW = "must be scalar but got shape[1]"
+WITHOUT_ROWS = 'this graph takes one value: send it as {"inputs": ...}, since "instances" is a list of rows'
+# Lines that TensorFlow adds to an operation's message: where the graph was built.
+TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$")
+
+
+def kernel_sentence(message: str) -> str:
+    lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
+    return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()

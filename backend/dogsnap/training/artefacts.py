@@ -1,0 +1,156 @@
+"""From a trained network to the files in models/: dog head, box layers, float16 weights, labels, recipe, class statistics."""
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from dogsnap.files import write_json
+from dogsnap.networks import architectures
+from dogsnap.networks.box_head import box_loss
+from dogsnap.training import picture_views
+from dogsnap.training.augmentation import paste
+from dogsnap.training.dataset import Example, Report
+from dogsnap.training.recipes import Recipe
+from dogsnap.training.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
+
+# Views per photo, to balance 12,000 photos of dogs against some hundred others.
+PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
+BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
+DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
+
+
+def finish(
+    model: keras.Model,
+    recipe: Recipe,
+    labels: list[dict],
+    training: list[Example],
+    no_dogs: list[Path],
+    out: Path,
+    report: Report,
+) -> None:
+    """Fit the dog head and the box layers, and write weights, labels and recipe below `out`.
+
+    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `no_dogs`: photos that show no dog,
+    for the dog head alone; without, it stays as it is. Raises OSError when the disk is full; the weights of an earlier training
+    stay whole until the new ones are.
+    """
+    views = _like(model, recipe, keras.config.dtype_policy().name)
+    if no_dogs:
+        fit_dog_head(model, views, recipe, training, no_dogs, report)
+    if any(example.box for example in training) and "cells" in model.output:
+        fit_box_head(model, views, recipe, training, report)
+    out.mkdir(parents=True, exist_ok=True)
+    architectures.save_stored_weights(model, recipe.architecture, out / architectures.STORED_WEIGHTS)
+    write_json(labels, out / "labels.json")
+    write_json(asdict(recipe), out / "recipe.json")
+
+
+def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
+    """The same network in another precision; in bfloat16 it takes half the time, where the processor multiplies that."""
+    classes, architecture = model.output["breeds"].shape[-1], architectures.ARCHITECTURES[recipe.architecture]
+    return architectures.in_precision(precision, model, partial(architecture, classes, recipe.size, recipe.dropout))
+
+
+def statistics_features(
+    folder: Path, recipe: Recipe, training: list[Example], validation: list[Example], classes: int
+) -> dict[str, np.ndarray]:
+    """What `ClassStatistics.of` takes, by the weights in `folder`.
+
+    Every second photo is enough, for the statistics as for what a new class costs, and keeps the file small.
+    """
+    model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
+    architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
+    extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
+    taught, checked = (
+        features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch)) for part in (training, validation)
+    )
+    return {"features": taught[0], "classes": taught[1], "checked": checked[0], "checked_classes": checked[1]}
+
+
+def fit_dog_head(
+    model: keras.Model, views: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Report
+) -> None:
+    """Fit a logistic regression of "is this a dog" on features of dogs near, far and pasted into scenes, and of those scenes.
+
+    `views`: the network in the precision that computes the features.
+    """
+    report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
+    extractor = architectures.feature_extractor(views)
+    others = [Example(path, place) for place, path in enumerate(no_dogs)]
+    near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
+    pasted = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))[0]
+    negative = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))[0]
+    model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
+
+
+def fit_box_head(
+    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Report
+) -> None:
+    """Train the box layers of `model` by Adam on maps of views whose box is known; they start from what they are.
+
+    `views`: the network in the precision that computes the maps.
+    """
+    maps, boxes = _maps(views, recipe, [example for example in training if example.box])
+    report(f"box: {len(maps)} views")
+    layers = [model.get_layer(name) for name in BOX_LAYERS]
+    copies = [type(layer).from_config({**layer.get_config(), "dtype": "float32"}) for layer in layers]
+    head = keras.Sequential([keras.Input(maps.shape[1:]), *copies])
+    for copy, layer in zip(copies, layers, strict=True):
+        copy.set_weights(layer.get_weights())
+    rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
+    centres = model.get_layer("box").centres
+    head.compile(keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres))
+    batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
+    batches = batches.map(lambda each, box: (tf.cast(each, tf.float32), box))
+    losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
+    for copy, layer in zip(copies, layers, strict=True):
+        layer.set_weights(copy.get_weights())
+    report(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
+
+
+def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[np.ndarray, np.ndarray]:
+    """Feature maps float16 (n, h, w, channels) of views, and their boxes with a 1 behind, (n, 5)."""
+    views = picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
+    views = views.map(
+        lambda path, frame, box, *_: picture_views.view(picture_views.load(path, frame, box), recipe.size, plain=True),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    pairs = tf.data.Dataset.zip(views, views.skip(1)).map(picture_views.side_by_side)
+    views = tf.data.Dataset.sample_from_datasets([views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed)
+    backbone = keras.Model(model.input, model.get_layer("backbone").output)
+    maps, boxes = [], []
+    for view in views.batch(recipe.batch).take(max(1, BOX_VIEWS // recipe.batch)).prefetch(2):
+        maps.append(backbone.predict_on_batch(view.image).astype(np.float16))
+        boxes.append(np.concatenate([view.box, view.known[:, np.newaxis]], axis=1))
+    return np.concatenate(maps), np.concatenate(boxes)
+
+
+def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
+    """Weights (features, 1) and bias (1,) of a logistic regression between two sets of features with equal total weight."""
+    target = np.concatenate([np.ones((len(positive), 1)), np.zeros((len(negative), 1))])
+    weights = {1: 0.5 / target.mean(), 0: 0.5 / (1 - target.mean())}
+    dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4), dtype="float32")
+    head = keras.Sequential([keras.Input(positive.shape[1:]), dense])
+    head.compile(keras.optimizers.Adam(2e-3), keras.losses.BinaryCrossentropy(from_logits=True))
+    head.fit(np.concatenate([positive, negative]), target, 64, 40, class_weight=weights, verbose=0)
+    return dense.get_weights()
+
+
+def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    return training_batches(examples, recipe, recipe.seed).take(max(1, round(views * len(examples) / recipe.batch)))
+
+
+def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    """Batches of dogs pasted into scenes, with the scene's number."""
+    steps = max(1, round(views * len(dogs) / recipe.batch))
+    shuffled = picture_views.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat()
+    pairs, read = tf.data.Dataset.zip(shuffled, picture_views.files(scenes).repeat()), picture_views.read
+    pasted = pairs.map(
+        lambda dog, scene: (paste(read(dog[0]), read(scene[0]), recipe.size), {"breeds": scene[3]}),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return pasted.batch(recipe.batch).take(steps)

@@ -1,0 +1,372 @@
+"""Reads the Stanford Dogs layout: a folder per breed, lists of training and test photos; unreadable photos are skipped."""
+
+import csv
+import hashlib
+import io
+import json
+import random
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from dogsnap.errors import DogsnapError
+from dogsnap.files import CONVERTED_ENDINGS, READ_ENDINGS
+from dogsnap.serving.photos import photo as photos
+
+Report = Callable[[str], None]
+Box = tuple[float, float, float, float]
+BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
+FOLDS = 5  # parts of the photos, for cross-fitting
+WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
+LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
+LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
+
+KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pillow's names; it reads more
+CONVERTED_KINDS = ("HEIF", "AVIF")
+
+
+class DatasetError(ValueError):
+    """The data folder has another layout than expected; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A photo of the data set: its file, and the index of its breed in the class order.
+
+    `box`: left, top, right, bottom of the dog in the whole picture `frame`, fractions of its sides; None: not known.
+    `path` is then the dog cut out of `frame`, or the same file. `others`: boxes of further dogs in `frame`. `sides`: width and
+    height of `frame` where its file has other proportions; None: those of the file.
+    """
+
+    path: Path
+    breed: int
+    frame: Path | None = None
+    box: Box | None = None
+    others: tuple[Box, ...] = ()
+    sides: tuple[float, float] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `path` is a whole picture: no part of one that is known."""
+        return self.frame is None or self.frame == self.path
+
+
+def images_folder(data: Path) -> Path:
+    """The folder with the breeds' folders: `images`, or `Images` as in Stanford's archive."""
+    return data / "Images" if (data / "Images").is_dir() else data / "images"
+
+
+def breed_folders(data: Path) -> list[str]:
+    """The folders `<wnid>-<Name>` below `images`, sorted: this order is the network's class order."""
+    images = images_folder(data)
+    if not images.is_dir():
+        layout = "the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
+        raise DatasetError(f"{data} holds no folder `images`; expected {layout}")
+    folders = sorted(folder.name for folder in images.iterdir() if folder.is_dir())
+    if len(folders) < 2:
+        raise DatasetError(f"{images} holds {len(folders)} breed folders; expected at least 2")
+    return folders
+
+
+def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
+    """Labels {"id", "name", "name_zh"} in class order: names as in `breeds_file`, else, without `_`, as in the folder's."""
+    known = {}
+    if breeds_file is not None and breeds_file.is_file():
+        known = {breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))}
+    labels = []
+    for folder in folders:
+        wnid, _, name = folder.partition("-")
+        names = dict.fromkeys(("name", "name_zh"), name.replace("_", " ")) | known.get(wnid, {})
+        labels.append({"id": wnid, "name": names["name"], "name_zh": names["name_zh"]})
+    return labels
+
+
+def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> list[Example]:
+    """The photos of `train_list` or `test_list` (as .txt, a line a photo, relative to `images`), in the file's order.
+
+    Breeds are places in `labels`, or without these in the network's class order. Raises DatasetError.
+    """
+    folders, images, path = breed_folders(data), images_folder(data), data / f"{name}.txt"
+    index = {folder: place for place, folder in enumerate(folders)}
+    if labels:
+        places = _places(labels)
+        index = {folder: places.get(folder.partition("-")[0], -1) for folder in folders}
+        if unknown := [folder.partition("-")[0] for folder, place in index.items() if place < 0]:
+            known = f"the {len(labels)} breeds of labels.json"
+            raise DatasetError(f"class folder {unknown[0]} is not among {known}; remove it")
+    if not path.is_file():
+        lines = "a list of photos, one `<folder>/<file>.jpg` a line"
+        raise DatasetError(f"{path} does not exist; expected {lines}{_from_matlab(path)}")
+    examples = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        folder = line.split("/", 1)[0]
+        if folder not in index:
+            raise DatasetError(f"{path}:{number} names the folder {folder}, which is not below {images}")
+        examples.append(Example(images / line.strip(), index[folder]))
+    return examples
+
+
+def _places(labels: Sequence[dict]) -> dict[str, int]:
+    return {label["id"]: place for place, label in enumerate(labels)}
+
+
+def with_boxes(examples: list[Example], data: Path, frames: Path | None, report: Report) -> list[Example]:
+    """The examples with the whole pictures and boxes that are known of them.
+
+    `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
+    `images` and has the folder and the name, without its ending, of a photo in `data`; a file `dogs.tsv` beside it, with lines
+    `photo width height dogs boxes`, tells the boxes of all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
+    that were squashed. Without `frames`, the official data set's annotation files are read if `data` has them, and the
+    photos are whole pictures then. A photo whose box is not inside is left out and reported. Raises DatasetError.
+    """
+    boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
+    kept = []
+    for example in examples:
+        try:
+            kept.append(boxed(example))
+        except (ValueError, ET.ParseError) as error:
+            report(f"skipped {example.path}: {error}")
+    return kept
+
+
+def _framed(frames: Path) -> Callable[[Example], Example]:
+    file = frames / BOXES
+    if not file.is_file():
+        lines = "a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
+        raise DatasetError(f"{file} does not exist; expected {lines}")
+    rows = ([value for value in row.values() if value is not None] for row in read_table(file))
+    lines = {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
+    dogs = {
+        row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
+        for row in _rows_of_dogs(frames)
+    }
+
+    def framed(example: Example) -> Example:
+        photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
+        known = dogs.get(photo, {})
+        return replace(example, frame=images_folder(frames) / photo, box=_checked(sides), **known) if photo else example
+
+    return framed
+
+
+def _rows_of_dogs(frames: Path) -> list[dict[str, str]]:
+    return read_table(frames / DOGS) if (frames / DOGS).is_file() else []
+
+
+def read_table(file: Path) -> list[dict[str, str]]:
+    """A table with a line of names, and tabs between the columns. Raises OSError."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def read_boxes(text: str) -> tuple[Box, ...]:
+    """Boxes as `dogs.tsv` has them: `x0,y0,x1,y1`, `;` between them. Raises ValueError."""
+    return tuple(_checked(box.split(",")) for box in text.split(";") if box)
+
+
+def _annotated(example: Example, data: Path) -> Example:
+    """Boxes are pixels in the file."""
+    file = data / ANNOTATIONS / example.path.parent.name / example.path.stem
+    if not file.is_file():
+        return example
+    root = ET.parse(file).getroot()
+    wide, high = (float(root.findtext(f"size/{side}") or 0) for side in ("width", "height"))
+    if not (wide > 0 and high > 0):
+        raise ValueError(f"{file} does not give the size of the picture")
+    names = (("xmin", wide), ("ymin", high), ("xmax", wide), ("ymax", high))
+    dogs = [
+        _checked([float(dog.findtext(f"bndbox/{name}") or "nan") / whole for name, whole in names])
+        for dog in root.findall("object") or [root]
+    ]
+    return replace(example, frame=example.path, box=dogs[0], others=tuple(dogs[1:]))
+
+
+def _checked(sides: Sequence[str | float]) -> Box:
+    """Raises ValueError for a box that does not lie inside the picture."""
+    try:
+        left, top, right, bottom = (float(side) for side in sides)
+    except ValueError as error:
+        raise ValueError(f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}") from error
+    if not (left >= 0 and left + LEAST_SIDE <= right <= 1 and top >= 0 and top + LEAST_SIDE <= bottom <= 1):
+        box = f"{left:g} {top:g} {right:g} {bottom:g}"
+        raise ValueError(f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1")
+    return left, top, right, bottom
+
+
+def _from_matlab(path: Path) -> str:
+    """How to convert the list from MATLAB's format, as in Stanford's archive, if that file exists."""
+    matlab = path.with_suffix(".mat")
+    rows = f"(row[0][0] for row in loadmat('{matlab}')['file_list'])"
+    program = f"from scipy.io import loadmat; print(*{rows}, sep='\\n')"
+    advice = f'. With SciPy installed, {matlab.name} becomes it by: python -c "{program}" > {path}'
+    return advice if matlab.is_file() else ""
+
+
+def check_taught(folders: list[str], training: list[Example]) -> None:
+    """Raises DatasetError for class folders without training photos."""
+    taught = {example.breed for example in training}
+    if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
+        advice = "list more, or remove the folder"
+        raise DatasetError(f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}")
+
+
+def read_folders(data: Path, labels: list[dict]) -> list[Example]:
+    """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's index."""
+    places = _places(labels)
+    found = {path: path.parent.name.partition("-")[0] for path in photos_below(images_folder(data))}
+    if unknown := [path for path, breed in found.items() if breed not in places]:
+        raise DatasetError(f"{unknown[0]} lies in no folder of a breed that the model knows")
+    return [Example(path, places[breed]) for path, breed in found.items()]
+
+
+def read_index(data: Path, labels: list[dict]) -> list[Example]:
+    """The photos of `index.tsv`: columns `breed`, an id of `labels`, and `photo`, a path below `data`. Raises DatasetError."""
+    places, rows = _places(labels), rows_of_index(data)
+    if unknown := [line for line, row in enumerate(rows, 2) if row["breed"] not in places or not row["photo"]]:
+        raise DatasetError(f"{data / INDEX}:{unknown[0]} does not name a photo of a breed that the model knows")
+    return [Example(data / row["photo"], places[row["breed"]]) for row in rows]
+
+
+def rows_of_index(data: Path) -> list[dict[str, str]]:
+    """The lines of `index.tsv`. Raises DatasetError for one without photos or without the columns breed and photo."""
+    path = data / INDEX
+    rows = read_table(path)
+    if not rows or not {"breed", "photo"} <= set(rows[0]):
+        raise DatasetError(f"{path} lists no photo; expected the columns breed and photo, separated by tabs")
+    return rows
+
+
+def fold_of(source: str) -> int:
+    """In which of FOLDS parts all photos of a source are."""
+    return hashlib.sha256(source.encode()).digest()[0] % FOLDS
+
+
+def split_validation(examples: list[Example], per_breed: int, seed: int) -> tuple[list[Example], list[Example]]:
+    """Split off `per_breed` photos of every breed for validation: (training, validation). Deterministic for a seed."""
+    shuffled = sorted(examples, key=lambda example: example.path.as_posix())
+    random.Random(seed).shuffle(shuffled)
+    taken: Counter[int] = Counter()
+    training, validation = [], []
+    for example in shuffled:
+        chosen = taken[example.breed] < per_breed
+        taken[example.breed] += chosen
+        (validation if chosen else training).append(example)
+    return training, validation
+
+
+def folds(examples: list[Example]) -> np.ndarray:
+    """In which of FOLDS parts each photo is, int (n,): all have as many of each breed, and a crop is with its whole picture."""
+    names: dict[int, set[str]] = {}
+    for example in examples:
+        names.setdefault(example.breed, set()).add(example.path.stem)
+    places = {(breed, name): place % FOLDS for breed, each in names.items() for place, name in enumerate(sorted(each))}
+    return np.array([places[example.breed, example.path.stem] for example in examples])
+
+
+def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
+    """Parts of whole pictures beside their dog, as PNG files: the widest of the strips left, right, above and below the box.
+
+    It has at least LEAST_STRIP of the picture's side. Pictures of which `dogs.tsv` in `frames` counts several dogs are left out;
+    2 of 100 parts of validation pictures still show another dog.
+    """
+    several = {row["photo"] for row in _rows_of_dogs(frames) if row["dogs"] != "1"}
+    found = []
+    for example in examples:
+        if not example.is_whole or not example.box or f"{example.path.parent.name}/{example.path.name}" in several:
+            continue
+        left, top, right, bottom = example.box
+        across = (left, (0, 0, left, 1)), (1 - right, (right, 0, 1, 1))
+        width, strip = max(*across, (top, (0, 0, 1, top)), (1 - bottom, (0, bottom, 1, 1)))
+        if width < LEAST_STRIP:
+            continue
+        file = io.BytesIO()
+        with Image.open(example.path) as photo:
+            window = [round(end * side) for end, side in zip(strip, 2 * photo.size, strict=True)]
+            photo.convert("RGB").crop(window).save(file, "PNG")
+        found.append(file.getvalue())
+    return found
+
+
+def readable(examples: list[Example], report: Report) -> list[Example]:
+    """The examples whose files can be decoded completely; others are reported. Raises DatasetError when none is left."""
+    with ThreadPoolExecutor() as pool:
+        faults = list(pool.map(_fault_of_files, examples))
+    for example, fault in zip(examples, faults, strict=True):
+        if fault:
+            report(f"skipped {example.path}: {fault}")
+    good = [example for example, fault in zip(examples, faults, strict=True) if not fault]
+    if not good:
+        first = examples[0].path if examples else "-"
+        raise DatasetError(f"none of {len(examples)} photos could be read; the first was {first}")
+    return good
+
+
+def readable_photos(photos: list[Path], report: Report) -> list[Path]:
+    """The same for photos that show no breed."""
+    return [example.path for example in readable([Example(path, 0) for path in photos], report)]
+
+
+def _fault_of_files(example: Example) -> str | None:
+    fault = _fault(example.path)
+    if fault or example.is_whole:
+        return fault
+    fault = _fault(example.frame)
+    return f"its whole picture {example.frame}: {fault}" if fault else None
+
+
+def _fault(path: Path) -> str | None:
+    try:
+        with Image.open(path, formats=CONVERTED_KINDS if _is_converted(path) else KINDS) as photo:
+            if photo.format == "WEBP" and photo.is_animated:
+                return "an animated WebP"
+            # JPEGs are decoded completely at an eighth of the size, in a tenth of the time.
+            photo.draft("RGB", (64, 64))
+            photo.load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        return "no such file" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
+    return None
+
+
+def _is_converted(path: Path) -> bool:
+    return path.suffix.lower() in CONVERTED_ENDINGS
+
+
+def photo_bytes(path: Path) -> bytes:
+    """The bytes of a photo file for TensorFlow: HEIC and AVIF are decoded and turned upright, others are as they are.
+
+    Raises OSError, and ValueError for a HEIC or AVIF file that cannot be decoded.
+    """
+    contents = path.read_bytes()
+    if not _is_converted(path):
+        return contents
+    try:
+        return photos.check(contents).upright()
+    except DogsnapError as error:
+        raise ValueError(f"{path}: {error.message}") from error
+
+
+def open_photo(path: Path) -> Image.Image:
+    """A photo file as an upright RGB picture. Raises OSError and ValueError."""
+    with Image.open(io.BytesIO(photo_bytes(path))) as photo:
+        return ImageOps.exif_transpose(photo).convert("RGB")
+
+
+def every_second_photo(folder: Path | None, first: int, report: Report) -> list[Path]:
+    """Every second photo below `folder` by name, from the `first` (0: for training, 1: for evaluation), if it can be read."""
+    return readable_photos(photos_below(folder)[first::2], report) if folder else []
+
+
+def photos_below(folder: Path) -> list[Path]:
+    """Every photo below `folder`, by name. Raises DatasetError where there is none."""
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in READ_ENDINGS)
+    if not found:
+        raise DatasetError(f"{folder} holds no photo; expected {', '.join(READ_ENDINGS)} files")
+    return found

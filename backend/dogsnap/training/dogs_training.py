@@ -1,0 +1,240 @@
+"""Trains the head that finds every dog: maps of composed pictures, the head on them, and the parameters of the second passes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from dogsnap.exporting.export import read_stored
+from dogsnap.files import replacing
+from dogsnap.networks import dogs_head as dogs
+from dogsnap.networks.architectures import in_precision, save_half_weights
+from dogsnap.networks.box_head import overlap
+from dogsnap.networks.every_dog import CELLS, EveryDog
+from dogsnap.networks.second_pass import SecondPass
+from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.training import dataset
+from dogsnap.training.artefacts import write_json
+from dogsnap.training.dataset import DatasetError, Example, photo_bytes, read_boxes
+from dogsnap.training.scenes import Scenes
+from dogsnap.training.scoring import share
+
+MOST_DOGS = 16  # of a training picture
+CHUNK, BATCH = 256, 32  # pictures of a file of maps, and of a step
+RATE, DECAY, CLIP = 2e-3, 1e-3, 5.0
+DROPPED = 0.15  # of the maps' channels: without it, the head learns 6,000 pictures by heart
+# What `choose` tries.
+SCORES = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
+CHOSEN_BY = ("several_told", "recall", "precision", "one_told")
+SAME = 0.5  # overlap of a found box with a true one
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A photo with the boxes of all its dogs, float32 (k, 4), and whether each is hard to see, bool (k,)."""
+
+    path: Path
+    boxes: np.ndarray
+    hard: np.ndarray
+
+
+def read_judged(folder: Path) -> list[Judged]:
+    """The photos of `boxes.tsv`, a line `photo dogs boxes difficult` each, below `folder`. Raises DatasetError."""
+    file, judged = folder / "boxes.tsv", []
+    try:
+        for row in dataset.read_table(file):
+            boxes = np.array(read_boxes(row["boxes"]), np.float32).reshape(-1, 4)
+            hard = np.array([flag == "1" for flag in row["difficult"].split(";") if flag])
+            judged.append(Judged(folder / row["photo"], boxes, hard))
+    except (KeyError, OSError, ValueError) as error:
+        raise DatasetError(
+            f"{file}: expected lines `photo dogs boxes difficult`, separated by tabs ({error})"
+        ) from error
+    return judged
+
+
+def train(
+    model: keras.Model, scenes: Scenes, pictures: int, epochs: int, folder: Path, report: Callable[[str], None]
+) -> keras.Model:
+    """Train a head for the network `model` on that many pictures, and return it.
+
+    `folder` keeps the maps, 0.7 MB a picture: called again with the same arguments it goes on where it stopped.
+    """
+    head = dogs.head_for(model)
+    files = [
+        _maps(model, scenes, start, min(pictures, start + CHUNK), folder, report) for start in range(0, pictures, CHUNK)
+    ]
+    shapes = [tuple(each.shape[1:]) for each in head.input]
+    maps = tuple(tf.TensorSpec((None, *shape), tf.float32) for shape in shapes)
+    kinds = (maps, tf.TensorSpec((None, MOST_DOGS, 5), tf.float32))
+    steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
+    batches = tf.data.Dataset.from_generator(lambda: _batches(files, scenes.seed), output_signature=kinds).prefetch(2)
+    falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
+    places = dogs.centres(shapes[0], scenes.size)
+    inputs = [keras.Input(shape) for shape in shapes]
+    learner = keras.Model(inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]))
+    learner.compile(
+        keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP),
+        lambda targets, cells: dogs.dogs_loss(targets, cells, places),
+    )
+    history = learner.fit(batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0).history["loss"]
+    report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")
+    return head
+
+
+def _maps(
+    model: keras.Model, scenes: Scenes, start: int, end: int, folder: Path, report: Callable[[str], None]
+) -> Path:
+    """The file with the maps, float16, and the boxes of pictures `start` to `end`, made if it is not there."""
+    file = folder / f"maps-{start}-{end}.npz"
+    if file.is_file():
+        return file
+    backbone = model.get_layer("backbone")
+    maps = keras.Model(model.input, dogs.maps_of(model)(backbone.input, training=False))
+    images, boxes = zip(*(scenes.draw(number) for number in range(start, end)), strict=True)
+    found = [maps.predict_on_batch(np.stack(images[place : place + BATCH])) for place in range(0, len(images), BATCH)]
+    middle, last = (np.concatenate(parts).astype(np.float16) for parts in zip(*found, strict=True))
+    with replacing(file) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, middle=middle, last=last, targets=np.stack([_target(each) for each in boxes]))
+    report(f"maps of {end} pictures")
+    return file
+
+
+def _target(boxes: np.ndarray) -> np.ndarray:
+    target = np.zeros((MOST_DOGS, 5), np.float32)
+    target[: len(boxes), :4], target[: len(boxes), 4] = boxes[:MOST_DOGS], 1
+    return target
+
+
+def _batches(files: Sequence[Path], seed: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]:
+    """Endless batches in another order each time, half of them mirrored."""
+    random = np.random.default_rng(seed)
+    while True:
+        for number in random.permutation(len(files)):
+            with np.load(files[number]) as kept:
+                middle, last, targets = kept["middle"], kept["last"], kept["targets"]
+            order = random.permutation(len(targets))
+            for start in range(0, len(order), BATCH):
+                rows = order[start : start + BATCH]
+                yield _turned((middle[rows], last[rows]), targets[rows], random.random() < 0.5)
+
+
+def _turned(maps: tuple, targets: np.ndarray, mirrored: bool) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    middle, last = (each.astype(np.float32)[:, :, :: -1 if mirrored else 1] for each in maps)
+    if mirrored:
+        left, top, right, bottom, known = np.moveaxis(targets, -1, 0)
+        targets = np.stack([(1 - right) * known, top, (1 - left) * known, bottom, known], axis=-1)
+    return (middle, last), targets
+
+
+def choose(
+    model: keras.Model, one: SecondPass, judged: Sequence[Judged]
+) -> tuple[EveryDog, dict[str, dict[str, float]]]:
+    """The score that judges every second photo best, and what they find there and in the others, before a second pass.
+
+    `model`: with its head. Best is the mean of CHOSEN_BY.
+    """
+    cells = [_cells(model, each) for each in judged]
+    tried = []
+    for score in SCORES:
+        every = EveryDog(one, score)
+        found = [_found(every, each) for each in cells]
+        tried.append((every, *(shares(judged[half::2], found[half::2]) for half in (0, 1))))
+    best, chosen_on, others = max(tried, key=lambda each: sum(each[1][name] or 0 for name in CHOSEN_BY))
+    return best, {"chosen_on": chosen_on, "others": others}
+
+
+def _cells(model: keras.Model, photo: Judged) -> tf.Tensor:
+    images = photos_to_images(tf.constant([photo_bytes(photo.path)]), model.input_shape[1:3])
+    # Not as a graph: where that joins a rectifier with a convolution and a sum before it (oneDNN), TensorFlow 2.21 takes a slope
+    # of 0.2, whatever is asked for.
+    return tf.cast(model(images, training=False)[CELLS], tf.float32)
+
+
+def _found(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
+    boxes, counts = every.found(cells)
+    return boxes.numpy()[0, : int(counts[0])]
+
+
+def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, float]:
+    """How well boxes (k, 4) of each photo, the largest first, are those of its dogs.
+
+    `several_told`, `one_told`, `none_told`: shares of the photos with two or more dogs that get two or more, of those with one
+    that get one, and of those with none that get none; `recall`, `precision`: shares of dogs and of boxes in photos with two
+    or more dogs that overlap by half with a box or a dog of their own. Dogs that are hard to see count in neither.
+    """
+    counts = np.array([len(each.boxes) for each in judged])
+    told = np.array([len(boxes) for boxes in found])
+    matched = [_matched(each, boxes) for each, boxes in zip(judged, found, strict=True) if len(each.boxes) > 1]
+    right, wrong, there = np.sum([(0, 0, 0), *matched], axis=0).tolist()
+    return {
+        "photos": len(judged),
+        "several_told": share(told[counts > 1] > 1),
+        "one_told": share(told[counts == 1] == 1),
+        "none_told": share(told[counts == 0] == 0),
+        "recall": round(right / max(there, 1), 4),
+        "precision": round(right / max(right + wrong, 1), 4),
+    }
+
+
+def _matched(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
+    """How many boxes are dogs, how many are none, and how many dogs are to be found."""
+    free, right, wrong = set(range(len(photo.boxes))), 0, 0
+    for box in boxes:
+        overlaps = np.asarray(overlap(box[None], photo.boxes))
+        own = max((place for place in free if overlaps[place] >= SAME), key=lambda place: overlaps[place], default=None)
+        if own is None:
+            wrong += not (photo.hard & (overlaps >= SAME)).any()
+        else:
+            free.remove(own)
+            right += not photo.hard[own]
+    return right, wrong, int((~photo.hard).sum())
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Folders: `data`, `frames` and `not_dogs` (each second photo) to train on, `judged` to choose and to measure on."""
+
+    data: Path
+    frames: Path | None
+    not_dogs: Path | None
+    judged: Path
+
+
+def run(
+    sources: Sources, out: Path, work: Path, pictures: int, epochs: int, seed: int, report: Callable[[str], None]
+) -> dict[str, float]:
+    """Train the head for the network in `out`, write it there, and return how it judges the photos that did not choose.
+
+    Computes in Keras' dtype policy. Photos that are judged are not trained on. Raises DatasetError, ExportError, OSError.
+    """
+    photos = read_judged(sources.judged)
+    stored = read_stored(out.name, out, with_head=False)
+    one = SecondPass.of(stored.description["scores"]["second_pass"])
+    policy = keras.config.dtype_policy().name
+    network = in_precision(policy, stored.model, stored.build)
+    scenes = Scenes(*_examples(sources, photos, report), network.input_shape[1:3], seed)
+    work.mkdir(parents=True, exist_ok=True)
+    keras.utils.set_random_seed(seed)
+    head = in_precision(
+        "float32", train(network, scenes, pictures, epochs, work, report), lambda: dogs.head_for(network)
+    )
+    report(f"choosing on {len(photos[::2])} photos")
+    joined = dogs.with_dogs(stored.model, head)
+    every, measured = choose(joined, one, photos)
+    save_half_weights(head, lambda: dogs.head_for(stored.model), out / dogs.WEIGHTS)
+    stated = {"maps": dogs.digest_of(stored.model), "filters": dogs.FILTERS, "every_dog": every.to_json()}
+    write_json(stated | {"pictures": pictures, "epochs": epochs, "seed": seed, **measured}, out / dogs.DESCRIPTION)
+    return measured["others"]
+
+
+def _examples(
+    sources: Sources, judged: Sequence[Judged], report: Callable[[str], None]
+) -> tuple[list[Example], list[Example]]:
+    names = {each.path.stem.removeprefix("sd_") for each in judged}
+    listed = [each for each in dataset.read_list(sources.data, "train_list") if each.path.stem not in names]
+    examples = dataset.readable(dataset.with_boxes(listed, sources.data, sources.frames, report), report)
+    return examples, [Example(path, 0) for path in dataset.every_second_photo(sources.not_dogs, 0, report)]

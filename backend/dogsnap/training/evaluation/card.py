@@ -1,0 +1,218 @@
+"""Measures versions on lists of photos: one for `dogsnap evaluate`, and all that the model card states."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dogsnap.training import dataset, scoring, thresholds
+from dogsnap.training.dataset import Example, Report
+from dogsnap.training.dogs_training import read_judged, shares
+from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
+
+BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
+VERSIONS = (2, 3)
+# The lists of the card: their names there, the folder below the root, and the list in it; without one, the index or all photos.
+LISTS = {
+    "whole pictures of the test list": ("stanford_dogs_frames", "test_list"),
+    "photos from the web": ("web_dogs", None),
+    "crops of the test list": ("stanford_dogs", "test_list"),
+    "full-frame photos, one of each breed": ("full_frame_dogs", None),
+}
+NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
+FIGURES = (
+    "top-1; top-5", "calibration error", "sure; right there", "sure of the breed; right",
+    "sets hold it; size", "unknown", "taken for a dog", "box overlap; over half",
+)  # fmt: skip
+# Columns on dogs of other breeds and on several dogs, and what `other_dogs` and `shares` call them.
+OTHERS = {
+    "told a breed": "breed",
+    "a wrong one, no near relative": "surely_wrong",
+    "a group": "group",
+    "unknown": "unknown",
+}
+SEVERAL = {
+    "two dogs or more: told": "several_told",
+    "one dog: told": "one_told",
+    "no dog: told": "none_told",
+    "dogs found": "recall",
+    "boxes that are dogs": "precision",
+}
+# Breeds outside the classes, by a part of their folder's name, and the breeds that share their name or are said to be the same.
+RELATIVES = {
+    "belgian_shepherd": ("Malinois", "Groenendael"),
+    "brussels_griffon": ("Petit Brabançon",),
+    "english_cocker_spaniel": ("cocker spaniel",),
+    "english_mastiff": ("bullmastiff",),
+    "english_pointer": ("German shorthaired pointer",),
+    "fox_terrier": ("wire fox terrier",),
+    "german_pinscher": ("Doberman pinscher",),
+    "german_spitz": ("Pomeranian",),
+    "greyhound": ("whippet",),
+    "pit_bull": ("American Staffordshire terrier",),
+}
+
+
+def examples_of(data: Path, list_name: str | None, labels: list[dict], report: Report) -> list[Example]:
+    """The readable photos of DATA/<list_name>.txt with their boxes; without a name those of its index, or all."""
+    if list_name is None and (data / dataset.INDEX).is_file():
+        examples = dataset.read_index(data, labels)
+    elif list_name is None:
+        examples = dataset.read_folders(data, labels)
+    else:
+        examples = dataset.read_list(data, list_name, labels)
+    if (data / dataset.BOXES).is_file():
+        examples = dataset.with_boxes(examples, data, data, report)
+    return dataset.readable(examples, report)
+
+
+def scored(version: ExportedVersion, examples: list[Example]) -> dict:
+    """The scores on photos of known breeds, ready for JSON."""
+    breeds = np.array([example.breed for example in examples])
+    said, decision = answers(version, [example.path for example in examples]), version.description["decision"]
+    probabilities, is_dog = said["prediction"], said["dog"] >= decision["dog_threshold"]
+    scores = scoring.report(probabilities, breeds, version.description["labels"], decision["confident_threshold"])
+    scores["dogs"] = {"photos": len(is_dog), "called_dog": scoring.share(is_dog)}
+    claimed = version.servable.description.levels
+    if claimed is not None:
+        scores["levels"] = thresholds.report(claimed, probabilities, breeds, is_dog)
+    if "dogs_number" in said:
+        scores["several_told"] = scoring.share(said["dogs_number"] > 1)
+    if "box" in said and any(example.box for example in examples):
+        scores["boxes"] = scoring.box_report(said["box"], [example.box for example in examples])
+    return scores
+
+
+def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
+    """The scores on the half of the photos in `folder` that taught the dog head nothing."""
+    photos = dataset.every_second_photo(folder, 1, report)
+    is_dog = answers(version, photos)["dog"] >= version.description["decision"]["dog_threshold"]
+    return {"photos": len(photos), "called_no_dog": round(1 - scoring.share(is_dog), 4)}
+
+
+def every_dog(version: ExportedVersion, folder: Path) -> dict:
+    """How well the boxes that are told are those of the dogs in the photos of `folder`; see `shares`."""
+    judged = read_judged(folder)
+    said = answers(version, [each.path for each in judged])
+    is_dog = said["dog"] >= version.description["decision"]["dog_threshold"]
+    numbers = np.where(is_dog, said["dogs_number"], 0)
+    return shares(judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)])
+
+
+def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
+    """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for.
+
+    A photo lies in a folder named like its breed; those of the version's labels are left out. Raises ValueError for a version
+    without levels.
+    """
+    claimed = version.servable.description.levels
+    if claimed is None:
+        raise ValueError(f"--other-dogs: {version.path} has no levels that could tell a breed unknown")
+    known = {label["id"] for label in version.description["labels"]}
+    unknown = [photo for photo in dataset.photos_below(folder) if photo.parent.name not in known]
+    photos = dataset.readable_photos(unknown, report)
+    probabilities = answers(version, photos)["prediction"]
+    true = [photo.parent.name for photo in photos]
+    scores = thresholds.report_unknown(claimed, probabilities, true, version.description["labels"])
+    return {**scores, "surely_wrong": surely_wrong(scores["taken_for"], true)}
+
+
+def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
+    """The share of dogs that are surely told another breed, without RELATIVES and what they are taken for rightly."""
+
+    def related(breed: str, name: str) -> bool:
+        return any(part in breed and name in known for part, known in RELATIVES.items())
+
+    told = [each for each in taken_for if each["level"] == "breed"]
+    wrong = sum(each["times"] for each in told if not related(each["is"], each["taken_for"]))
+    return round(wrong / len(true), 4)
+
+
+def measure(model: Path, root: Path, report: Report) -> dict:
+    """All that the card states, ready for JSON: by version of `model`, the lists below `root`."""
+    measured = {}
+    for number in VERSIONS:
+        version = ExportedVersion.load(model / str(number))
+        labels = version.description["labels"]
+        measured[str(number)] = {
+            "weights": version.description["scores"]["weights"],
+            "precision": version.servable.runtime.get("precision", "f32"),
+            "decision": version.description["decision"],
+            "lists": {
+                name: scored(version, examples_of(root / folder, listed, labels, report))
+                for name, (folder, listed) in LISTS.items()
+            },
+            NO_DOGS: without_dogs(version, root / NO_DOGS, report),
+            OTHER_DOGS: other_dogs(version, root / OTHER_DOGS, report),
+        }
+        if "every_dog" in version.description:
+            measured[str(number)][SEVERAL_DOGS] = every_dog(version, root / SEVERAL_DOGS)
+    return measured
+
+
+def split(card: str) -> tuple[str, str, str]:
+    """The text of the card before, between and after BEGIN and END. Raises ValueError without these."""
+    before, begun, rest = card.partition(BEGIN)
+    tables, ended, after = rest.partition(END)
+    if not (begun and ended):
+        raise ValueError(f"the card has no place for the tables: expected the lines {BEGIN} and {END}")
+    return before, tables, after
+
+
+def renewed(card: str, measured: Mapping) -> str:
+    """The text of the card with the tables of what was measured."""
+    before, _, after = split(card)
+    return f"{before}{BEGIN}\n\n{as_tables(measured)}\n\n{END}{after}"
+
+
+def as_tables(measured: Mapping) -> str:
+    """The tables in Markdown: photos of known breeds; dogs of other breeds and photos without a dog; photos of several dogs."""
+    names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
+    known = [
+        [f"{name} ({each['lists'][name]['photos']:,})", names[number], *_figures(each["lists"][name])]
+        for name in LISTS
+        for number, each in measured.items()
+    ]
+    others = [
+        [names[number], _percent(each[NO_DOGS]["called_no_dog"]), str(each[OTHER_DOGS]["photos"])]
+        + [_percent(each[OTHER_DOGS][name]) for name in OTHERS.values()]
+        for number, each in measured.items()
+    ]
+    refused = f"no dog ({next(iter(measured.values()))[NO_DOGS]['photos']}): refused"
+    several = [
+        [names[number], *(_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values())]
+        + [_percent(each["lists"][name]["several_told"]) for name in list(LISTS)[:2]]
+        for number, each in measured.items()
+        if SEVERAL_DOGS in each
+    ]
+    tables = [
+        _table(["photos", "version", *FIGURES], known),
+        _table(["version", refused, "dogs of other breeds", *OTHERS], others),
+    ]
+    if several:
+        tables.append(_table(["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several))
+    return "\n\n".join(tables)
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["-"] * len(heads), *rows))
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _figures(scores: Mapping) -> list[str]:
+    """The columns FIGURES of the scores on one list."""
+    levels, boxes = scores["levels"], scores.get("boxes")
+    sure, breed = ([_percent(levels[level][name]) for name in ("share", "right")] for level in ("sure", "breed"))
+    return [
+        f"{_percent(scores['top1'])}; {_percent(scores['top5'])}",
+        _percent(scores["expected_calibration_error"]),
+        "; ".join(sure),
+        "; ".join(breed),
+        f"{_percent(levels['coverage'])}; {levels['mean_set_size']:.2f}",
+        _percent(levels["unknown"]["share"]),
+        _percent(scores["dogs"]["called_dog"]),
+        f"{boxes['mean_overlap']:.3f}; {_percent(boxes['over_half'])}" if boxes else "-",
+    ]

@@ -1,0 +1,75 @@
+"""Scores from logits or probabilities: accuracy, calibration, decisions "no dog" and "not sure", confused breeds."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from dogsnap.networks.box_head import overlap
+
+CALIBRATION_BINS = 15
+
+
+def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
+    """Expected calibration error of the top breed over equally wide bins, in [0, 1] (Naeini et al., 2015)."""
+    top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
+    place = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    filled = [place == index for index in np.unique(place)]
+    return float(sum(inside.mean() * abs(right[inside].mean() - top[inside].mean()) for inside in filled))
+
+
+def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], confident: float) -> dict:
+    """Every score of breed answers (n, classes) against the true breeds int (n,), ready for JSON."""
+    ranked = np.argsort(-probabilities, axis=-1)
+    right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
+    sure = probabilities.max(-1) >= confident
+    confused = Counter((int(is_), int(said)) for is_, said in zip(breeds, ranked[:, 0], strict=True) if is_ != said)
+    return {
+        "photos": len(breeds),
+        "top1": share(right),
+        "top5": share((ranked[:, :5] == breeds[:, None]).any(-1)),
+        "expected_calibration_error": round(calibration_error(probabilities, breeds), 4),
+        "negative_log_likelihood": round(float(-np.log(np.maximum(of_right, 1e-12)).mean()), 4),
+        "confident_share": share(sure),
+        "confident_precision": share(right[sure]),
+        "recall": {
+            label["id"]: share(right[breeds == index]) for index, label in enumerate(labels) if (breeds == index).any()
+        },
+        "confused": [
+            {"is": labels[true]["name"], "taken_for": labels[said]["name"], "times": times}
+            for (true, said), times in confused.most_common(20)
+        ],
+    }
+
+
+def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
+    """How well the boxes `found` (n, 4) overlap with the true ones, where these are known: intersection over union."""
+    known = np.array([box is not None for box in true])
+    overlaps = np.asarray(overlap(found[known], np.array([box for box in true if box is not None], np.float32)))
+    return {
+        "photos": int(known.sum()),
+        "mean_overlap": round(float(overlaps.mean()), 4),
+        "over_half": share(overlaps > 0.5),
+    }
+
+
+def share(hits: np.ndarray) -> float | None:
+    """The share of true ones, to four digits; None of no photos."""
+    return round(float(hits.mean()), 4) if len(hits) else None
+
+
+def as_text(scores: dict) -> str:
+    """The report as text for the terminal."""
+    worst = sorted(scores["recall"].items(), key=lambda pair: pair[1])[:10]
+    confused = [f"{each['is']} taken for {each['taken_for']} ({each['times']})" for each in scores["confused"][:8]]
+    lines = [
+        f"photos                      {scores['photos']}",
+        f"top-1                       {scores['top1']:.2%}",
+        f"top-5                       {scores['top5']:.2%}",
+        f"expected calibration error  {scores['expected_calibration_error']:.2%} ({CALIBRATION_BINS} bins)",
+        f"confident                   {scores['confident_share']:.1%} of the photos",
+        f"right where confident       {scores['confident_precision'] or 0:.2%}",
+        "lowest recall               " + ", ".join(f"{wnid} {recall:.0%}" for wnid, recall in worst),
+        "most confused               " + "; ".join(confused),
+    ]
+    return "\n".join(lines)

@@ -1,5 +1,0 @@
-"""Runs exported versions on photos, to score them, draw the scores and compare two versions."""
-
-from backend.tensorflow_import import import_tensorflow
-
-import_tensorflow()

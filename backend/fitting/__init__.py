@@ -1,5 +1,0 @@
-"""From photos to stored weights and thresholds: data set, training, scores. Serving never imports it."""
-
-from backend.tensorflow_import import import_tensorflow
-
-import_tensorflow()

@@ -1,1 +1,0 @@
-"""The gRPC server: admission of calls, and starting and draining it."""

@@ -1,5 +1,0 @@
-"""The networks: image in, logits or image out; boxes. Serving never imports it."""
-
-from backend.tensorflow_import import import_tensorflow
-
-import_tensorflow()

@@ -1,5 +1,0 @@
-"""The core: from a checked request to named breeds. Knows neither Flask nor gRPC."""
-
-from backend.tensorflow_import import import_tensorflow
-
-import_tensorflow()
