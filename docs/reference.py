@@ -23,7 +23,9 @@ def rows(*head: str, body: Iterable[Iterable[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield "|" + "---|" * len(head)
     for cells in body:
-        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        yield (
+            "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        )
 
 
 def settings() -> Iterator[str]:
@@ -56,10 +58,17 @@ def metrics() -> Iterator[str]:
     for predictor in (create_predictor(nowhere), create_gateway(nowhere)):
         for each in predictor.metrics.registry.collect():
             if each.name.startswith("dogsnap_"):
-                found.setdefault(each.name, (each, predictor.metrics.label_names.get(each.name, ())))
+                found.setdefault(
+                    each.name, (each, predictor.metrics.label_names.get(each.name, ()))
+                )
         predictor.close()
     body = (
-        (f"`{name}{'_total' * (each.type == 'counter')}`", each.type, ", ".join(labels), each.documentation)
+        (
+            f"`{name}{'_total' * (each.type == 'counter')}`",
+            each.type,
+            ", ".join(labels),
+            each.documentation,
+        )
         for name, (each, labels) in found.items()
     )
     yield from rows("metric", "type", "labels", "meaning", body=body)
@@ -69,7 +78,11 @@ def commands() -> Iterator[str]:
     from dogsnap.cli import COMMANDS, main
 
     context = click.Context(main, info_name="dogsnap")
-    yield from rows("command", "what it does", body=((f"`dogsnap {name}`", line) for name, line in COMMANDS.items()))
+    yield from rows(
+        "command",
+        "what it does",
+        body=((f"`dogsnap {name}`", line) for name, line in COMMANDS.items()),
+    )
     for name in COMMANDS:
         yield from _described(main.get_command(context, name), f"dogsnap {name}")
 
@@ -78,7 +91,9 @@ def _described(command: click.Command, name: str) -> Iterator[str]:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     title = " ".join([name, *(each.make_metavar(click.Context(command)) for each in arguments)])
     yield f"\n### `{title}`\n\n{' '.join((command.help or '').split())}\n"
-    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    options = [
+        each for each in command.params if isinstance(each, click.Option) and not each.hidden
+    ]
     if options and name != "dogsnap serve":  # whose options are the settings
         body = ((f"`{', '.join(each.opts)}`", each.help or "") for each in options)
         yield from rows("option", "what it does", body=body)

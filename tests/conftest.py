@@ -28,7 +28,13 @@ RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
 
 # Of the tests in a browser those that need the real network share its servers; the other files have a browser of their own.
 WEB = "tests/web"
-WEB_BY_THEMSELVES = ("test_feedback_in_app", "test_console", "test_keys_in_app", "test_docs_page", "test_node_checks")
+WEB_BY_THEMSELVES = (
+    "test_feedback_in_app",
+    "test_console",
+    "test_keys_in_app",
+    "test_docs_page",
+    "test_node_checks",
+)
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
     WEB, "calibrate_command", "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer",
@@ -40,13 +46,19 @@ LONGEST = (
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Without `-m`, slow/ is not even imported: KerasHub alone takes a second of every process."""
-    return True if config.option.markexpr.startswith("not ") and collection_path.name == "slow" else None
+    return (
+        True
+        if config.option.markexpr.startswith("not ") and collection_path.name == "slow"
+        else None
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name == "slow" and not any(map(item.get_closest_marker, ("soak", "ray", "image"))):
+        if item.path.parent.name == "slow" and not any(
+            map(item.get_closest_marker, ("soak", "ray", "image"))
+        ):
             item.add_marker("long")
 
     def place(item: pytest.Item) -> int:
@@ -118,8 +130,12 @@ class Server:
         self.lasting = lasting
         self._log_file = log_file
         ports = ["--port", self.port, "--grpc-port", self.grpc_port]
-        arguments = [str(each) for each in ["--models", models, *ports, *flags]]  # the last of a flag counts
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+        arguments = [
+            str(each) for each in ["--models", models, *ports, *flags]
+        ]  # the last of a flag counts
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")
+        }
         plain = not prefix and "PYTHONPATH" not in (environ or {})
         environ = {**clean, **({} if self.measuring else RUNS_AT_FIRST_REQUEST), **(environ or {})}
         log_file.touch()
@@ -128,7 +144,9 @@ class Server:
             return
         command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", *arguments]
         with log_file.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environ)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environ
+            )
 
     def __enter__(self) -> "Server":
         return self
@@ -142,11 +160,17 @@ class Server:
     def post(self, path: str, data: Any = None, **options: Any) -> requests.Response:
         return self.request("POST", path, data=data, **options)
 
-    def classify(self, photo: bytes, headers: dict[str, str] | None = None, **fields: object) -> requests.Response:
+    def classify(
+        self, photo: bytes, headers: dict[str, str] | None = None, **fields: object
+    ) -> requests.Response:
         """A photo and further fields as JSON to /api/classify."""
-        return self.post("/api/classify", json={"image": b64encode(photo).decode(), **fields}, headers=headers)
+        return self.post(
+            "/api/classify", json={"image": b64encode(photo).decode(), **fields}, headers=headers
+        )
 
-    def request(self, method: str, path: str, timeout: float = 60, **options: Any) -> requests.Response:
+    def request(
+        self, method: str, path: str, timeout: float = 60, **options: Any
+    ) -> requests.Response:
         """`path` follows `url`; the options are those of `requests.request`."""
         return requests.request(method, self.url + path, timeout=timeout, **options)
 

@@ -29,7 +29,9 @@ class Bench(ExitStack):
         self.seconds, self.rounds, self.say = seconds, rounds, say
         self._real = models / servers.MODEL
         if not self._has(2):
-            raise CannotMeasure(f"version 2 of {servers.MODEL} is not below {models}; `make setup` builds it")
+            raise CannotMeasure(
+                f"version 2 of {servers.MODEL} is not below {models}; `make setup` builds it"
+            )
         self.texts = [base64.urlsafe_b64encode(photo).decode() for photo in photos.made()]
         self.bodies = [json.dumps({"instances": [text]}) for text in self.texts]
 
@@ -61,14 +63,18 @@ class Bench(ExitStack):
         """Where version 3 without its second pass, which is merged for it, takes requests."""
         self.version_3()
         folder = self.enter_context(tempfile.TemporaryDirectory())
-        built = servers.merged_for_one_pass(self._real / "1", Path(folder))  # before a server is started for nothing
+        built = servers.merged_for_one_pass(
+            self._real / "1", Path(folder)
+        )  # before a server is started for nothing
         self.server.add(built, ONE_PASS)
         return self._warmed(self.server.predict_url(ONE_PASS))
 
     @cached_property
     def lit_serve(self) -> str:
         """Where LitServe takes requests for version 2."""
-        return self._warmed(self.enter_context(servers.lit_serve(self._real / "2")).url + "/predict")
+        return self._warmed(
+            self.enter_context(servers.lit_serve(self._real / "2")).url + "/predict"
+        )
 
     def _warmed(self, url: str) -> str:
         load(url, self.bodies, clients=CLIENTS, seconds=WARM_UP_SECONDS)
@@ -79,14 +85,21 @@ class Bench(ExitStack):
 
     def bare(self, runtime: str, *callers: int) -> dict[str, float]:
         """Version 2 in the bare runtime "tensorflow" or "serving" for one round, see `programs/bare_runtime.py`."""
-        job = {"saved_model": str(self._real / "2"), "texts": self.texts, "callers": callers, "seconds": self.seconds}
+        job = {
+            "saved_model": str(self._real / "2"),
+            "texts": self.texts,
+            "callers": callers,
+            "seconds": self.seconds,
+        }
         return program("bare_runtime", runtime=runtime, **job)
 
     def throughput(self, url: str) -> float:
         """Photos per second with many clients, in one round."""
         return load(url, self.bodies, clients=CLIENTS, seconds=self.seconds).throughput()
 
-    def ratio(self, first: Callable[[], float], second: Callable[[], float], unit: str) -> tuple[float, str]:
+    def ratio(
+        self, first: Callable[[], float], second: Callable[[], float], unit: str
+    ) -> tuple[float, str]:
         """The median of `first` over that of `second`, and a note with both. Raises CannotMeasure if nothing was answered.
 
         Their rounds alternate, so that changes of the machine's speed affect both.

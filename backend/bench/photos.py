@@ -15,8 +15,12 @@ def made() -> list[bytes]:
 
 
 def _made(generator: np.random.Generator) -> bytes:
-    shapes = generator.normal(128, 50, (SIDE // 8 + 1, SIDE // 8 + 1, 3)).clip(0, 255).astype(np.uint8)
-    smooth = np.asarray(Image.fromarray(shapes).resize((SIDE, SIDE), Image.Resampling.BICUBIC), np.float32)
+    shapes = (
+        generator.normal(128, 50, (SIDE // 8 + 1, SIDE // 8 + 1, 3)).clip(0, 255).astype(np.uint8)
+    )
+    smooth = np.asarray(
+        Image.fromarray(shapes).resize((SIDE, SIDE), Image.Resampling.BICUBIC), np.float32
+    )
     noisy = smooth + generator.normal(0, 9, (SIDE, SIDE, 1)).astype(np.float32)
     buffer = io.BytesIO()
     Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=90)

@@ -40,7 +40,11 @@ class Load:
 
     def good_between(self, start: float, end: float) -> float:
         """Requests with status 200 per second, in a part of the run."""
-        inside = [status for begun, seconds, status in self.answers if start <= begun + seconds < end and status == OK]
+        inside = [
+            status
+            for begun, seconds, status in self.answers
+            if start <= begun + seconds < end and status == OK
+        ]
         return len(inside) / (end - start)
 
 
@@ -52,4 +56,6 @@ def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
 def program(name: str, **job: Any) -> dict[str, Any]:
     """What a program in `programs/` prints for a job, in a separate process."""
     command = [sys.executable, "-m", f"bench.programs.{name}"]
-    return json.loads(subprocess.check_output(command, input=json.dumps(job), text=True, timeout=LONGEST_SECONDS))
+    return json.loads(
+        subprocess.check_output(command, input=json.dumps(job), text=True, timeout=LONGEST_SECONDS)
+    )

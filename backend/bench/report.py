@@ -27,6 +27,17 @@ def save(file: Path, machine: dict[str, Any], bars: Sequence[PerformanceTarget])
 
 def _target_row(bar: PerformanceTarget) -> tuple[str, ...]:
     unit = f" {bar.unit}" if bar.unit else ""
-    measured = "-" if bar.measured is None else f"{bar.measured:{'.3g' if bar.measured < 100 else '.0f'}}{unit}"
+    measured = (
+        "-"
+        if bar.measured is None
+        else f"{bar.measured:{'.3g' if bar.measured < 100 else '.0f'}}{unit}"
+    )
     met = {None: "not measured", True: "yes", False: "NO"}[bar.met()]
-    return bar.part, bar.what, f"{'>=' if bar.at_least else '<='} {bar.asked:g}{unit}", measured, met, bar.note
+    return (
+        bar.part,
+        bar.what,
+        f"{'>=' if bar.at_least else '<='} {bar.asked:g}{unit}",
+        measured,
+        met,
+        bar.note,
+    )

@@ -31,30 +31,48 @@ def free_port() -> int:
 class Process(AbstractContextManager):
     """A server in its own process group, a context manager; `ready_seconds` from its start until `ready_path` returned 200."""
 
-    def __init__(self, command: Sequence[str], url: str, ready_path: str, environ: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        command: Sequence[str],
+        url: str,
+        ready_path: str,
+        environ: Mapping[str, str] | None = None,
+    ):
         self.url = url
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (`__exit__` closes it)
         begun = time.monotonic()
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")
+        }
         self._process = subprocess.Popen(
-            list(command), stdout=self._log, stderr=self._log, env={**clean, **(environ or {})}, start_new_session=True
+            list(command),
+            stdout=self._log,
+            stderr=self._log,
+            env={**clean, **(environ or {})},
+            start_new_session=True,
         )
         while not _answers(url + ready_path):
             if self._process.poll() is not None or time.monotonic() > begun + START_SECONDS:
                 self._log.seek(0)
                 said = self._log.read().decode(errors="replace").strip().splitlines()
                 self.__exit__()
-                raise CannotMeasure(f"a server did not start; its last output: {said[-1] if said else 'nothing'}")
+                raise CannotMeasure(
+                    f"a server did not start; its last output: {said[-1] if said else 'nothing'}"
+                )
             time.sleep(0.02)
         self.ready_seconds = time.monotonic() - begun
 
     def resident_mb(self) -> float:
         """Memory of the worker: the last in the chain of first children, from make or a master process on. Linux only."""
         pid = self._process.pid
-        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+        while (
+            children := Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        ):
             pid = int(children[0])
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-        return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
+        return (
+            int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
+        )
 
     def __exit__(self, *_: object) -> None:
         with self._log, suppress(ProcessLookupError):
@@ -83,7 +101,11 @@ class Dogsnap(Process):
         for version in versions:
             self._link(version, int(version.name))
         port = free_port()
-        environ = {"DOGSNAP_PORT": str(port), "DOGSNAP_GRPC_PORT": str(free_port()), "DOGSNAP_MODELS": str(models)}
+        environ = {
+            "DOGSNAP_PORT": str(port),
+            "DOGSNAP_GRPC_PORT": str(free_port()),
+            "DOGSNAP_MODELS": str(models),
+        }
         super().__init__([COMMAND, "serve"], f"http://127.0.0.1:{port}", "/readyz", environ)
 
     def predict_url(self, number: int) -> str:
@@ -111,11 +133,15 @@ class Dogsnap(Process):
 def merged_for_one_pass(version: Path, folder: Path) -> Path:
     """What `dogsnap merge --fast` makes of version 1, built in `folder`. Raises CannotMeasure if that wrote no version."""
     source = shutil.copytree(version, folder / MODEL / version.name)
-    done = subprocess.run([COMMAND, "merge", "--fast", str(source)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [COMMAND, "merge", "--fast", str(source)], capture_output=True, text=True, check=False
+    )
     written = source.with_name("2")
     if not written.is_dir():
         said = (done.stderr if done.returncode else done.stdout).strip().rpartition("\n")[2]
-        raise CannotMeasure(f"`dogsnap merge --fast` wrote no version (exit status {done.returncode}): {said}")
+        raise CannotMeasure(
+            f"`dogsnap merge --fast` wrote no version (exit status {done.returncode}): {said}"
+        )
     return written
 
 

@@ -51,7 +51,9 @@ def start_over_import(bench: Bench) -> Measured:
 
     def tensorflow() -> float:
         begun = time.monotonic()
-        subprocess.run([sys.executable, "-c", "import tensorflow"], stderr=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [sys.executable, "-c", "import tensorflow"], stderr=subprocess.DEVNULL, check=True
+        )
         return time.monotonic() - begun
 
     return bench.ratio(start, tensorflow, "s")
@@ -92,16 +94,22 @@ def added_by_fast(bench: Bench) -> Measured:
 
 def throughput_over_tensorflow(bench: Bench) -> Measured:
     bare = partial(bench.bare, "tensorflow", *BARE_CALLERS)
-    return bench.ratio(lambda: bench.throughput(bench.plain), lambda: bare()["throughput"], PER_SECOND)
+    return bench.ratio(
+        lambda: bench.throughput(bench.plain), lambda: bare()["throughput"], PER_SECOND
+    )
 
 
 def throughput_over_litserve(bench: Bench) -> Measured:
-    return bench.ratio(lambda: bench.throughput(bench.plain), lambda: bench.throughput(bench.lit_serve), PER_SECOND)
+    return bench.ratio(
+        lambda: bench.throughput(bench.plain), lambda: bench.throughput(bench.lit_serve), PER_SECOND
+    )
 
 
 def fast_throughput(bench: Bench) -> Measured:
     one_pass, plain = bench.one_pass, bench.plain
-    found, note = bench.ratio(lambda: bench.throughput(one_pass), lambda: bench.throughput(plain), PER_SECOND)
+    found, note = bench.ratio(
+        lambda: bench.throughput(one_pass), lambda: bench.throughput(plain), PER_SECOND
+    )
     has = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
     return found, f"{note}; {bench.server.precision(3)}; the processor has {has}"
 
@@ -143,7 +151,11 @@ def goodput_over_capacity(bench: Bench) -> Measured:
         rate = OVERLOAD * capacity()
         found, note = bench.ratio(goodput, capacity, PER_SECOND)
     counts = f"{sum(len(each.good()) for each in floods)} answered, {sum(each.refused() for each in floods)} refused"
-    where = f"the server has {len(others)} of {len(others) + 1} cores" if others else "one core for both"
+    where = (
+        f"the server has {len(others)} of {len(others) + 1} cores"
+        if others
+        else "one core for both"
+    )
     return found, f"{note}; {counts}, {sum(each.failed() for each in floods)} failed; {where}"
 
 
@@ -152,11 +164,23 @@ MOST, LEAST = False, True
 TARGETS: dict[Callable[[Bench], Measured], PerformanceTarget] = {
     measure: PerformanceTarget(*row)
     for measure, *row in (
-        (start_over_import, "start", "start to ready with versions 1 and 2 / TensorFlow's import", 2.5, MOST),
+        (
+            start_over_import,
+            "start",
+            "start to ready with versions 1 and 2 / TensorFlow's import",
+            2.5,
+            MOST,
+        ),
         (first_over_median, "start", "first request after ready / median", 1.2, MOST),
         (resident, "memory", "resident, versions 1 and 2 loaded", 1200.0, MOST, "MB"),
         (added_by_fast, "memory", "added by version 3", 150.0, MOST, "MB"),
-        (throughput_over_tensorflow, "throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, LEAST),
+        (
+            throughput_over_tensorflow,
+            "throughput",
+            "version 2, 16 clients / TensorFlow's own call",
+            0.97,
+            LEAST,
+        ),
         (throughput_over_litserve, "throughput", "version 2 / LitServe, 16 clients", 1.25, LEAST),
         (fast_throughput, "fast", "version 3 in one pass / version 2, 16 clients", FASTER, LEAST),
         (wait_over_bare_call, "latency", "p50 of one client / the bare call", 1.1, MOST),

@@ -26,7 +26,9 @@ def replacing(file: Path) -> Iterator[Path]:
     If the block raises, the temporary file is removed and `file` is unchanged. Raises OSError.
     """
     # A folder of its own for each writer: two that write the same file at once do not touch each other's.
-    with tempfile.TemporaryDirectory(prefix=".partial.", dir=file.parent, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=".partial.", dir=file.parent, ignore_cleanup_errors=True
+    ) as folder:
         temporary = Path(folder) / file.name
         yield temporary
         sync(temporary)

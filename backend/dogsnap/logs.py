@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 TEXT = "%(asctime)s %(name)s: %(message)s"
 # Fields of an event beside its message, set by `extra=` of a logging call.
 FIELDS = ("method", "path", "status", "seconds")
-REQUEST_ID = ContextVar("request_id", default="")  # of the HTTP request or gRPC call that this thread answers
+REQUEST_ID = ContextVar(
+    "request_id", default=""
+)  # of the HTTP request or gRPC call that this thread answers
 
 
 class LossyStream:
@@ -68,6 +70,8 @@ def survive_full_disk() -> None:
 def prepare_logging(log_format: str = "text", level: int = logging.INFO) -> None:
     """Log events from `level` up to standard error in this format, text or json; TensorFlow's only from warnings up."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S"))
+    handler.setFormatter(
+        JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S")
+    )
     logging.basicConfig(level=level, handlers=[handler], force=True)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

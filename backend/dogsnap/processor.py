@@ -4,7 +4,11 @@ import os
 import platform
 from pathlib import Path
 
-INT8 = {"avx512_vnni", "avx_vnni", "amx_int8"}  # each adds the four products of an int8 multiplication in 32 bits
+INT8 = {
+    "avx512_vnni",
+    "avx_vnni",
+    "amx_int8",
+}  # each adds the four products of an int8 multiplication in 32 bits
 BFLOAT16 = {"amx_bf16", "avx512_bf16"}
 
 

@@ -24,13 +24,17 @@ MEBIBYTE = 2**20
 MODELS = Path("models")
 
 
-def setting(default: Any, text: str, least: float = 0, secret: bool = False, choices: Sequence[str] = ()) -> Any:
+def setting(
+    default: Any, text: str, least: float = 0, secret: bool = False, choices: Sequence[str] = ()
+) -> Any:
     """A row of the table; name and type are those of the field. Numbers must be at least `least`.
 
     Secrets are left out of the settings' repr, so that they are not logged.
     """
     return dataclasses.field(
-        default=default, repr=not secret, metadata={"help": text, "least": least, "choices": choices}
+        default=default,
+        repr=not secret,
+        metadata={"help": text, "least": least, "choices": choices},
     )
 
 
@@ -42,7 +46,8 @@ class Settings:
     port: int = setting(8501, "port for HTTP")
     grpc_port: int = setting(8500, "port for gRPC; 0 starts no gRPC server")
     models: Path = setting(  # noqa: RUF009 (a Path does not change)
-        MODELS, "folder with one folder per model, each with one numeric folder per version; or the folder of one model"
+        MODELS,
+        "folder with one folder per model, each with one numeric folder per version; or the folder of one model",
     )
     model_config_file: str = setting(
         "",
@@ -51,7 +56,9 @@ class Settings:
     model_base_path: str = setting(
         "", "folder with the versions of one model, which is served alone; replaces --models"
     )
-    model_name: str = setting("", "name of the model at --model-base-path; without it, the folder's name")
+    model_name: str = setting(
+        "", "name of the model at --model-base-path; without it, the folder's name"
+    )
     version_policy: str = setting(
         "all",
         "versions served of a model whose configuration has no model_version_policy: `all` or `latest`",
@@ -64,22 +71,34 @@ class Settings:
     )
     default_model: str = setting("inception_v3", "model for requests that name none")
     poll_seconds: float = setting(
-        1.0, "seconds between two scans of the model folders; 0 scans only at the start and for what is to be loaded"
+        1.0,
+        "seconds between two scans of the model folders; 0 scans only at the start and for what is to be loaded",
     )
-    retry_seconds: float = setting(60.0, "seconds until a version that failed to load is tried again")
-    warm_up: bool = setting(True, "run the warm-up requests of a version before it becomes available")
-    run_threads: int = setting(8, "run threads: requests that are computed at the same time", least=1)
+    retry_seconds: float = setting(
+        60.0, "seconds until a version that failed to load is tried again"
+    )
+    warm_up: bool = setting(
+        True, "run the warm-up requests of a version before it becomes available"
+    )
+    run_threads: int = setting(
+        8, "run threads: requests that are computed at the same time", least=1
+    )
     queue_size: int = setting(64, "requests that may wait for a run thread; further ones get 503")
     enable_batching: bool = setting(
-        False, "waiting requests for the same version and signature share a run; see --batching-parameters-file"
+        False,
+        "waiting requests for the same version and signature share a run; see --batching-parameters-file",
     )
     batching_parameters_file: str = setting(
         "", "file with TensorFlow Serving's BatchingParameters as text; needs --enable-batching"
     )
-    deadline_ms: int = setting(30_000, "milliseconds after which an unanswered request gets 504", least=1)
+    deadline_ms: int = setting(
+        30_000, "milliseconds after which an unanswered request gets 504", least=1
+    )
     max_body_mb: int = setting(16, "largest request body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(
-        100, "largest request body with tensors (/v1/, POST / and gRPC), also after decompression, in MiB", least=1
+        100,
+        "largest request body with tensors (/v1/, POST / and gRPC), also after decompression, in MiB",
+        least=1,
     )
     max_held_mb: int = setting(
         1024,
@@ -90,10 +109,14 @@ class Settings:
     receive_seconds: int = setting(60, "seconds in which a request must have arrived", least=1)
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
     max_photos: int = setting(32, "most photos in one request", least=1)
-    max_request_pixels: int = setting(100_000_000, "largest sum of the photos of one request, in pixels", least=1)
+    max_request_pixels: int = setting(
+        100_000_000, "largest sum of the photos of one request, in pixels", least=1
+    )
     max_json_depth: int = setting(100, "deepest nesting of lists and objects in JSON", least=2)
     max_json_values: int = setting(
-        12_000_000, "most values in the JSON of one request; a list, an object or a member name counts as four", least=1
+        12_000_000,
+        "most values in the JSON of one request; a list, an object or a member name counts as four",
+        least=1,
     )
     enable_cors: bool = setting(False, "let web pages of other origins call this server (CORS)")
     access_log: bool = setting(False, "log one line per request")
@@ -102,11 +125,17 @@ class Settings:
         "bearer token for administration; without one only this machine may administer. Better set in the environment",
         secret=True,
     )
-    switch_log: str = setting("", "file (SQLite) with the log of switches; a restart applies them again")
-    feedback: str = setting("", "file (SQLite) for users' feedback on answers; without one no feedback is accepted")
+    switch_log: str = setting(
+        "", "file (SQLite) with the log of switches; a restart applies them again"
+    )
+    feedback: str = setting(
+        "", "file (SQLite) for users' feedback on answers; without one no feedback is accepted"
+    )
     feedback_days: int = setting(90, "days for which feedback is kept", least=1)
     feedback_ask: int = setting(
-        1, "the app asks about one in so many answers, chosen by chance; only these count in a comparison", least=1
+        1,
+        "the app asks about one in so many answers, chosen by chance; only these count in a comparison",
+        least=1,
     )
     feedback_secret: str = setting(
         "",
@@ -118,30 +147,45 @@ class Settings:
         "",
         "file with lines DOGSNAP_NAME=value; flags and environment take precedence; SIGUSR2 applies it",
     )
-    api_keys: str = setting("", "file with the API keys, see `dogsnap keys`; requests without one of them get 401")
-    open_app: str = setting(
-        "", "rate limit per address for the requests of the app, which then need no API key, e.g. `30/minute`"
+    api_keys: str = setting(
+        "", "file with the API keys, see `dogsnap keys`; requests without one of them get 401"
     )
-    rate_limit_key: str = setting("", "rate limit per API key, e.g. `100/minute`; further requests get 429")
-    rate_limit_address: str = setting("", "rate limit per client address, e.g. `300/minute;10/second`")
+    open_app: str = setting(
+        "",
+        "rate limit per address for the requests of the app, which then need no API key, e.g. `30/minute`",
+    )
+    rate_limit_key: str = setting(
+        "", "rate limit per API key, e.g. `100/minute`; further requests get 429"
+    )
+    rate_limit_address: str = setting(
+        "", "rate limit per client address, e.g. `300/minute;10/second`"
+    )
     trusted_proxies: int = setting(
-        0, "number of proxies in front of this server; with 1 the client's address is the last one in X-Forwarded-For"
+        0,
+        "number of proxies in front of this server; with 1 the client's address is the last one in X-Forwarded-For",
     )
     rate_limit_storage: str = setting(
-        "memory://", "where the rate limits are counted; `redis://host:6379` shares them between servers", secret=True
+        "memory://",
+        "where the rate limits are counted; `redis://host:6379` shares them between servers",
+        secret=True,
     )
     content_check: str = setting(
         "",
         "URL of a service that decides whether a photo sent to /api/classify may be classified, as WeChat's img_sec_check",
         secret=True,
     )
-    tls_cert: str = setting("", "file with the certificate chain (PEM) for HTTPS and gRPC; needs --tls-key")
+    tls_cert: str = setting(
+        "", "file with the certificate chain (PEM) for HTTPS and gRPC; needs --tls-key"
+    )
     tls_key: str = setting("", "file with the private key (PEM) of --tls-cert")
     log_format: str = setting(
-        "text", "`text`: one line per event; `json`: one JSON object per event", choices=("text", "json")
+        "text",
+        "`text`: one line per event; `json`: one JSON object per event",
+        choices=("text", "json"),
     )
     otlp_endpoint: str = setting(
-        "", "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra `otel`"
+        "",
+        "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra `otel`",
     )
 
     @classmethod
@@ -150,7 +194,11 @@ class Settings:
 
         Raises click.UsageError on an unknown DOGSNAP_ variable, which may be misspelt, and on a value that cannot be.
         """
-        environ = {name: value for name, value in environ.items() if not SERVICE_LINK.fullmatch(f"{name}={value}")}
+        environ = {
+            name: value
+            for name, value in environ.items()
+            if not SERVICE_LINK.fullmatch(f"{name}={value}")
+        }
         file = flags.get("settings_file") or environ.get(variable("settings_file"))
         environ = {**(_read_settings_file(Path(file)) if file else {}), **environ}
         rows = {row.name: row for row in table()}
@@ -174,7 +222,9 @@ def _read_settings_file(file: Path) -> dict[str, str]:
     rows = [line.partition("=") for line in lines if line and not line.startswith("#")]
     for name, equals, _ in rows:
         if not equals or not name.strip().startswith(PREFIX):
-            raise click.UsageError(f"{file}: expected lines of the form {PREFIX}NAME=value, received {name!r}")
+            raise click.UsageError(
+                f"{file}: expected lines of the form {PREFIX}NAME=value, received {name!r}"
+            )
     return {name.strip(): value.strip() for name, _, value in rows}
 
 

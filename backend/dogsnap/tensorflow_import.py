@@ -9,7 +9,8 @@ from contextlib import suppress
 # Lines that TensorFlow's C++ part writes before its own log level takes hold: information (I), and the error (E) that a
 # machine without a GPU has no GPU driver.
 CHATTER = re.compile(
-    rb"^(I\d{4} .*|E\d{4} .*cuda_platform.*|WARNING: All log messages before absl::InitializeLog.*)\n", re.MULTILINE
+    rb"^(I\d{4} .*|E\d{4} .*cuda_platform.*|WARNING: All log messages before absl::InitializeLog.*)\n",
+    re.MULTILINE,
 )
 
 

@@ -55,15 +55,25 @@ def unknown_operation(_: Acceleration) -> Acceleration:
     def unknown(**inputs):
         return {"y": tf.reduce_mean(tf.raw_ops.BesselI0e(x=inputs["image"]), axis=[1, 2])}
 
-    graph = freeze(tf.function(unknown).get_concrete_function(image=tf.TensorSpec((None, 8, 8, 3), tf.float32)))
+    graph = freeze(
+        tf.function(unknown).get_concrete_function(image=tf.TensorSpec((None, 8, 8, 3), tf.float32))
+    )
     return Acceleration(graph, graph.function(), {"y": Steps("image", ["y"])})
 
 
 @pytest.mark.parametrize(
     ("change", "speedup", "reason"),
     [
-        (lambda network: network, 1.04, "OpenVINO in f32 is 1.04 times as fast, expected at least 1.05"),
-        (shifted, 2.0, "OpenVINO's answers differ from TensorFlow's by 0.002, expected at most 0.001"),
+        (
+            lambda network: network,
+            1.04,
+            "OpenVINO in f32 is 1.04 times as fast, expected at least 1.05",
+        ),
+        (
+            shifted,
+            2.0,
+            "OpenVINO's answers differ from TensorFlow's by 0.002, expected at most 0.001",
+        ),
         (unknown_operation, 2.0, ""),
     ],
 )
@@ -86,7 +96,9 @@ def test_the_stopwatch_gives_a_ratio_of_processor_times(network, tmp_path, monke
     assert 0.01 < NetworkManifest.read(tmp_path / FOLDER).speedup < 100
 
 
-def test_a_fast_version_that_gains_too_little_is_not_written_and_that_is_no_error(source, monkeypatch):
+def test_a_fast_version_that_gains_too_little_is_not_written_and_that_is_no_error(
+    source, monkeypatch
+):
     accelerated.patch(monkeypatch, 2.0, 2.8)
     said = output_of(dogsnap("merge", "--fast", source))
     assert "no version is written: bf16 is 1.4 times as fast as f32 on this processor" in said
@@ -108,25 +120,37 @@ def test_the_fastest_precision_is_taken_and_what_was_measured_is_told(
 ):
     accelerated.patch(monkeypatch, *speedups)
     said, three = [], len(speedups) == 3
-    tried = replace(network, fast=len(speedups) > 1, ranges=ranges if three else None, required=three)
+    tried = replace(
+        network, fast=len(speedups) > 1, ranges=ranges if three else None, required=three
+    )
     assert accelerate(tmp_path, tried, said.append)
     manifest = NetworkManifest.read(tmp_path / FOLDER)
     compared = dict(zip(("f32", "bf16", "int8"), speedups, strict=False))
     assert (manifest.precision, manifest.speedup) == (chosen, compared[chosen])
-    assert (sorted(manifest.outputs), "OpenVINO" in manifest.measured_by) == (["dog", "prediction"], True)
+    assert (sorted(manifest.outputs), "OpenVINO" in manifest.measured_by) == (
+        ["dog", "prediction"],
+        True,
+    )
     if chosen == "f32":
         assert manifest.largest_difference <= manifest.tolerance == 1e-3
-        assert f"OpenVINO runs the network in f32: {speedups[0]:g} times as fast as TensorFlow, answers" in said[-1]
+        assert (
+            f"OpenVINO runs the network in f32: {speedups[0]:g} times as fast as TensorFlow, answers"
+            in said[-1]
+        )
         return
     assert manifest.compared == compared
     reason = manifest.summary()["reason"]
     for name, speedup in compared.items():
-        assert (f"{name} is {speedup:g} times" if name == chosen else f"{name} {speedup:g}") in reason
+        assert (
+            f"{name} is {speedup:g} times" if name == chosen else f"{name} {speedup:g}"
+        ) in reason
     files = sorted(file.name for file in (tmp_path / FOLDER).iterdir())
     assert files == ["around", "network.bin", "network.xml", "runtime.json"]
 
 
-def test_ranges_of_another_network_leave_int8_out_and_say_so(network, ranges, tmp_path, monkeypatch):
+def test_ranges_of_another_network_leave_int8_out_and_say_so(
+    network, ranges, tmp_path, monkeypatch
+):
     accelerated.patch(monkeypatch, 2.0, 4.0)
     said = []
     other = replace(ranges, kernels=ranges.kernels[1:], inputs=ranges.inputs[1:])
@@ -144,7 +168,9 @@ def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
         named = tf.argmax(network.reference(images)["prediction"], -1)
         return {"prediction": tf.roll(tf.one_hot(named, 3), 1, -1)}
 
-    with pytest.raises(IncompatibleNetwork, match=r"in 24 drawn pictures \d+% differ .*`dogsnap quantize`"):
+    with pytest.raises(
+        IncompatibleNetwork, match=r"in 24 drawn pictures \d+% differ .*`dogsnap quantize`"
+    ):
         acceleration._difference_of_names(exact, others, 0.3)
 
 

@@ -19,7 +19,9 @@ def model(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
     merge(export(folder), Options())
     other = network()
-    other.get_layer("breeds").set_weights([-weight for weight in other.get_layer("breeds").get_weights()])
+    other.get_layer("breeds").set_weights(
+        [-weight for weight in other.get_layer("breeds").get_weights()]
+    )
     export(folder, other)
     return folder
 
@@ -51,7 +53,9 @@ def measured(model: Path, data: Path, *arguments: object) -> tuple[str, dict]:
     return said, json.loads((data / "measured.json").read_text(encoding="utf-8"))
 
 
-def test_the_merged_version_agrees_with_its_source_and_what_is_no_photo_is_named_and_left_out(model, data) -> None:
+def test_the_merged_version_agrees_with_its_source_and_what_is_no_photo_is_named_and_left_out(
+    model, data
+) -> None:
     (data / "images" / "broken.jpg").write_bytes(b"no photo")
     said, result = measured(model, data, 1, 2)
     for words in (
@@ -70,11 +74,18 @@ def test_the_merged_version_agrees_with_its_source_and_what_is_no_photo_is_named
     assert measured(model, data / "images" / "others", 1, 2)[1]["accuracy"] is None
 
 
-def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed(model, versions, data) -> None:
+def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed(
+    model, versions, data
+) -> None:
     said, result = measured(model, data, 1, 3, "--show", 2)
     files, differing = photo_files(data, 100), result["differing"]
     pair = (versions[0], versions[2])
-    answers = np.array([[version.answer([file.read_bytes()])["prediction"][0] for file in files] for version in pair])
+    answers = np.array(
+        [
+            [version.answer([file.read_bytes()])["prediction"][0] for file in files]
+            for version in pair
+        ]
+    )
     best, ids = answers.argmax(-1), [label["id"] for label in LABELS]
     assert result["agreement"] == pytest.approx((best[0] == best[1]).mean())
     assert result["mean_difference"] == pytest.approx(np.abs(answers[0] - answers[1]).mean())
@@ -100,7 +111,9 @@ def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed
     assert f"and {len(differing) - 2} more; --show {len(differing)} lists all" in said
 
 
-def test_versions_of_different_classes_are_not_compared_and_none_without_photos(versions, data) -> None:
+def test_versions_of_different_classes_are_not_compared_and_none_without_photos(
+    versions, data
+) -> None:
     foreign = ExportedVersion(versions[1].path, {"labels": LABELS[:2]}, versions[1].servable)
     with pytest.raises(ValueError, match="different classes"):
         compare(versions[0], foreign, photo_files(data, 5))
@@ -120,5 +133,8 @@ def test_fewer_photos_are_spread_over_all_and_come_from_the_list_where_there_is_
 
 def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
-    for folder, first, said in ((data, 9, "dogsnap.json does not exist"), (tmp_path / "empty", 1, "holds no photos")):
+    for folder, first, said in (
+        (data, 9, "dogsnap.json does not exist"),
+        (tmp_path / "empty", 1, "holds no photos"),
+    ):
         refused(run(model, folder, first, 2), said)

@@ -7,7 +7,11 @@ from photos import striped
 
 
 def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
-    dataset = tf.data.Dataset.from_tensors(image).repeat(count).map(lambda photo: augment(photo, (48, 40), strength))
+    dataset = (
+        tf.data.Dataset.from_tensors(image)
+        .repeat(count)
+        .map(lambda photo: augment(photo, (48, 40), strength))
+    )
     return np.stack(list(dataset.as_numpy_iterator()))
 
 
@@ -28,7 +32,9 @@ def test_a_weaker_augmentation_shows_more_of_the_photo_where_it_was() -> None:
 
     def overlap(strength: float) -> float:
         seen = _views(80, spot, strength).mean(-1) > 0.5
-        return float(((seen & place).sum((1, 2)) / np.maximum((seen | place).sum((1, 2)), 1)).mean())
+        return float(
+            ((seen & place).sum((1, 2)) / np.maximum((seen | place).sum((1, 2)), 1)).mean()
+        )
 
     none, half, full = overlap(0.0), overlap(0.5), overlap(1.0)
     assert none > 0.95
@@ -36,7 +42,9 @@ def test_a_weaker_augmentation_shows_more_of_the_photo_where_it_was() -> None:
     assert half > full
 
 
-def test_a_half_of_the_photo_stays_visible_in_nearly_every_view_and_is_mirrored_about_every_second_time() -> None:
+def test_a_half_of_the_photo_stays_visible_in_nearly_every_view_and_is_mirrored_about_every_second_time() -> (
+    None
+):
     halves = np.zeros((64, 64, 3), np.uint8)
     halves[:, 32:] = (255, 100, 100)
     views = _views(200, halves)
@@ -47,7 +55,11 @@ def test_a_half_of_the_photo_stays_visible_in_nearly_every_view_and_is_mirrored_
 
 def test_a_pasted_dog_stands_somewhere_inside_the_scene() -> None:
     dog, scene = np.full((40, 40, 3), 255, np.uint8), np.zeros((50, 60, 3), np.uint8)
-    dataset = tf.data.Dataset.from_tensors(dog).repeat(40).map(lambda photo: paste(photo, scene, (48, 40)))
+    dataset = (
+        tf.data.Dataset.from_tensors(dog)
+        .repeat(40)
+        .map(lambda photo: paste(photo, scene, (48, 40)))
+    )
     views = np.stack(list(dataset.as_numpy_iterator()))
     bright = (views.mean(-1) > 0.5).mean((1, 2))
     assert views.shape == (40, 48, 40, 3)

@@ -15,7 +15,15 @@ from bench.targets import PerformanceTarget, measure
 from command_line import dogsnap, output_of
 from ports import free_port
 
-MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
+MACHINE = {
+    "processor": "p",
+    "cores": 2,
+    "memory_gb": 1,
+    "system": "s",
+    "python": "3",
+    "packages": {},
+    "load_before": 0,
+}
 BRIEF = ("--seconds", "0.2", "--rounds", "1")
 
 
@@ -56,7 +64,9 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRe
 def test_a_server_that_does_not_stop_is_killed_and_its_port_is_free_then(monkeypatch):
     monkeypatch.setattr(servers, "STOP_SECONDS", 0.2)
     port = free_port()
-    with servers.Process([sys.executable, "-c", STUBBORN, str(port)], f"http://127.0.0.1:{port}", "/") as process:
+    with servers.Process(
+        [sys.executable, "-c", STUBBORN, str(port)], f"http://127.0.0.1:{port}", "/"
+    ) as process:
         pass
     assert process._process.returncode == -signal.SIGKILL
     with socket.create_server(("127.0.0.1", port)):
@@ -74,7 +84,9 @@ def measuring(tmp_path):
         yield measuring
 
 
-def test_a_version_that_cannot_be_merged_for_one_pass_is_not_measured_and_the_table_says_why(measuring):
+def test_a_version_that_cannot_be_merged_for_one_pass_is_not_measured_and_the_table_says_why(
+    measuring,
+):
     (row,) = measure(measuring, ["fast"])
     assert row.measured is None
     assert re.search(r"wrote no version .*: Error: .*1", row.note)
@@ -98,7 +110,9 @@ def test_a_ratio_is_that_of_the_medians_over_alternating_rounds(measuring):
 @pytest.mark.long
 def test_this_server_is_started_measured_and_stopped(colour_models, tmp_path):
     saved = tmp_path / "bench.json"
-    output_of(dogsnap("bench", "--models", colour_models, "--only", "latency", *BRIEF, "--save", saved))
+    output_of(
+        dogsnap("bench", "--models", colour_models, "--only", "latency", *BRIEF, "--save", saved)
+    )
     (target,) = json.loads(saved.read_text())["bars"]
     assert target["part"] == "latency"
     assert target["measured"] > 0

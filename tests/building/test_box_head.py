@@ -21,8 +21,12 @@ def cells(**placed: tuple[float, tuple[float, float, float, float]]) -> np.ndarr
     numbers = np.zeros((1, 2, 3, box_head.CELL_NUMBERS), np.float32)
     for row, down in enumerate(CENTRES[0]):
         for column, across in enumerate(CENTRES[1]):
-            score, (left, top, right, bottom) = placed.get(f"r{row}c{column}", (-9.0, (-0.4, -0.4, 1.4, 1.4)))
-            distances = np.array([across - left, down - top, right - across, bottom - down]) / box_head.UNIT
+            score, (left, top, right, bottom) = placed.get(
+                f"r{row}c{column}", (-9.0, (-0.4, -0.4, 1.4, 1.4))
+            )
+            distances = (
+                np.array([across - left, down - top, right - across, bottom - down]) / box_head.UNIT
+            )
             numbers[0, row, column] = [score, *np.log(distances)]
     return numbers
 
@@ -40,10 +44,18 @@ ONE, OTHER = (0.2, 0.2, 0.8, 0.8), (0.3, 0.2, 0.8, 0.8)
         ({"r0c1": (2.0, ONE), "r1c1": (2.0 + np.log(3), OTHER)}, (0.275, 0.2, 0.8, 0.8)),
         ({"r0c0": (5.0, (-0.3, -0.2, 1.3, 1.1))}, (0, 0, 1, 1)),
     ],
-    ids=["the best cell", "two dogs", "two dogs, the other better", "one dog, averaged", "inside the picture"],
+    ids=[
+        "the best cell",
+        "two dogs",
+        "two dogs, the other better",
+        "one dog, averaged",
+        "inside the picture",
+    ],
 )
 def test_the_cells_that_see_the_surest_dog_give_the_box(placed: dict, expected: tuple) -> None:
-    np.testing.assert_allclose(np.asarray(box_head.CellBoxes(CENTRES)(cells(**placed)))[0], expected, atol=1e-4)
+    np.testing.assert_allclose(
+        np.asarray(box_head.CellBoxes(CENTRES)(cells(**placed)))[0], expected, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +85,9 @@ def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxe
 
 
 @pytest.mark.long
-def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_learns_breeds_and_boxes_from_whole_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Dark pictures with a coloured rectangle, whose place is the box."""
     monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
     monkeypatch.setattr(artefacts, "BOX_VIEWS", 320)
@@ -82,25 +96,35 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, m
     data = make_data_set(tmp_path / "dogs")
     frames = make_frames(data, tmp_path / "frames")
     examples = dataset.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
-    stage = dataclasses.replace(RECIPES["inception_v3"].stages[1], from_block=None, epochs=16, rate=0.05)
+    stage = dataclasses.replace(
+        RECIPES["inception_v3"].stages[1], from_block=None, epochs=16, rate=0.05
+    )
     recipe = tiny_recipe((32, 32), stages=(stage,), dropout=0.0, head_rate=0.2, average=0.9)
     start = tmp_path / "start.weights.h5"
     keras.utils.set_random_seed(3)
     tiny_with_box(3, (32, 32)).save_weights(start)
     validation = [example for example in examples if example.frame][:8]
-    model = trainer.train(recipe, examples, validation, 3, str(start), tmp_path / "work", lambda text: None)
+    model = trainer.train(
+        recipe, examples, validation, 3, str(start), tmp_path / "work", lambda text: None
+    )
     artefacts.fit_box_head(model, model, recipe, examples, lambda text: None)
     whole = trainer.with_whole_pictures(examples)[len(examples) :]
     (images, target), *_ = trainer.plain_batches(whole, (32, 32), len(whole))
     found = model.predict(images, verbose=0)
-    overlaps = np.asarray(box_head.overlap(found["box"], np.array([example.box for example in whole], np.float32)))
+    overlaps = np.asarray(
+        box_head.overlap(found["box"], np.array([example.box for example in whole], np.float32))
+    )
     assert overlaps.mean() > 0.5
     assert (found["breeds"].argmax(-1) == target["breeds"].numpy()).mean() > 0.8
 
 
 def test_two_views_side_by_side_have_the_box_of_either() -> None:
-    one = picture_views.View(tf.zeros((40, 40, 3)), tf.constant([0.5, 0.25, 1.0, 0.75]), tf.constant(1.0))
-    other = picture_views.View(tf.ones((40, 40, 3)), tf.constant([0.0, 0.0, 1.0, 1.0]), tf.constant(1.0))
+    one = picture_views.View(
+        tf.zeros((40, 40, 3)), tf.constant([0.5, 0.25, 1.0, 0.75]), tf.constant(1.0)
+    )
+    other = picture_views.View(
+        tf.ones((40, 40, 3)), tf.constant([0.0, 0.0, 1.0, 1.0]), tf.constant(1.0)
+    )
     found = [picture_views.side_by_side(one, other) for _ in range(20)]
     for view in found:
         split = float(tf.reduce_mean(1 - view.image))

@@ -113,38 +113,68 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
-        after, answered, merged = (spied(patch, calibration, name) for name in ("answers", "_answered", "merge"))
+        after, answered, merged = (
+            spied(patch, calibration, name) for name in ("answers", "_answered", "merge")
+        )
         run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
-        run.calibrated, lessons = spied(patch, calibration, "calibrate"), spied(patch, teaching.Teacher, "teach")
+        run.calibrated, lessons = (
+            spied(patch, calibration, "calibrate"),
+            spied(patch, teaching.Teacher, "teach"),
+        )
         output_of(calibrate(run.folder, data, *taught))
-    run.merged, run.asked = len(merged), [[photos for (_, photos), _ in calls] for calls in (before, after)]
-    run.parts, run.lessons = [arguments[2] for arguments, _ in answered], [lesson for _, lesson in lessons]
+    run.merged, run.asked = (
+        len(merged),
+        [[photos for (_, photos), _ in calls] for calls in (before, after)],
+    )
+    run.parts, run.lessons = (
+        [arguments[2] for arguments, _ in answered],
+        [lesson for _, lesson in lessons],
+    )
     return run
 
 
 def calibrate(folder: Path, data: Path, *more: object) -> Result:
-    photos = ["--data", data, "--frames", data.parent / "frames", "--not-dogs", data.parent / "none"]
+    photos = [
+        "--data",
+        data,
+        "--frames",
+        data.parent / "frames",
+        "--not-dogs",
+        data.parent / "none",
+    ]
     work = folder.parent / "work"
     return dogsnap("calibrate", folder, *photos, "--work", work, *more)
 
 
-def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(run: SimpleNamespace) -> None:
+def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(
+    run: SimpleNamespace,
+) -> None:
     assert list((run.folder.parent / "work").iterdir()) == []
     weights = checksums.digest(run.folder / STORED_WEIGHTS)
     with np.load(run.folder / STATISTICS_FILE) as statistics:
         origins = [{name: str(statistics[name]) for name in ("weights", "made_by")}]
-    origins += [json.loads((run.folder / name).read_text(encoding="utf-8")) for name in (RANGES, "scores.json")]
-    assert {(each["weights"], each["made_by"]) for each in origins} == {(weights, calibration.MADE_BY)}
+    origins += [
+        json.loads((run.folder / name).read_text(encoding="utf-8"))
+        for name in (RANGES, "scores.json")
+    ]
+    assert {(each["weights"], each["made_by"]) for each in origins} == {
+        (weights, calibration.MADE_BY)
+    }
 
 
 def test_an_interrupted_command_goes_on_with_the_answers_that_it_has(run: SimpleNamespace) -> None:
     before, after = run.asked
     assert len(before) == 6  # each of three versions, of photos with and without a dog
-    assert (len(after), run.merged) == (12, 4)  # the same of two parts, of which two versions are merged
+    assert (len(after), run.merged) == (
+        12,
+        4,
+    )  # the same of two parts, of which two versions are merged
     assert not [photos for photos in after if photos in before]
 
 
-def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(run: SimpleNamespace) -> None:
+def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
+    run: SimpleNamespace,
+) -> None:
     (_, photos, *_), _ = run.calibrated[0]
     files = [example.path for example in with_whole_pictures(photos.validation)]
     assert len(files) == 24
@@ -164,9 +194,15 @@ def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(ru
 
 
 def test_no_photo_takes_part_in_the_choice_by_which_it_is_answered(run: SimpleNamespace) -> None:
-    rows = [(choice, row.tobytes()) for (choice, photos), _ in run.once for row in photos.exact[photos.breeds >= 0]]
+    rows = [
+        (choice, row.tobytes())
+        for (choice, photos), _ in run.once
+        for row in photos.exact[photos.breeds >= 0]
+    ]
     assert len(rows) == sum(map(len, run.parts))
-    chosen_on = {id(choice): {row.tobytes() for row in photos.exact} for (photos, _), choice in run.choices}
+    chosen_on = {
+        id(choice): {row.tobytes() for row in photos.exact} for (photos, _), choice in run.choices
+    }
     assert not [row for choice, row in rows if row in chosen_on[id(choice)]]
 
 
@@ -177,13 +213,18 @@ def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_
     assert len(parts) == 2
     assert 15 < len(lesson.photos) <= 20
     for fold, shown in enumerate(parts):
-        inside = [photo for photo, own in zip(lesson.photos, lesson.folds, strict=True) if own == fold]
+        inside = [
+            photo for photo, own in zip(lesson.photos, lesson.folds, strict=True) if own == fold
+        ]
         assert [photo for photo in shown if photo.breed > 2] == inside
     photos = sum(map(len, parts))
     assert photos == 24 + len(lesson.photos)
     kept = json.loads((run.folder / TAUGHT).read_text(encoding="utf-8"))
     assert [each["id"] for each in kept["taught"]] == ["violet_dog", "yellow_dog"]
-    assert (kept["made_by"], kept["scores"]["validation"]["photos"]) == (calibration.MADE_BY, photos)
+    assert (kept["made_by"], kept["scores"]["validation"]["photos"]) == (
+        calibration.MADE_BY,
+        photos,
+    )
     right = kept["scores"]["second_pass"]["validation"]["taught"]
     assert (right["photos"], set(right["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
 
@@ -194,14 +235,20 @@ def test_further_photos_by_an_index_are_fitted_on_too(
     photo = sorted((data / "images" / BREEDS[0]).iterdir())[-1]
     (tmp_path / "index.tsv").write_text(f"breed\tphoto\tsource\nn00000001\t{photo}\tsomewhere\n")
     given = []
-    monkeypatch.setattr(calibration, "calibrate", lambda *args: given.append(args[1]) or {"validation": {"top1": 1.0}})
+    monkeypatch.setattr(
+        calibration,
+        "calibrate",
+        lambda *args: given.append(args[1]) or {"validation": {"top1": 1.0}},
+    )
     output_of(calibrate(folder, data, "--more", tmp_path))
     assert photo in [example.path for example in given[0].validation]
 
 
 def test_one_validation_photo_a_breed_gives_numbers(folder: Path, data: Path) -> None:
     recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
-    (folder / "recipe.json").write_text(json.dumps({**recipe, "validation_per_breed": 1}), encoding="utf-8")
+    (folder / "recipe.json").write_text(
+        json.dumps({**recipe, "validation_per_breed": 1}), encoding="utf-8"
+    )
     output_of(calibrate(folder, data))
     assert "NaN" not in (folder / "scores.json").read_text(encoding="utf-8")
 
@@ -214,9 +261,15 @@ def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
         assert not (of / "scores.json").exists()
 
     (tmp_path / "index.tsv").write_text("breed\tphoto\nn00000009\tphoto.jpg\n")
-    is_named("index.tsv:2 does not name a photo of a breed that the model knows", "--more-training", tmp_path)
+    is_named(
+        "index.tsv:2 does not name a photo of a breed that the model knows",
+        "--more-training",
+        tmp_path,
+    )
     (folder / TAUGHT).write_text('{"taught": [{"id": "white_dog", "name": "White dog"}]}')
-    is_named(f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further)
+    is_named(
+        f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further
+    )
     (folder / "labels.json").unlink()
     is_named("labels.json does not exist")
     is_named("cannot be written to", of=folder.parent / "none")

@@ -16,7 +16,12 @@ from dogsnap.training.evaluation.exported_version import ExportedVersion
 from photos import make_data_set, make_frames
 
 BOXES = {"red": coloured_dogs.RED, "blue": coloured_dogs.BLUE, "green": coloured_dogs.GREEN}
-DECISION = {**coloured_dogs.DECISION, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 0.0}
+DECISION = {
+    **coloured_dogs.DECISION,
+    "group_threshold": 0.8,
+    "set_threshold": 0.1,
+    "unknown_threshold": 0.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +32,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in (root / "tiny").glob("*/assets.extra/dogsnap.json"):
         description = json.loads(file.read_text(encoding="utf-8"))
         scores = {**description["scores"], "weights": "a" * 64}
-        file.write_text(json.dumps({**description, "scores": scores, "decision": DECISION}), encoding="utf-8")
+        file.write_text(
+            json.dumps({**description, "scores": scores, "decision": DECISION}), encoding="utf-8"
+        )
         (file.parent / "SHA256SUMS").unlink()  # which does not know the thresholds
     make_data_set(root / "stanford_dogs", per_breed=2, test_per_breed=2)
     make_frames(root / "stanford_dogs", root / "stanford_dogs_frames")
     for name in ("web_dogs", "full_frame_dogs", "not_dogs", "other_dogs"):
         make_data_set(root / name, per_breed=1, test_per_breed=1)
-    (root / "card.md").write_text(f"Before.\n\n{card.BEGIN}\nfigures of before\n{card.END}\n\nAfter.\n")
+    (root / "card.md").write_text(
+        f"Before.\n\n{card.BEGIN}\nfigures of before\n{card.END}\n\nAfter.\n"
+    )
     return root
 
 
@@ -46,12 +55,16 @@ def test_the_command_measures_all_lists_and_renews_the_tables_alone(root: Path) 
     measured = json.loads((root / "measured.json").read_text(encoding="utf-8"))
     text = (root / "card.md").read_text(encoding="utf-8")
     tables = card.as_tables(measured)
-    assert re.fullmatch(rf"Before\.\s+{card.BEGIN}\s+{re.escape(tables)}\s+{card.END}\s+After\.\n", text)
+    assert re.fullmatch(
+        rf"Before\.\s+{card.BEGIN}\s+{re.escape(tables)}\s+{card.END}\s+After\.\n", text
+    )
     photos = {name: scores["photos"] for name, scores in measured["3"]["lists"].items()}
     assert photos == dict.fromkeys(card.LISTS, 6)
 
 
-def test_a_card_without_a_place_for_the_tables_is_refused_before_the_work(root: Path, tmp_path: Path) -> None:
+def test_a_card_without_a_place_for_the_tables_is_refused_before_the_work(
+    root: Path, tmp_path: Path
+) -> None:
     (tmp_path / "card.md").write_text("A card.\n")
     done = renew(root, tmp_path / "card.md")
     refused(done, f"expected the lines {card.BEGIN} and {card.END}")
@@ -61,10 +74,15 @@ def test_a_card_without_a_place_for_the_tables_is_refused_before_the_work(root: 
 def test_photos_of_several_dogs_are_judged_by_the_boxes_that_are_told(tmp_path: Path) -> None:
     one = coloured_dogs.export(tmp_path / "tiny")
     version = ExportedVersion.load(merge(one, Options(second_pass=True)))
-    boxes = {name: ",".join(map(str, np.array(box) / (320, 240, 320, 240))) for name, box in BOXES.items()}
+    boxes = {
+        name: ",".join(map(str, np.array(box) / (320, 240, 320, 240)))
+        for name, box in BOXES.items()
+    }
     lines = ["photo\tdogs\tboxes\tdifficult"]
     for name, dogs in (("two", "red blue"), ("one", "blue"), ("missed", "red blue green")):
-        (tmp_path / f"{name}.png").write_bytes(coloured_dogs.ONE if name == "one" else coloured_dogs.TWO)
+        (tmp_path / f"{name}.png").write_bytes(
+            coloured_dogs.ONE if name == "one" else coloured_dogs.TWO
+        )
         there = dogs.split()
         told = ";".join(boxes[each] for each in there)
         lines.append(f"{name}.png\t{len(there)}\t{told}\t{';'.join('0' * len(there))}")
@@ -96,7 +114,9 @@ def test_the_card_holds_what_was_measured_of_the_weights_that_are_here_and_is_sh
     decisions = {"2": scores["calibration"], "3": taught["scores"]["second_pass"]["decision"]}
     for number, each in measured.items():
         assert each["weights"] == scores["weights"], "another training: make card DATA=..."
-        assert each["decision"].items() <= decisions[number].items(), "other thresholds: make card DATA=..."
+        assert each["decision"].items() <= decisions[number].items(), (
+            "other thresholds: make card DATA=..."
+        )
     # How often each breed that was taught is named right.
     found = taught["scores"]["second_pass"]["validation"]["taught"]
     names = {each["id"]: each["name"] for each in taught["taught"]}
@@ -104,5 +124,8 @@ def test_the_card_holds_what_was_measured_of_the_weights_that_are_here_and_is_sh
     mean = sum(found["recall"].values()) / len(names)
     recall = sorted(found["recall"].items(), key=lambda each: -each[1])
     said = ", ".join(f"{names[breed]} {100 * share:.0f}" for breed, share in recall)
-    assert f"So {100 * found['top1']:.0f} % are named right, {100 * mean:.0f} % as the mean: {said}." in section
+    assert (
+        f"So {100 * found['top1']:.0f} % are named right, {100 * mean:.0f} % as the mean: {said}."
+        in section
+    )
     assert f"on {found['photos']} photos" in section

@@ -43,15 +43,23 @@ def test_means_and_directions_are_those_of_the_photos(statistics: ClassStatistic
     features, classes = gaussians(1, 60)
     np.testing.assert_allclose(statistics.means[2], features[classes == 2].mean(0), atol=1e-5)
     assert statistics.variances.max() == pytest.approx(9, rel=0.3)
-    np.testing.assert_allclose(statistics.directions.T @ statistics.directions, np.eye(FEATURES), atol=1e-4)
+    np.testing.assert_allclose(
+        statistics.directions.T @ statistics.directions, np.eye(FEATURES), atol=1e-4
+    )
 
 
-def answered(added: NewClasses, features: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    return np.column_stack([features @ kernel + bias, features @ added.weights + added.bias]).argmax(1)
+def answered(
+    added: NewClasses, features: np.ndarray, kernel: np.ndarray, bias: np.ndarray
+) -> np.ndarray:
+    return np.column_stack(
+        [features @ kernel + bias, features @ added.weights + added.bias]
+    ).argmax(1)
 
 
 @pytest.mark.parametrize("removed", [[5], [4, 5]])
-def test_classes_that_are_taught_again_are_recognised_and_cost_the_others_little(statistics, head, removed) -> None:
+def test_classes_that_are_taught_again_are_recognised_and_cost_the_others_little(
+    statistics, head, removed
+) -> None:
     kept = np.delete(np.arange(CLASSES), removed)
     kernel, bias = head[0][:, kept], head[1][kept]
     shown = np.isin(statistics.checked_classes, kept)
@@ -62,7 +70,9 @@ def test_classes_that_are_taught_again_are_recognised_and_cost_the_others_little
         checked_classes=statistics.checked_classes[shown],
     )
     features, classes = gaussians(3, 100)
-    added = known.taught([features[classes == each][:20, np.newaxis] for each in removed], kernel, bias)
+    added = known.taught(
+        [features[classes == each][:20, np.newaxis] for each in removed], kernel, bias
+    )
     answers = answered(added, features, kernel, bias)
     for each in removed:
         assert (answers[classes == each][20:] == each).mean() >= 0.85
@@ -96,31 +106,43 @@ def test_photos_are_left_out_of_the_part_that_they_are_in(statistics, head) -> N
         shown = photos[folds == fold, 0] @ weights + own
         np.testing.assert_allclose(added.left_out[0][folds == fold], shown, atol=1e-3)
         inside = checked == fold
-        np.testing.assert_allclose(added.checked[inside], statistics.checked[inside] @ weights + own, atol=1e-3)
+        np.testing.assert_allclose(
+            added.checked[inside], statistics.checked[inside] @ weights + own, atol=1e-3
+        )
     changed = np.where((folds == 2)[:, np.newaxis, np.newaxis], photos + 5, photos)
     again = statistics.taught([changed], *head, None, [folds], checked)
-    difference = [np.abs(one[0] - other[0]).max() for one, other in zip(added.parts, again.parts, strict=True)]
+    difference = [
+        np.abs(one[0] - other[0]).max() for one, other in zip(added.parts, again.parts, strict=True)
+    ]
     assert np.argmin(difference) == 2
     assert difference[2] == 0
     assert min(np.delete(difference, 2)) > 1e-4
 
 
-def test_new_classes_are_lowered_where_they_would_take_too_many_validation_photos(statistics, head) -> None:
+def test_new_classes_are_lowered_where_they_would_take_too_many_validation_photos(
+    statistics, head
+) -> None:
     photos = new_class_near_a_known_one(statistics, 20, seed=8)
     added = statistics.taught([photos], *head)
     known = statistics.checked @ head[0] + head[1]
     right = known.argmax(1) == statistics.checked_classes
     assert not (right & (added.checked[:, 0] > known.max(1))).any()  # of 60 none is allowed
-    none_right = dataclasses.replace(statistics, checked_classes=np.full(len(statistics.checked), -1))
+    none_right = dataclasses.replace(
+        statistics, checked_classes=np.full(len(statistics.checked), -1)
+    )
     assert np.isfinite(none_right.taught([photos], *head).bias).all()
 
 
-def test_statistics_come_back_from_their_file_where_it_is_of_the_same_weights(statistics, tmp_path: Path) -> None:
+def test_statistics_come_back_from_their_file_where_it_is_of_the_same_weights(
+    statistics, tmp_path: Path
+) -> None:
     file = tmp_path / "class_statistics.npz"
     statistics.save(file, "a" * 64)
     again = ClassStatistics.load(file, CLASSES, FEATURES, "a" * 64)
     for field in dataclasses.fields(statistics):
-        np.testing.assert_allclose(getattr(again, field.name), getattr(statistics, field.name), rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(
+            getattr(again, field.name), getattr(statistics, field.name), rtol=2e-3, atol=2e-3
+        )
     words = "weights with the SHA-256 aaaaaaaaaaaa, expected bbbbbbbbbbbb; `dogsnap calibrate` writes it anew"
     with pytest.raises(StatisticsError, match=words):
         ClassStatistics.load(file, CLASSES, FEATURES, "b" * 64)

@@ -20,9 +20,13 @@ def data(tmp_path: Path) -> Path:
     return make_data_set(tmp_path / "dogs", per_breed=6, test_per_breed=2)
 
 
-def test_classes_are_the_sorted_folders_named_by_the_breeds_file_and_else_by_themselves(data, tmp_path) -> None:
+def test_classes_are_the_sorted_folders_named_by_the_breeds_file_and_else_by_themselves(
+    data, tmp_path
+) -> None:
     assert dataset.breed_folders(data) == sorted(BREEDS)
-    places = {example.path.parent.name: example.breed for example in dataset.read_list(data, "train_list")}
+    places = {
+        example.path.parent.name: example.breed for example in dataset.read_list(data, "train_list")
+    }
     assert places == {name: place for place, name in enumerate(sorted(BREEDS))}
     named = {"id": "n00000001", "name": "red hound of Tests", "name_zh": "红猎犬"}
     (tmp_path / "breeds.json").write_text(json.dumps([named]))
@@ -31,7 +35,9 @@ def test_classes_are_the_sorted_folders_named_by_the_breeds_file_and_else_by_the
     assert labels[1] == {"id": "n00000002", "name": "green terrier", "name_zh": "green terrier"}
 
 
-def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatable(data: Path) -> None:
+def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatable(
+    data: Path,
+) -> None:
     examples = dataset.read_list(data, "train_list")
     training, validation = dataset.split_validation(examples, 2, seed=7)
     assert sorted(example.breed for example in validation) == [0, 0, 1, 1, 2, 2]
@@ -55,8 +61,12 @@ def test_photos_that_cannot_be_read_are_named_and_skipped_and_none_is_refused(da
     examples[5] = dataset.Example(heic, 0)
     said: list[str] = []
     assert dataset.readable(examples, said.append) == [examples[2], *examples[6:]]
-    assert [line.split(":")[0] for line in said] == [f"skipped {path}" for path in (*first[:2], *first[3:5], heic)]
-    for line, fault in zip(said[1:4], ("an animated WebP", "no such file", "truncated"), strict=True):
+    assert [line.split(":")[0] for line in said] == [
+        f"skipped {path}" for path in (*first[:2], *first[3:5], heic)
+    ]
+    for line, fault in zip(
+        said[1:4], ("an animated WebP", "no such file", "truncated"), strict=True
+    ):
         assert fault in line
     with pytest.raises(ValueError, match=f"{heic.name}: "):
         dataset.photo_bytes(heic)
@@ -82,13 +92,19 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
         [dataset.Example(each, 0) for each in dataset.photos_below(data)],
     ):
         assert heic in [each.path for each in dataset.readable(examples, pytest.fail)]
-    read = tf.data.Dataset.from_tensors(str(heic)).map(picture_views.read).get_single_element().numpy()
+    read = (
+        tf.data.Dataset.from_tensors(str(heic)).map(picture_views.read).get_single_element().numpy()
+    )
     assert read.shape == before.shape
     assert abs(read.mean(axis=(0, 1)) - before.mean(axis=(0, 1))).max() < 5
-    assert preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
+    assert (
+        preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
+    )
 
 
-def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(data: Path, tmp_path: Path) -> None:
+def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(
+    data: Path, tmp_path: Path
+) -> None:
     with pytest.raises(dataset.DatasetError, match="expected the Stanford Dogs layout"):
         dataset.breed_folders(tmp_path)
     (data / "images").rename(data / "Images")
@@ -96,7 +112,10 @@ def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_t
     assert all(example.path.is_file() for example in dataset.read_list(data, "train_list"))
     (data / "train_list.txt").unlink()
     (data / "train_list.mat").write_bytes(b"MATLAB 5.0 MAT-file")
-    with pytest.raises(dataset.DatasetError, match=r"train_list.mat becomes it by: python -c .* > .*train_list\.txt"):
+    with pytest.raises(
+        dataset.DatasetError,
+        match=r"train_list.mat becomes it by: python -c .* > .*train_list\.txt",
+    ):
         dataset.read_list(data, "train_list")
 
 
@@ -104,13 +123,19 @@ def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(d
     folders = dataset.breed_folders(data)
     labels = [{"id": "n00000000"}, *reversed(dataset.labels_of(folders, None))]
     examples = dataset.read_list(data, "test_list", labels)
-    assert {labels[each.breed]["id"] == each.path.parent.name.partition("-")[0] for each in examples} == {True}
+    assert {
+        labels[each.breed]["id"] == each.path.parent.name.partition("-")[0] for each in examples
+    } == {True}
     (data / "images" / "n00000009-cat").mkdir()
-    with pytest.raises(dataset.DatasetError, match="class folder n00000009 is not among the 4 breeds"):
+    with pytest.raises(
+        dataset.DatasetError, match="class folder n00000009 is not among the 4 breeds"
+    ):
         dataset.read_list(data, "test_list", labels)
 
 
-def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_picture(data: Path) -> None:
+def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_picture(
+    data: Path,
+) -> None:
     crops = dataset.read_list(data, "train_list")
     pictures = [dataclasses.replace(each, path=each.path.with_suffix(".webp")) for each in crops]
     parts = dataset.folds([*crops, *reversed(pictures)])
@@ -128,8 +153,13 @@ def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
     for photo in photos:
         Image.fromarray(pixels).save(photo)
     boxes = [(0.1, 0.2, 0.6, 0.9), (0.1, 0.2, 0.9, 0.9), (0.1, 0.2, 0.6, 0.9)]
-    examples = [dataset.Example(photo, 0, photo, box) for photo, box in zip(photos, boxes, strict=True)]
-    rows = [f"{tmp_path.name}/{name}.png\t200\t100\t{dogs}\t" for name, dogs in (("left", 1), ("wide", 1), ("two", 2))]
+    examples = [
+        dataset.Example(photo, 0, photo, box) for photo, box in zip(photos, boxes, strict=True)
+    ]
+    rows = [
+        f"{tmp_path.name}/{name}.png\t200\t100\t{dogs}\t"
+        for name, dogs in (("left", 1), ("wide", 1), ("two", 2))
+    ]
     (tmp_path / "dogs.tsv").write_text("\n".join(["photo\twidth\theight\tdogs\tboxes", *rows]))
     (part,) = dataset.without_dogs([*examples, dataset.Example(photos[0], 0)], tmp_path)
     strip = np.asarray(Image.open(io.BytesIO(part)))
@@ -142,8 +172,13 @@ def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_br
 ) -> None:
     (data / "train_list.txt").write_text("\nn00000001-red_hound/my dog.jpg\n")
     examples = dataset.read_list(data, "train_list")
-    assert [example.path for example in examples] == [data / "images" / "n00000001-red_hound" / "my dog.jpg"]
-    with pytest.raises(dataset.DatasetError, match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`"):
+    assert [example.path for example in examples] == [
+        data / "images" / "n00000001-red_hound" / "my dog.jpg"
+    ]
+    with pytest.raises(
+        dataset.DatasetError,
+        match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`",
+    ):
         dataset.with_boxes(examples, data, tmp_path, print)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
     with pytest.raises(dataset.DatasetError, match=r"train_list\.txt:2 names the folder n7-wolf"):
@@ -151,7 +186,9 @@ def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_br
 
 
 def test_the_two_halves_of_a_folder_share_no_photo(data: Path) -> None:
-    taught, checked = (dataset.every_second_photo(data / "images", first, pytest.fail) for first in (0, 1))
+    taught, checked = (
+        dataset.every_second_photo(data / "images", first, pytest.fail) for first in (0, 1)
+    )
     assert set(taught).isdisjoint(checked)
     assert len(taught) + len(checked) == 24
 
@@ -172,10 +209,15 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_mi
     assert [example.path for example in examples] == [crop.path for crop in crops]
     assert (examples[0].frame, examples[0].box) == (None, None)
     name, *sides = second.split("\t")
-    assert (examples[1].frame, examples[1].box) == (frames / "images" / name, tuple(map(float, sides)))
+    assert (examples[1].frame, examples[1].box) == (
+        frames / "images" / name,
+        tuple(map(float, sides)),
+    )
     examples[3].frame.unlink()
     assert len(dataset.readable(examples, said.append)) == len(examples) - 1
-    assert said == [f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"]
+    assert said == [
+        f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +232,9 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_mi
         ("a\tb\tc\td", "expected the four sides of a box, found a b c d"),
     ],
 )
-def test_a_photo_with_an_impossible_box_is_named_and_skipped(data: Path, frames: Path, box: str, fault: str) -> None:
+def test_a_photo_with_an_impossible_box_is_named_and_skipped(
+    data: Path, frames: Path, box: str, fault: str
+) -> None:
     head, first, *rest = (frames / "boxes.tsv").read_text().splitlines()
     name = first.split("\t")[0]
     (frames / "boxes.tsv").write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
@@ -209,7 +253,9 @@ def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> No
         box = f"<bndbox><xmin>24</xmin><ymin>8</ymin><xmax>{right}</xmax><ymax>80</ymax></bndbox>"
         other = "<object><bndbox><xmin>0</xmin><ymin>0</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object>"
         size = "<size><width>96</width><height>80</height><depth>3</depth></size>"
-        file.write_text(f"<annotation>{size}<object><name>dog</name>{box}</object>{other}</annotation>")
+        file.write_text(
+            f"<annotation>{size}<object><name>dog</name>{box}</object>{other}</annotation>"
+        )
     file.with_name(crops[2].path.stem).write_text("<annotation>")
     examples = dataset.with_boxes(crops, data, None, said.append)
     assert (examples[0].frame, examples[0].box) == (crops[0].path, (0.25, 0.1, 0.5, 1.0))
@@ -220,9 +266,13 @@ def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> No
 
 def test_an_index_names_photos_by_breed(data: Path) -> None:
     labels = dataset.labels_of(dataset.breed_folders(data), None)
-    (data / "index.tsv").write_text("breed\tname\tphoto\nn00000002\tterrier\timages/a.webp\n", encoding="utf-8")
+    (data / "index.tsv").write_text(
+        "breed\tname\tphoto\nn00000002\tterrier\timages/a.webp\n", encoding="utf-8"
+    )
     assert dataset.read_index(data, labels) == [dataset.Example(data / "images" / "a.webp", 1)]
-    (data / "index.tsv").write_text("breed\tphoto\nn00000002\ta.webp\nn9\tb.webp\n", encoding="utf-8")
+    (data / "index.tsv").write_text(
+        "breed\tphoto\nn00000002\ta.webp\nn9\tb.webp\n", encoding="utf-8"
+    )
     words = r"index\.tsv:3 does not name a photo of a breed that the model knows"
     with pytest.raises(dataset.DatasetError, match=words):
         dataset.read_index(data, labels)

@@ -41,10 +41,20 @@ def trained(sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
     keras.utils.set_random_seed(3)
     folder = tmp_path_factory.mktemp("trained") / "stored"
     folder.mkdir()
-    architectures.save_stored_weights(tiny_with_box(3, SIZE), "tiny", folder / architectures.STORED_WEIGHTS)
+    architectures.save_stored_weights(
+        tiny_with_box(3, SIZE), "tiny", folder / architectures.STORED_WEIGHTS
+    )
     passing = {"margin": 0.1, "largest": 0.5, "surest": 0.9, "weight": 0.5, "sharpness": 1.0}
-    calibration = {"temperature": 1.0, "log_prior": [0, 0, 0], "dog_threshold": 0.4, "confident_threshold": 0.6}
-    scores = {"calibration": calibration, "second_pass": {**passing, "decision": {"dog_threshold": 0.4}}}
+    calibration = {
+        "temperature": 1.0,
+        "log_prior": [0, 0, 0],
+        "dog_threshold": 0.4,
+        "confident_threshold": 0.6,
+    }
+    scores = {
+        "calibration": calibration,
+        "second_pass": {**passing, "decision": {"dog_threshold": 0.4}},
+    }
     recipe = asdict(replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE))
     for name, content in (("recipe", recipe), ("labels", LABELS), ("scores", scores)):
         write_json(content, folder / f"{name}.json")
@@ -66,24 +76,40 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     judged = folder / "judged"
     judged.mkdir()
     rows = ["photo\tdogs\tboxes\tdifficult"]
-    for number, boxes in enumerate(("0.1,0.1,0.4,0.9;0.6,0.1,0.9,0.9", "0.2,0.2,0.8,0.8", "", "0,0,0.5,1;0.5,0,1,1")):
+    for number, boxes in enumerate(
+        ("0.1,0.1,0.4,0.9;0.6,0.1,0.9,0.9", "0.2,0.2,0.8,0.8", "", "0,0,0.5,1;0.5,0,1,1")
+    ):
         Image.new("RGB", (60, 40), (20 * number, 90, 30)).save(judged / f"{number}.png")
         dogs_there = boxes.count(";") + 1 if boxes else 0
         rows.append(f"{number}.png\t{dogs_there}\t{boxes}\t{';'.join('0' * dogs_there)}")
     (judged / "boxes.tsv").write_text("\n".join(rows) + "\n")
-    return {"data": data, "frames": frames, "not-dogs": data / "images" / "n00000003-blue_spaniel", "judged": judged}
+    return {
+        "data": data,
+        "frames": frames,
+        "not-dogs": data / "images" / "n00000003-blue_spaniel",
+        "judged": judged,
+    }
 
 
 def run(stored: Path, sources: dict[str, Path]) -> Result:
     named = [each for name, path in sources.items() for each in (f"--{name}", path)]
     amounts = ["--pictures", "40", "--epochs", "2", "--precision", "float32"]
-    return dogsnap("train", "dogs", *named, *amounts, "--out", stored, "--work", stored.parent / "work")
+    return dogsnap(
+        "train", "dogs", *named, *amounts, "--out", stored, "--work", stored.parent / "work"
+    )
 
 
 def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(trained) -> None:
     stated = json.loads((trained / dogs.DESCRIPTION).read_text())
     assert set(stated["every_dog"]) == {"score", "overlap", "dog", "margin", "weight", "sharpness"}
-    assert set(stated["chosen_on"]) == {"photos", "several_told", "one_told", "none_told", "recall", "precision"}
+    assert set(stated["chosen_on"]) == {
+        "photos",
+        "several_told",
+        "one_told",
+        "none_told",
+        "recall",
+        "precision",
+    }
     model = read_stored("tiny", trained)
     image = np.random.default_rng(1).uniform(size=(2, *SIZE, 3)).astype(np.float32)
     joined_model = dogs.with_dogs(model.model, model.dogs)
@@ -93,7 +119,9 @@ def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(traine
 
 
 @pytest.mark.long
-def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(stored, sources) -> None:
+def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(
+    stored, sources
+) -> None:
     first = read_stored("tiny", stored).dogs.get_weights()
     kept = sorted(path.stat().st_mtime_ns for path in (stored.parent / "work").iterdir())
     assert run(stored, sources).exit_code == 0
@@ -105,7 +133,9 @@ def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(
 def test_a_head_of_other_maps_is_refused(stored) -> None:
     stated = json.loads((stored / dogs.DESCRIPTION).read_text())
     (stored / dogs.DESCRIPTION).write_text(json.dumps({**stated, "maps": "0" * 64}))
-    with pytest.raises(ExportError, match=r"made with other maps than float16.weights.h5: .*`dogsnap train dogs`"):
+    with pytest.raises(
+        ExportError, match=r"made with other maps than float16.weights.h5: .*`dogsnap train dogs`"
+    ):
         read_stored("tiny", stored)
 
 
@@ -128,7 +158,9 @@ def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) ->
         assert (boxes[:, 2:] > boxes[:, :2]).all()
         counts.add(len(boxes))
     assert {0, 1, 2} < counts
-    np.testing.assert_array_equal(scenes.draw(7)[0], Scenes(examples, none, SIZE, seed=1).draw(7)[0])
+    np.testing.assert_array_equal(
+        scenes.draw(7)[0], Scenes(examples, none, SIZE, seed=1).draw(7)[0]
+    )
 
 
 def test_pictures_beside_each_other_keep_their_dogs() -> None:
@@ -163,4 +195,8 @@ def test_the_loss_falls_where_the_cells_tell_the_dogs() -> None:
     for row, y in enumerate(places[0][:2]):
         for column, x in enumerate(places[1][:2]):
             right[0, row, column] = [6, *np.log(np.array([x, y, 0.5 - x, 0.5 - y]) / 0.25)]
-    assert float(dogs.dogs_loss(target, right, places)) < 0.1 < float(dogs.dogs_loss(target, wrong, places))
+    assert (
+        float(dogs.dogs_loss(target, right, places))
+        < 0.1
+        < float(dogs.dogs_loss(target, wrong, places))
+    )

@@ -25,9 +25,14 @@ def _evaluate(version: Path, data: Path, *more: object) -> Result:
     return dogsnap("evaluate", version, "--data", data, *more)
 
 
-def test_the_scores_of_the_test_list_are_printed_and_written_and_bad_photos_named(version: Path, data: Path) -> None:
+def test_the_scores_of_the_test_list_are_printed_and_written_and_bad_photos_named(
+    version: Path, data: Path
+) -> None:
     no_dogs = data / "images" / "n00000003-blue_spaniel"
-    for bad in (data / "images" / "n00000001-red_hound" / "n00000001_3.jpg", no_dogs / "n00000003_1.jpg"):
+    for bad in (
+        data / "images" / "n00000001-red_hound" / "n00000001_3.jpg",
+        no_dogs / "n00000003_1.jpg",
+    ):
         bad.write_bytes(b"no photo")
     file = data.parent / "scores.json"
     said = output_of(_evaluate(version, data, "--not-dogs", no_dogs, "--json", file))
@@ -39,22 +44,41 @@ def test_the_scores_of_the_test_list_are_printed_and_written_and_bad_photos_name
     assert scores["not_dogs"]["photos"] == 2
 
 
-def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(version: Path, data: Path) -> None:
+def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(
+    version: Path, data: Path
+) -> None:
     for name in ("train_list", "test_list"):
         (data / f"{name}.txt").unlink()
     assert f"on 18 photos of {data}" in _evaluate(version, data).output
     refused(_evaluate(version, data, "--list", "tset_list"), "tset_list.txt does not exist")
-    refused(_evaluate(version, data / "nowhere"), f"{data}/nowhere/images holds no photo; expected .jpg, ")
-    refused(_evaluate(version, data, "--json", data / "none" / "scores.json"), "No such file or directory")
+    refused(
+        _evaluate(version, data / "nowhere"),
+        f"{data}/nowhere/images holds no photo; expected .jpg, ",
+    )
+    refused(
+        _evaluate(version, data, "--json", data / "none" / "scores.json"),
+        "No such file or directory",
+    )
 
 
-def test_the_overlap_of_the_boxes_is_reported_where_boxes_are_known(tmp_path: Path, data: Path) -> None:
+def test_the_overlap_of_the_boxes_is_reported_where_boxes_are_known(
+    tmp_path: Path, data: Path
+) -> None:
     frames = make_frames(data, tmp_path / "frames")
     rows = ["photo\tx0\ty0\tx1\ty1"]
     for number, file in enumerate((frames / "images").rglob("*.png")):
-        spot = (20 + number % 10, 30, 60, 75)  # of a colour, on grey, which is what this network finds
+        spot = (
+            20 + number % 10,
+            30,
+            60,
+            75,
+        )  # of a colour, on grey, which is what this network finds
         file.write_bytes(spotting.photo([("red hound", spot)], size=(96, 96)))
-        rows.append("\t".join([str(file.relative_to(frames / "images")), *(str(side / 96) for side in spot)]))
+        rows.append(
+            "\t".join(
+                [str(file.relative_to(frames / "images")), *(str(side / 96) for side in spot)]
+            )
+        )
     (frames / "boxes.tsv").write_text("\n".join(rows) + "\n")
     version, written = spotting.export(tmp_path / "models" / "tiny"), tmp_path / "scores.json"
     said = output_of(_evaluate(version, frames, "--json", written))

@@ -40,7 +40,9 @@ def test_two_dogs_are_two_answers_from_the_largest_to_the_smallest(servable):
     assert [dog["breeds"][0]["name"] for dog in answer["dogs"]] == ["red hound", "blue spaniel"]
     assert [dog["level"] for dog in answer["dogs"]] == ["breed", "breed"]
     for dog, sides in zip(answer["dogs"], (RED, BLUE), strict=True):
-        np.testing.assert_allclose(dog["box"], np.array(sides) / (320, 240, 320, 240), atol=2 / SIZE[0])
+        np.testing.assert_allclose(
+            dog["box"], np.array(sides) / (320, 240, 320, 240), atol=2 / SIZE[0]
+        )
     assert answer["more_dogs"] is False
     assert {name: answer[name] for name in answer["dogs"][0]} == answer["dogs"][0]
 
@@ -49,7 +51,11 @@ def test_one_dog_is_answered_as_without_a_list_and_one_pixel_like_any_photo(serv
     answer, outputs = named(servable, ONE), scores(servable, ONE)
     assert len(answer["dogs"]) == 1
     assert answer["dogs"][0]["breeds"] == answer["breeds"]
-    assert named(servable, png(np.full((1, 1, 3), 200, np.uint8)))["level"] in ("breed", "unsure", "no_dog")
+    assert named(servable, png(np.full((1, 1, 3), 200, np.uint8)))["level"] in (
+        "breed",
+        "unsure",
+        "no_dog",
+    )
     for name, value in scores(load(made.parent / "plain" / "2"), ONE).items():
         np.testing.assert_allclose(outputs[name], value, atol=1e-3)
 
@@ -77,7 +83,9 @@ def test_three_dogs_in_a_batch_with_one_and_none_have_the_answers_that_they_have
 
 def test_a_crowd_gets_the_four_largest_and_says_that_there_are_more():
     corners = np.array([(x / 5, y / 4) for x in range(5) for y in range(4)], np.float32)
-    sides = np.concatenate([corners, corners + np.linspace(0.1, 0.18, 20, dtype=np.float32)[:, None]], axis=1)
+    sides = np.concatenate(
+        [corners, corners + np.linspace(0.1, 0.18, 20, dtype=np.float32)[:, None]], axis=1
+    )
     cells = np.concatenate([np.full((20, 1), 0.8, np.float32), 0.8 * sides], axis=1)
     boxes, counts = EVERY.found(tf.constant(cells[None]))
     assert counts.numpy().tolist() == [20]
@@ -88,7 +96,11 @@ def test_a_box_is_the_mean_of_both_passes_where_the_second_finds_the_dog_again()
     def cells(*found: tuple) -> tf.Tensor:
         return tf.constant([[score, *(score * side for side in sides)] for score, *sides in found])
 
-    answers = {"prediction": tf.constant([[0.5, 0.5]]), "dog": tf.constant([0.9]), "box": tf.constant([[0.0, 0, 1, 1]])}
+    answers = {
+        "prediction": tf.constant([[0.5, 0.5]]),
+        "dog": tf.constant([0.9]),
+        "box": tf.constant([[0.0, 0, 1, 1]]),
+    }
     first = answers | {CELLS: cells((0.9, 0, 0, 0.4, 1), (0.8, 0.6, 0, 1, 1))[None]}
     # The windows are mirrored. The first dog fills half of its own, beside a part of another one; the second is not found again.
     part = (0.95, 0, 0, 0.2, 1)
@@ -100,7 +112,9 @@ def test_a_box_is_the_mean_of_both_passes_where_the_second_finds_the_dog_again()
     np.testing.assert_allclose(boxes, [[0.6, 0, 1, 1], [0, 0, (0.4 + 0.22) / 2, 1]], atol=1e-6)
 
 
-def test_the_other_versions_say_nothing_of_several_dogs_and_the_description_tells_the_parameters(made):
+def test_the_other_versions_say_nothing_of_several_dogs_and_the_description_tells_the_parameters(
+    made,
+):
     assert set(scores(load(made / "4"), TWO)) == {"prediction", "dog", "box"}
     assert load(made / "2").description.raw["every_dog"] == EVERY.to_json()
     assert len(named(load(made / "4"), TWO)["dogs"]) == 1

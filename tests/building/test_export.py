@@ -17,7 +17,18 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 from dogsnap.training.calibration import MADE_BY
 from dogsnap.training.class_statistics import STATISTICS_FILE, ClassStatistics
-from exported import DESCRIPTION, LABELS, LAPSE, LOG_PRIOR, SIZE, TEMPERATURE, Loaded, contents_of, export, network
+from exported import (
+    DESCRIPTION,
+    LABELS,
+    LAPSE,
+    LOG_PRIOR,
+    SIZE,
+    TEMPERATURE,
+    Loaded,
+    contents_of,
+    export,
+    network,
+)
 from small_disk import fill, small_disk
 from tiny_network import tiny, tiny_recipe
 
@@ -39,14 +50,22 @@ def versions(tmp_path_factory) -> tuple[Path, Path]:
 IMAGES = tf.constant(np.random.default_rng(3).uniform(size=(5, *SIZE, 3)), tf.float32)
 
 
-def test_an_export_takes_the_next_number_and_has_the_files_that_tensorflow_serving_looks_for(versions) -> None:
+def test_an_export_takes_the_next_number_and_has_the_files_that_tensorflow_serving_looks_for(
+    versions,
+) -> None:
     assert [version.name for version in versions] == ["1", "8"]
     for version in versions:
         files = contents_of(version)
-        assert {"saved_model.pb", "variables/variables.index", f"assets.extra/{RECORDS_FILE.name}"} <= set(files)
+        assert {
+            "saved_model.pb",
+            "variables/variables.index",
+            f"assets.extra/{RECORDS_FILE.name}",
+        } <= set(files)
 
 
-def test_a_version_takes_images_describes_itself_and_warms_up_by_tensorflow_servings_records(versions) -> None:
+def test_a_version_takes_images_describes_itself_and_warms_up_by_tensorflow_servings_records(
+    versions,
+) -> None:
     version = versions[0]
     servable = Servable.load(ServableId("tiny", 1), version)
     signature = servable.signature("serving_default")
@@ -55,20 +74,33 @@ def test_a_version_takes_images_describes_itself_and_warms_up_by_tensorflow_serv
         (signature.inputs, "image", [None, *SIZE, 3]),
         (signature.outputs, "prediction", [None, 3]),
     ):
-        assert {name: (spec.dtype, spec.shape.as_list()) for name, spec in specs.items()} == {name: (tf.float32, shape)}
-    assert json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8")) == DESCRIPTION
+        assert {name: (spec.dtype, spec.shape.as_list()) for name, spec in specs.items()} == {
+            name: (tf.float32, shape)
+        }
+    assert (
+        json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+        == DESCRIPTION
+    )
     assert servable.description.labels == tuple(LABELS)
     requests = [record.predict_log.request for record in read_records(version / RECORDS_FILE)]
-    assert {request.model_spec.signature_name for request in requests} == {"serving_default", "scores"}
+    assert {request.model_spec.signature_name for request in requests} == {
+        "serving_default",
+        "scores",
+    }
     assert {request.model_spec.name for request in requests} == {"tiny"}
     assert warm_up(servable) == 2
 
 
-def test_the_probabilities_are_by_temperature_prior_and_lapse_and_scores_adds_that_of_a_dog(versions) -> None:
+def test_the_probabilities_are_by_temperature_prior_and_lapse_and_scores_adds_that_of_a_dog(
+    versions,
+) -> None:
     loaded, logits = Loaded(versions[0]), network()(IMAGES, training=False)
     scaled = np.exp(logits["breeds"].numpy().astype(np.float64) / TEMPERATURE + LOG_PRIOR)
     expected = (1 - LAPSE) * scaled / scaled.sum(axis=1, keepdims=True) + LAPSE / 3
-    prediction, scores = loaded.serving_default(image=IMAGES)["prediction"], loaded.scores(image=IMAGES)
+    prediction, scores = (
+        loaded.serving_default(image=IMAGES)["prediction"],
+        loaded.scores(image=IMAGES),
+    )
     np.testing.assert_allclose(prediction, expected, atol=1e-6)
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(scores["dog"], 1 / (1 + np.exp(-logits["dog"][:, 0])), atol=1e-6)
@@ -82,22 +114,37 @@ def artefacts(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "stored"
     folder.mkdir()
     architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
-    calibration = {"temperature": TEMPERATURE, "log_prior": LOG_PRIOR, "lapse": LAPSE, **DESCRIPTION["decision"]}
+    calibration = {
+        "temperature": TEMPERATURE,
+        "log_prior": LOG_PRIOR,
+        "lapse": LAPSE,
+        **DESCRIPTION["decision"],
+    }
     weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
     scores = {"weights": weights, "calibration": calibration, "validation": {"top1": 0.9}}
-    for name, content in {"labels": LABELS, "scores": scores, "recipe": asdict(tiny_recipe())}.items():
+    for name, content in {
+        "labels": LABELS,
+        "scores": scores,
+        "recipe": asdict(tiny_recipe()),
+    }.items():
         write_json(content, folder / f"{name}.json")
     return folder
 
 
-def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(artefacts, tmp_path) -> None:
+def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(
+    artefacts, tmp_path
+) -> None:
     version = export_stored("tiny", artefacts, tmp_path / "models").folder
     assert version == tmp_path / "models" / "tiny" / "1"
     expected, answer = network()(IMAGES, training=False), Loaded(version).scores(image=IMAGES)
-    probabilities = (1 - LAPSE) * tf.nn.softmax(expected["breeds"] / TEMPERATURE + LOG_PRIOR) + LAPSE / 3
+    probabilities = (1 - LAPSE) * tf.nn.softmax(
+        expected["breeds"] / TEMPERATURE + LOG_PRIOR
+    ) + LAPSE / 3
     np.testing.assert_allclose(answer["prediction"], probabilities, atol=2e-3)
     np.testing.assert_allclose(answer["dog"], tf.sigmoid(expected["dog"][:, 0]), atol=2e-3)
-    description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    description = json.loads(
+        (version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8")
+    )
     assert description["decision"] == DESCRIPTION["decision"]
     assert description["input_size"] == list(SIZE)
     assert description["labels"] == LABELS
@@ -116,11 +163,18 @@ def test_the_command_exports_what_is_stored_in_the_models_own_folder_there_or_el
     assert (done.exit_code, done.output) == (0, f"wrote {out}/tiny/1\n")
 
 
-def test_int8_ranges_are_taken_with_the_weights_that_they_were_found_for(artefacts, tmp_path) -> None:
+def test_int8_ranges_are_taken_with_the_weights_that_they_were_found_for(
+    artefacts, tmp_path
+) -> None:
     weights = checksums.digest(artefacts / architectures.STORED_WEIGHTS)
-    write_json({"kernels": [], "inputs": [], "images": 1, "weights": weights}, artefacts / "int8_ranges.json")
+    write_json(
+        {"kernels": [], "inputs": [], "images": 1, "weights": weights},
+        artefacts / "int8_ranges.json",
+    )
     version = export_stored("tiny", artefacts, tmp_path / "models").folder
-    assert "int8_ranges" in json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    assert "int8_ranges" in json.loads(
+        (version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8")
+    )
 
 
 def test_the_stored_files_of_the_real_network_are_of_one_training() -> None:
@@ -149,17 +203,35 @@ OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("labels.json", None, "labels.json does not exist; `dogsnap train` or `dogsnap calibrate` writes it"),
+        (
+            "labels.json",
+            None,
+            "labels.json does not exist; `dogsnap train` or `dogsnap calibrate` writes it",
+        ),
         ("scores.json", "{", "scores.json is no JSON"),
-        ("recipe.json", '{"architecture": "alexnet", "size": [16, 16]}', "asks for the architecture 'alexnet'"),
+        (
+            "recipe.json",
+            '{"architecture": "alexnet", "size": [16, 16]}',
+            "asks for the architecture 'alexnet'",
+        ),
         ("float16.weights.h5", None, "float16.weights.h5 does not exist"),
         ("float16.weights.h5", "no weights", "does not fit the network tiny"),
         ("labels.json", "[{}, {}]", "does not fit the network tiny"),
-        ("scores.json", OTHER_WEIGHTS, r"scores.json was made with other weights .*received f{12}; run `dogsnap calib"),
-        ("int8_ranges.json", OTHER_WEIGHTS, "expected the SHA-256 .*, received ffffffffffff; run `dogsnap calibrate"),
+        (
+            "scores.json",
+            OTHER_WEIGHTS,
+            r"scores.json was made with other weights .*received f{12}; run `dogsnap calib",
+        ),
+        (
+            "int8_ranges.json",
+            OTHER_WEIGHTS,
+            "expected the SHA-256 .*, received ffffffffffff; run `dogsnap calibrate",
+        ),
     ],
 )
-def test_artefacts_that_do_not_fit_are_refused_by_name(artefacts, tmp_path, file, content, said) -> None:
+def test_artefacts_that_do_not_fit_are_refused_by_name(
+    artefacts, tmp_path, file, content, said
+) -> None:
     if content is None:
         (artefacts / file).unlink()
     else:

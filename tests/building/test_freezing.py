@@ -14,14 +14,18 @@ from tensorflow.python.grappler import tf_optimizer
 from tiny_models import signature, spec
 
 
-def saved(folder: Path, function: tf.types.experimental.ConcreteFunction, signatures: int = 1) -> Path:
+def saved(
+    folder: Path, function: tf.types.experimental.ConcreteFunction, signatures: int = 1
+) -> Path:
     """Save `signatures` functions that each call `function`."""
 
     def calling(number: int) -> tf.types.experimental.ConcreteFunction:
         x = tf.TensorSpec(function.inputs[0].shape, tf.float32, "x")
         return tf.function(lambda x: {"y": function(x)["y"] + number}).get_concrete_function(x)
 
-    tf.saved_model.save(tf.Module(), str(folder), signatures={f"s{n}": calling(n) for n in range(signatures)})
+    tf.saved_model.save(
+        tf.Module(), str(folder), signatures={f"s{n}": calling(n) for n in range(signatures)}
+    )
     return folder
 
 
@@ -55,13 +59,19 @@ def test_no_variable_is_left_and_four_signatures_share_one_copy(wide, tmp_path) 
     loaded = tf.saved_model.load(str(folder)).signatures
     x = tf.random.uniform((2, 512))
     for number in range(4):
-        np.testing.assert_allclose(loaded[f"s{number}"](x=x)["y"], wide(x=x)["y"] + number, rtol=1e-5)
+        np.testing.assert_allclose(
+            loaded[f"s{number}"](x=x)["y"], wide(x=x)["y"] + number, rtol=1e-5
+        )
 
 
 def test_what_does_not_depend_on_the_input_is_computed_beforehand(tmp_path) -> None:
     scale = tf.Variable(tf.random.uniform((64, 64)))
-    network = signature(lambda x: {"y": x @ (tf.math.rsqrt(scale + 1.0) * 3.0)}, spec(tf.float32, None, 64))
-    folder = saved(tmp_path / "2", freeze(loaded_signature(tmp_path / "1", network, scale)).function())
+    network = signature(
+        lambda x: {"y": x @ (tf.math.rsqrt(scale + 1.0) * 3.0)}, spec(tf.float32, None, 64)
+    )
+    folder = saved(
+        tmp_path / "2", freeze(loaded_signature(tmp_path / "1", network, scale)).function()
+    )
     assert "MatMul" in operations(folder)
     assert not {"Rsqrt", "Mul"} & operations(folder)
 
@@ -84,9 +94,13 @@ def test_branches_and_loops_survive(tmp_path) -> None:
 def deep(folder: Path, product: bool) -> tf.types.experimental.ConcreteFunction:
     """A signature with four scaled convolutions of 147 kB, and a matrix of 77 kB or the product of two."""
     generator = np.random.default_rng(0)
-    kernels = [tf.Variable(generator.normal(0, 0.05, (3, 3, 64, 64)).astype(np.float32)) for _ in range(4)]
+    kernels = [
+        tf.Variable(generator.normal(0, 0.05, (3, 3, 64, 64)).astype(np.float32)) for _ in range(4)
+    ]
     scales = [tf.Variable(generator.uniform(0.5, 2, 64).astype(np.float32)) for _ in range(4)]
-    left, right = (tf.Variable(generator.normal(0, 0.1, (64, 300)).astype(np.float32)) for _ in range(2))
+    left, right = (
+        tf.Variable(generator.normal(0, 0.1, (64, 300)).astype(np.float32)) for _ in range(2)
+    )
 
     @tf.function(input_signature=[tf.TensorSpec((None, 8, 8, 64), tf.float32, "x")])
     def network(x):
@@ -98,7 +112,9 @@ def deep(folder: Path, product: bool) -> tf.types.experimental.ConcreteFunction:
 
 
 @pytest.mark.parametrize("product", [False, True])
-def test_large_constants_are_folded_in_parts_with_the_same_result(tmp_path, monkeypatch, product: bool) -> None:
+def test_large_constants_are_folded_in_parts_with_the_same_result(
+    tmp_path, monkeypatch, product: bool
+) -> None:
     network, sizes = deep(tmp_path, product), []
     at_once = freeze(network).graph_def
     optimise = tf_optimizer.OptimizeGraph
@@ -110,11 +126,17 @@ def test_large_constants_are_folded_in_parts_with_the_same_result(tmp_path, monk
     monkeypatch.setattr(freezing, "PART_BYTES", 2**17)
     monkeypatch.setattr(freezing.tf_optimizer, "OptimizeGraph", recorded)
     frozen = freeze(network)
-    assert Counter(node.op for node in frozen.graph_def.node) == Counter(node.op for node in at_once.node)
-    assert Counter(node.op for node in at_once.node)["Mul"] == 0  # the scales are in the convolutions
+    assert Counter(node.op for node in frozen.graph_def.node) == Counter(
+        node.op for node in at_once.node
+    )
+    assert (
+        Counter(node.op for node in at_once.node)["Mul"] == 0
+    )  # the scales are in the convolutions
     x = tf.random.stateless_uniform((2, 8, 8, 64), (1, 2))
     np.testing.assert_allclose(frozen.function()(x)["y"], network(x=x)["y"], rtol=1e-3, atol=1e-5)
-    largest = max(sizes[:-1] if product else sizes)  # matrices that are multiplied need a pass with all constants
+    largest = max(
+        sizes[:-1] if product else sizes
+    )  # matrices that are multiplied need a pass with all constants
     assert largest < 2**18 < at_once.ByteSize()
 
 

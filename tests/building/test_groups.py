@@ -2,13 +2,22 @@
 
 import numpy as np
 import pytest
-from dogsnap.networks.groups import CONFUSED, LARGEST_GROUP, find_groups, look_alikes, named_groups, of_groups
+from dogsnap.networks.groups import (
+    CONFUSED,
+    LARGEST_GROUP,
+    find_groups,
+    look_alikes,
+    named_groups,
+    of_groups,
+)
 from twelve_breeds import LABELS
 
 JUST_BELOW = CONFUSED * 2 - 0.001
 
 
-def confused(classes: int, pairs: dict[tuple[int, int], float], photos: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def confused(
+    classes: int, pairs: dict[tuple[int, int], float], photos: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
     """Answers to `photos` of every class; of each pair (a, b), photos of `a` give that much of their probability to `b`."""
     answers = np.eye(classes)
     for (true, said), share in pairs.items():
@@ -23,7 +32,10 @@ def confused(classes: int, pairs: dict[tuple[int, int], float], photos: int = 10
         ({(0, 3): 0.2, (5, 6): 0.3, (1, 2): 0.01}, [[0, 3], [5, 6]]),
         ({(0, 1): JUST_BELOW}, []),
         ({(0, 1): JUST_BELOW, (1, 0): 0.01}, [[0, 1]]),  # both directions count
-        ({(0, 1): 0.2, (1, 2): CONFUSED * 4 + 0.002}, [[0, 1, 2]]),  # by the mean confusion with both
+        (
+            {(0, 1): 0.2, (1, 2): CONFUSED * 4 + 0.002},
+            [[0, 1, 2]],
+        ),  # by the mean confusion with both
         ({(0, 1): 0.2, (1, 2): CONFUSED * 4 - 0.002}, [[0, 1]]),
     ],
 )
@@ -65,12 +77,27 @@ def test_a_breed_without_photos_counts_by_what_the_others_give_it():
 
 def test_a_written_name_and_advice_hold_for_exactly_the_members_that_they_were_written_for():
     written = [
-        {"id": "husky", "name": "husky", "name_zh": "哈士奇", "members": ["n2", "n1", "n0"], "difference": "By eyes."},
-        {"id": "told", "members": ["n7", "n8"], "difference": "By ears.", "difference_zh": "看耳朵。"},
+        {
+            "id": "husky",
+            "name": "husky",
+            "name_zh": "哈士奇",
+            "members": ["n2", "n1", "n0"],
+            "difference": "By eyes.",
+        },
+        {
+            "id": "told",
+            "members": ["n7", "n8"],
+            "difference": "By ears.",
+            "difference_zh": "看耳朵。",
+        },
     ]
     groups = [["n0", "n1", "n2"], ["n7", "n8"], ["n9", "n10", "n11"]]
     found = named_groups(groups, written, LABELS)
-    assert [group.name for group in found] == ["husky", "dog n7 or dog n8", "dog n9, dog n10 or dog n11"]
+    assert [group.name for group in found] == [
+        "husky",
+        "dog n7 or dog n8",
+        "dog n9, dog n10 or dog n11",
+    ]
     assert [group.difference for group in found] == ["By eyes.", "By ears.", ""]
     assert found[1].name_zh == "犬n7或犬n8"
     assert found[0].members == ("n0", "n1", "n2")

@@ -30,8 +30,13 @@ def test_the_layout_is_read_from_the_shape(image, layout) -> None:
     assert layout_of(image) == layout
 
 
-TWO = {"serving_default": {"a": spec(None, 8, 9, 3), "b": spec(None, 8, 9, 3)}, "other": {"c": spec(None, 3, 8, 9)}}
-UNKNOWN = {"serving_default": {"x": tf.TensorSpec(None, tf.float32), "y": tf.TensorSpec(None, tf.float32)}}
+TWO = {
+    "serving_default": {"a": spec(None, 8, 9, 3), "b": spec(None, 8, 9, 3)},
+    "other": {"c": spec(None, 3, 8, 9)},
+}
+UNKNOWN = {
+    "serving_default": {"x": tf.TensorSpec(None, tf.float32), "y": tf.TensorSpec(None, tf.float32)}
+}
 
 
 def test_the_options_choose_between_inputs_and_call_one_of_unknown_shape_an_image() -> None:
@@ -44,23 +49,41 @@ def test_the_options_choose_between_inputs_and_call_one_of_unknown_shape_an_imag
 @pytest.mark.parametrize(
     ("inputs", "options", "sentence"),
     [
-        (TWO, Options(), r'there are 2 image inputs to merge in front of: input "a" .*; choose one with --input$'),
+        (
+            TWO,
+            Options(),
+            r'there are 2 image inputs to merge in front of: input "a" .*; choose one with --input$',
+        ),
         ({"m": TWO["other"], "n": TWO["other"]}, Options(), r"; choose one with --signature$"),
-        (TWO, Options(signature="third"), r'--signature names "third"; available: serving_default, other$'),
+        (
+            TWO,
+            Options(signature="third"),
+            r'--signature names "third"; available: serving_default, other$',
+        ),
         (TWO, Options(input="z"), r'^"z" is no image input: expected numbers'),
-        ({"s": {"text": spec(None, dtype=tf.string)}}, Options(), r"; decoding may be merged in already$"),
+        (
+            {"s": {"text": spec(None, dtype=tf.string)}},
+            Options(),
+            r"; decoding may be merged in already$",
+        ),
         (UNKNOWN, Options(), r'"x" \(float32 of unknown shape\) of "serving_default"'),
     ],
 )
-def test_without_one_choice_the_candidates_and_the_option_are_named(inputs, options, sentence) -> None:
+def test_without_one_choice_the_candidates_and_the_option_are_named(
+    inputs, options, sentence
+) -> None:
     with pytest.raises(MergeError, match=sentence):
         find_image_input(inputs, options)
 
 
-FIXED, FREE = (find_image_input({"s": {"x": spec(None, *size, 3)}}) for size in ((8, 9), (None, None)))
+FIXED, FREE = (
+    find_image_input({"s": {"x": spec(None, *size, 3)}}) for size in ((8, 9), (None, None))
+)
 
 
-def test_size_and_range_come_from_the_shape_else_from_the_options_else_from_the_description() -> None:
+def test_size_and_range_come_from_the_shape_else_from_the_options_else_from_the_description() -> (
+    None
+):
     assert image_input(FIXED, Options(), {"input_size": [5, 5]}).size == (8, 9)
     assert image_input(FREE, Options(size=(6, 7)), {"input_size": [5, 5]}).size == (6, 7)
     assert image_input(FREE, Options(), {"input_size": [5, 5]}).size == (5, 5)

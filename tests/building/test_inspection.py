@@ -34,19 +34,31 @@ def by_saved_model_cli(*flags: object) -> str:
 
 
 @pytest.mark.parametrize("version", ["1", "2", "foreign"])
-def test_signatures_are_printed_letter_by_letter_as_saved_model_cli_does(model, foreign, version) -> None:
+def test_signatures_are_printed_letter_by_letter_as_saved_model_cli_does(
+    model, foreign, version
+) -> None:
     folder = foreign if version == "foreign" else model / version
     everything = by_saved_model_cli("--all", "--dir", folder)
-    expected = everything.split("The MetaGraph with tag set")[0].rstrip("\n")  # operations and functions follow
+    expected = everything.split("The MetaGraph with tag set")[0].rstrip(
+        "\n"
+    )  # operations and functions follow
     assert "signature_def['serving_default']:" in expected
-    assert dogsnap("show", folder).output == dogsnap("show", "--dir", folder, "--all").output == expected + "\n"
+    assert (
+        dogsnap("show", folder).output
+        == dogsnap("show", "--dir", folder, "--all").output
+        == expected + "\n"
+    )
 
 
 @pytest.mark.parametrize(
-    "flags", [[], ["--tag_set", "serve"], ["--tag_set", "serve", "--signature_def", "regress_x_to_y"]], ids=len
+    "flags",
+    [[], ["--tag_set", "serve"], ["--tag_set", "serve", "--signature_def", "regress_x_to_y"]],
+    ids=len,
 )
 def test_the_flags_of_saved_model_cli_print_what_it_prints(foreign, flags) -> None:
-    assert dogsnap("show", "--dir", foreign, *flags).output == by_saved_model_cli("--dir", foreign, *flags)
+    assert dogsnap("show", "--dir", foreign, *flags).output == by_saved_model_cli(
+        "--dir", foreign, *flags
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +76,9 @@ def test_the_flags_of_saved_model_cli_print_what_it_prints(foreign, flags) -> No
         ("nowhere", "holds neither a saved_model.pb nor folders of versions"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence_with_what_there_is(model, monkeypatch, arguments, said) -> None:
+def test_what_is_not_there_is_said_in_a_sentence_with_what_there_is(
+    model, monkeypatch, arguments, said
+) -> None:
     monkeypatch.chdir(model.parent)
     refused(dogsnap("show", *arguments.split()), said)
 
@@ -97,7 +111,9 @@ def test_nodes_are_listed_with_operation_and_shape_through_every_function(model)
     assert not {"SaveV2", "RestoreV2"} & operations
 
 
-def test_the_nodes_of_a_merged_version_show_its_decoding_and_the_heading_of_a_part_counts_its_nodes(model) -> None:
+def test_the_nodes_of_a_merged_version_show_its_decoding_and_the_heading_of_a_part_counts_its_nodes(
+    model,
+) -> None:
     operations = set()
     for part in nodes_text(model / "2").split("\n\n"):
         heading, *nodes = part.strip("\n").splitlines()

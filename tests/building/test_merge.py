@@ -43,7 +43,9 @@ def same(answer: dict[str, tf.Tensor], expected: dict[str, tf.Tensor], atol: flo
         np.testing.assert_allclose(answer[name], value, atol=atol, err_msg=name)
 
 
-def images_spec(*shape: int | None, dtype: tf.DType = tf.float32, name: str = "image") -> tf.TensorSpec:
+def images_spec(
+    *shape: int | None, dtype: tf.DType = tf.float32, name: str = "image"
+) -> tf.TensorSpec:
     return tf.TensorSpec(shape, dtype, name)
 
 
@@ -53,12 +55,17 @@ IMAGE = images_spec(None, *SIZE, 3)
 def mean_colour(folder: Path, spec: tf.TensorSpec) -> Path:
     """One image input of any kind; its mean over rows and columns."""
     axes = [-3, -2] if spec.shape[-1] in (1, 3) else [-2, -1]
-    mean = signature(lambda image: {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=axes)}, spec)
+    mean = signature(
+        lambda image: {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=axes)}, spec
+    )
     return save(folder, serving_default=mean)
 
 
 def test_the_command_says_where_it_merged_and_what_it_wrote(made) -> None:
-    assert made.said.splitlines() == [f"decoding base64 in front of {PLACE}", f"wrote {made.two.folder}"]
+    assert made.said.splitlines() == [
+        f"decoding base64 in front of {PLACE}",
+        f"wrote {made.two.folder}",
+    ]
     description = Description.read(made.two.folder).raw
     assert description["labels"] == LABELS
     assert description["source"] == {"merged_from": "tiny/1", "decode": "base64"}
@@ -84,7 +91,9 @@ def test_it_has_the_four_signatures_of_a_dog_model_each_of_one_string_vector(mad
     }
 
 
-def test_base64_text_bytes_and_the_image_itself_get_the_same_answer_and_none_an_answer_of_none(made) -> None:
+def test_base64_text_bytes_and_the_image_itself_get_the_same_answer_and_none_an_answer_of_none(
+    made,
+) -> None:
     one, two = made.one, made.two
     expected = one.serving_default(image=IMAGES)
     same(two.serving_default(image=TEXTS), expected)
@@ -99,15 +108,25 @@ def test_the_labels_signature_names_the_classes_in_falling_order(made) -> None:
     order = np.argsort(-prediction, axis=1)
     expected = [[LABELS[place]["name"] for place in row] for row in order]
     assert [[name.decode() for name in row] for row in named["labels"].numpy()] == expected
-    np.testing.assert_allclose(named["probabilities"], np.take_along_axis(prediction, order, 1), atol=1e-6)
+    np.testing.assert_allclose(
+        named["probabilities"], np.take_along_axis(prediction, order, 1), atol=1e-6
+    )
 
 
 def test_corrupt_photos_in_a_batch_are_named_by_their_places(made) -> None:
     contents = [*PHOTOS, PHOTOS[0][:60], PHOTOS[1]]
     texts = [base64.b64encode(photo) for photo in contents]
-    for name, inputs in (("image_bytes", {"image_bytes": contents}), ("serving_default", {"image": texts})):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[4\]"):
-            made.two.signatures[name](**{alias: tf.constant(each) for alias, each in inputs.items()})
+    for name, inputs in (
+        ("image_bytes", {"image_bytes": contents}),
+        ("serving_default", {"image": texts}),
+    ):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match=r"cannot decode the photos at these places .*\[4\]",
+        ):
+            made.two.signatures[name](
+                **{alias: tf.constant(each) for alias, each in inputs.items()}
+            )
 
 
 def test_no_variable_is_left_and_each_large_constant_is_there_once(made) -> None:
@@ -120,8 +139,13 @@ def test_no_variable_is_left_and_each_large_constant_is_there_once(made) -> None
 
 def test_scores_of_another_network_is_not_taken_for_the_same(tmp_path) -> None:
     mean = signature(lambda image: {"prediction": tf.reduce_mean(image, axis=(1, 2))}, IMAGE)
-    scores = signature(lambda image: {"prediction": tf.reduce_max(image, axis=(1, 2)), "dog": image[:, 0, 0, 0]}, IMAGE)
-    merged = Loaded(merge(save(tmp_path / "m" / "1", serving_default=mean, scores=scores), Options()))
+    scores = signature(
+        lambda image: {"prediction": tf.reduce_max(image, axis=(1, 2)), "dog": image[:, 0, 0, 0]},
+        IMAGE,
+    )
+    merged = Loaded(
+        merge(save(tmp_path / "m" / "1", serving_default=mean, scores=scores), Options())
+    )
     assert set(merged.signatures) == {"serving_default", "image_bytes"}
     same(merged.serving_default(image=TEXTS), mean(IMAGES))
 
@@ -132,16 +156,29 @@ CHANNELS = Options(mean=(0.5, 0.4, 0.3), deviation=(0.25, 0.5, 1.0))
 @pytest.mark.parametrize(
     ("spec", "options", "expected"),
     [
-        (images_spec(None, 3, *SIZE), CHANNELS, lambda x: (x.mean((1, 2)) - CHANNELS.mean) / CHANNELS.deviation),
+        (
+            images_spec(None, 3, *SIZE),
+            CHANNELS,
+            lambda x: (x.mean((1, 2)) - CHANNELS.mean) / CHANNELS.deviation,
+        ),
         (
             images_spec(None, None, None, 3, dtype=tf.uint8),
             Options(size=SIZE),
             lambda x: np.round(x * 255).mean((1, 2)),
         ),
-        (images_spec(1, *SIZE, 1), Options(), lambda x: x.mean((1, 2)) @ [[0.2989], [0.587], [0.114]]),
+        (
+            images_spec(1, *SIZE, 1),
+            Options(),
+            lambda x: x.mean((1, 2)) @ [[0.2989], [0.587], [0.114]],
+        ),
         (images_spec(*SIZE, 3), Options(), lambda x: x.mean((1, 2))),
     ],
-    ids=["channels first, mean and deviation", "bytes, size by option", "grey, batch of one", "no batch"],
+    ids=[
+        "channels first, mean and deviation",
+        "bytes, size by option",
+        "grey, batch of one",
+        "no batch",
+    ],
 )
 def test_any_image_input_is_fed_what_it_wants(tmp_path, spec, options, expected) -> None:
     merged = Loaded(merge(mean_colour(tmp_path / "m" / "1", spec), options))
@@ -163,7 +200,9 @@ def several(folder: Path) -> Path:
     return save(folder, light=light, dark=signature(dark, *specs))
 
 
-def test_the_chosen_input_of_the_chosen_signature_takes_photos_and_the_others_are_passed_through(tmp_path) -> None:
+def test_the_chosen_input_of_the_chosen_signature_takes_photos_and_the_others_are_passed_through(
+    tmp_path,
+) -> None:
     """An input that is named like bytes loses that ending where it takes text."""
     folder = merge(several(tmp_path / "m" / "1"), Options(signature="dark", input="photo_bytes"))
     merged, expected = Loaded(folder), 1 - IMAGES.numpy().mean((1, 2, 3))
@@ -205,37 +244,68 @@ def logits(tmp_path_factory) -> Path:
 NAMES = [{"id": name, "name": name} for name in ("red", "green", "blue")]
 
 
-def test_logits_become_probabilities_and_names_for_a_network_that_describes_itself_by_what_it_was_given(logits) -> None:
+def test_logits_become_probabilities_and_names_for_a_network_that_describes_itself_by_what_it_was_given(
+    logits,
+) -> None:
     said: list[str] = []
     labels = [{**NAMES[0], "name_zh": "红"}, *NAMES[1:]]
     folder = merge(logits, Options(softmax=True, labels=labels), said.append)
     assert "has no thresholds" in said[-1]
     description, merged = Description.read(folder), Loaded(folder)
-    assert (description.labels, description.input_size, description.raw["model"]) == (tuple(labels), SIZE, "mine")
+    assert (description.labels, description.input_size, description.raw["model"]) == (
+        tuple(labels),
+        SIZE,
+        "mine",
+    )
     expected = tf.nn.softmax(5 * tf.reduce_mean(IMAGES, axis=(1, 2)))
     answer = merged.serving_default(image=TEXTS)
     np.testing.assert_allclose(answer["logits"], expected, atol=1e-6)
     assert answer["features"].shape == (4, 6)
-    assert merged.labels(image=TEXTS)["labels"].numpy()[:3, 0].tolist() == [b"red", b"green", b"blue"]
-    np.testing.assert_allclose(merged.scores(image_bytes=tf.constant(PHOTOS))["prediction"], expected, atol=1e-6)
+    assert merged.labels(image=TEXTS)["labels"].numpy()[:3, 0].tolist() == [
+        b"red",
+        b"green",
+        b"blue",
+    ]
+    np.testing.assert_allclose(
+        merged.scores(image_bytes=tf.constant(PHOTOS))["prediction"], expected, atol=1e-6
+    )
 
     fields = {"decision": {"confident_threshold": 0.6}, "labels": labels}
     again = merge(logits, Options(softmax=True, output="logits", description=fields), said.append)
     assert "thresholds" not in said[-1]
     description = Description.read(again)
-    assert (description.labels, description.decision) == (tuple(labels), {"confident_threshold": 0.6})
-    np.testing.assert_allclose(Loaded(again).serving_default(image=TEXTS)["logits"], expected, atol=1e-6)
+    assert (description.labels, description.decision) == (
+        tuple(labels),
+        {"confident_threshold": 0.6},
+    )
+    np.testing.assert_allclose(
+        Loaded(again).serving_default(image=TEXTS)["logits"], expected, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (Options(softmax=True), r"found (logits, features|features, logits) among: .*choose with --output"),
-        (Options(labels=[*NAMES, {"id": "grey", "name": "grey"}]), r"numbers per class \(4 classes\), found none"),
-        (Options(labels=NAMES), r"\"logits\" held numbers from .* which are no probabilities; add --softmax"),
-        (Options(encode="png"), r"expected one output with images .* found none among: .*\"logits\""),
         (
-            Options(softmax=True, description={"labels": NAMES, "decision": {"confident_threshold": 7}}),
+            Options(softmax=True),
+            r"found (logits, features|features, logits) among: .*choose with --output",
+        ),
+        (
+            Options(labels=[*NAMES, {"id": "grey", "name": "grey"}]),
+            r"numbers per class \(4 classes\), found none",
+        ),
+        (
+            Options(labels=NAMES),
+            r"\"logits\" held numbers from .* which are no probabilities; add --softmax",
+        ),
+        (
+            Options(encode="png"),
+            r"expected one output with images .* found none among: .*\"logits\"",
+        ),
+        (
+            Options(
+                softmax=True, description={"labels": NAMES, "decision": {"confident_threshold": 7}}
+            ),
             r"decision.confident_threshold: 7 is greater than the maximum of 1",
         ),
         (
@@ -263,11 +333,15 @@ def open_sides(folder: Path, channels_first: bool) -> Path:
 
 
 @pytest.mark.parametrize(("channels_first", "layout"), [(True, "tried"), (False, "stated")])
-def test_an_input_whose_sides_are_all_open_is_merged_by_size_and_layout(tmp_path, channels_first, layout) -> None:
+def test_an_input_whose_sides_are_all_open_is_merged_by_size_and_layout(
+    tmp_path, channels_first, layout
+) -> None:
     said: list[str] = []
     source = open_sides(tmp_path / "vit" / "1", channels_first)
     name = "nchw" if channels_first else "nhwc"
-    merged = Loaded(merge(source, Options(size=SIZE, layout=name if layout == "stated" else None), said.append))
+    merged = Loaded(
+        merge(source, Options(size=SIZE, layout=name if layout == "stated" else None), said.append)
+    )
     answer = merged.serving_default(pixel_values=TEXTS)["logits"]
     np.testing.assert_allclose(answer[:, 0], tf.reduce_sum(IMAGES[:, 0, 0], axis=1), atol=1e-5)
     assert any(f"the network takes {name} alone" in line for line in said) == (layout == "tried")
@@ -275,23 +349,39 @@ def test_an_input_whose_sides_are_all_open_is_merged_by_size_and_layout(tmp_path
 
 def test_an_input_whose_sides_are_all_open_asks_for_what_is_missing(tmp_path) -> None:
     source = open_sides(tmp_path / "vit" / "1", True)
-    with pytest.raises(MergeError, match="leaves the size of the image open; give it with --size HEIGHT WIDTH"):
+    with pytest.raises(
+        MergeError, match="leaves the size of the image open; give it with --size HEIGHT WIDTH"
+    ):
         merge(source, Options())
-    with pytest.raises(MergeError, match=r"takes nhwc and nchw of nhwc and nchw in a trial; give it with --layout"):
-        merge(mean_colour(tmp_path / "both" / "1", images_spec(None, None, None, None)), Options(size=SIZE))
+    with pytest.raises(
+        MergeError, match=r"takes nhwc and nchw of nhwc and nchw in a trial; give it with --layout"
+    ):
+        merge(
+            mean_colour(tmp_path / "both" / "1", images_spec(None, None, None, None)),
+            Options(size=SIZE),
+        )
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_a_saved_model_of_tensorflow_1_merges_too(tmp_path, use_resource) -> None:
-    merged = Loaded(merge(tensorflow1_models.retrained(tmp_path / "m" / "1", use_resource), Options()))
+    merged = Loaded(
+        merge(tensorflow1_models.retrained(tmp_path / "m" / "1", use_resource), Options())
+    )
     expected = tf.nn.softmax(10 * tf.reduce_mean(IMAGES, axis=(1, 2)))
-    np.testing.assert_allclose(merged.serving_default(image=TEXTS)["prediction"], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        merged.serving_default(image=TEXTS)["prediction"], expected, rtol=1e-5
+    )
 
 
 def test_a_keras_models_own_export_merges_too(tmp_path) -> None:
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
-        [keras.Input((*SIZE, 3)), keras.layers.Conv2D(4, 3), keras.layers.Flatten(), keras.layers.Dense(3)]
+        [
+            keras.Input((*SIZE, 3)),
+            keras.layers.Conv2D(4, 3),
+            keras.layers.Flatten(),
+            keras.layers.Dense(3),
+        ]
     )
     model.export(str(tmp_path / "m" / "1"), verbose=False)
     merged = Loaded(merge(tmp_path / "m" / "1", Options()))
@@ -302,16 +392,29 @@ def test_a_keras_models_own_export_merges_too(tmp_path) -> None:
 
 def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:
     received = []
-    monkeypatch.setattr(merging, "merge", lambda source, options, report: received.append(options) or source)
+    monkeypatch.setattr(
+        merging, "merge", lambda source, options, report: received.append(options) or source
+    )
     names = tmp_path / "names.txt"
     names.write_text("red\ngreen\nblue\n")
-    words = (
-        "--decode bytes --encode png --signature s --input i --output o --size 8 9 --mean 0.1,0.2,0.3 --deviation 0.5"
-    )
+    words = "--decode bytes --encode png --signature s --input i --output o --size 8 9 --mean 0.1,0.2,0.3 --deviation 0.5"
     more = "--output-range -1 1 --softmax --layout nchw --labels"
     output_of(dogsnap("merge", tmp_path, *words.split(), *more.split(), names))
     assert received == [
-        Options("bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, NAMES, layout="nchw")
+        Options(
+            "bytes",
+            "png",
+            "s",
+            "i",
+            "o",
+            (8, 9),
+            (0.1, 0.2, 0.3),
+            (0.5,),
+            (-1, 1),
+            True,
+            NAMES,
+            layout="nchw",
+        )
     ]
 
 

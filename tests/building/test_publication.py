@@ -17,9 +17,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_versions_appear_together_under_the_next_numbers_and_the_largest_first(tmp_path: Path, monkeypatch) -> None:
+def test_versions_appear_together_under_the_next_numbers_and_the_largest_first(
+    tmp_path: Path, monkeypatch
+) -> None:
     model, moved, rename = tmp_path / "dogs", [], Path.rename
-    monkeypatch.setattr(Path, "rename", lambda path, target: moved.append(path.name) or rename(path, target))
+    monkeypatch.setattr(
+        Path, "rename", lambda path, target: moved.append(path.name) or rename(path, target)
+    )
     written(model, 2)
     with together(model) as folder:
         assert folder.name == "dogs"
@@ -30,7 +34,9 @@ def test_versions_appear_together_under_the_next_numbers_and_the_largest_first(t
     assert (model / "4" / "saved_model.pb").read_text() == "4"
 
 
-def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(tmp_path: Path, monkeypatch) -> None:
+def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(
+    tmp_path: Path, monkeypatch
+) -> None:
     written(tmp_path / "dogs", 1)
     written(tmp_path / "new", 5)
     numbers = iter([1, 2])
@@ -39,8 +45,13 @@ def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(tmp_path: Pat
     assert (tmp_path / "dogs" / "1" / "saved_model.pb").read_text() == "1"
 
 
-def test_after_a_failure_nothing_is_there_not_even_a_new_models_folder_and_those_around_it(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="File name too long"), together(tmp_path / "models" / "dogs") as folder:
+def test_after_a_failure_nothing_is_there_not_even_a_new_models_folder_and_those_around_it(
+    tmp_path: Path,
+) -> None:
+    with (
+        pytest.raises(OSError, match="File name too long"),
+        together(tmp_path / "models" / "dogs") as folder,
+    ):
         written(folder, 1, 10**300)
     assert names(tmp_path) == []
 

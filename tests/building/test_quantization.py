@@ -17,17 +17,23 @@ def network() -> Model:
     """Two convolutions side by side, joined, pooled, a third, then a head: what Inception is made of."""
     image = opset13.parameter([1, 12, 12, 3], np.float32, "image")
     pixels = opset13.transpose(image, opset13.constant([0, 3, 1, 2]))
-    pixels = opset13.add(opset13.multiply(pixels, opset13.constant(np.float32(2))), opset13.constant(np.float32(-1)))
+    pixels = opset13.add(
+        opset13.multiply(pixels, opset13.constant(np.float32(2))), opset13.constant(np.float32(-1))
+    )
     joined = opset13.concat([convolved(pixels, 3, 4, 1.0), convolved(pixels, 3, 6, 3.0)], 1)
     pooled = opset13.max_pool(joined, [2, 2], [1, 1], [0, 0], [0, 0], [2, 2]).output(0)
     deep = convolved(pooled, 10, 8, 0.3)
     features = opset13.reduce_mean(deep, opset13.constant([2, 3]))
-    logits = opset13.matmul(features, opset13.constant(RANDOM.normal(0, 3, (8, 5)).astype(np.float32)), False, False)
+    logits = opset13.matmul(
+        features, opset13.constant(RANDOM.normal(0, 3, (8, 5)).astype(np.float32)), False, False
+    )
     return Model([opset13.softmax(logits, 1)], [image], "tiny")
 
 
 def convolved(values, channels: int, filters: int, size: float):
-    kernel = RANDOM.normal(0, size / np.sqrt(9 * channels), (filters, channels, 3, 3)).astype(np.float32)
+    kernel = RANDOM.normal(0, size / np.sqrt(9 * channels), (filters, channels, 3, 3)).astype(
+        np.float32
+    )
     made = opset13.convolution(values, opset13.constant(kernel), [1, 1], [1, 1], [1, 1], [1, 1])
     bias = opset13.constant(RANDOM.normal(0, 0.1, (1, filters, 1, 1)).astype(np.float32))
     return opset13.relu(opset13.add(made, bias))
@@ -73,7 +79,10 @@ def test_weights_are_whole_numbers_with_a_scale_per_output_channel(file, ranges,
     for node in model.get_ordered_ops():
         if node.get_type_name() == "Convolution":
             scaled = node.input_value(1).get_node()
-            whole, scale = scaled.input_value(0).get_node().input_value(0).get_node(), scaled.input_value(1).get_node()
+            whole, scale = (
+                scaled.input_value(0).get_node().input_value(0).get_node(),
+                scaled.input_value(1).get_node(),
+            )
             assert whole.data.dtype == np.int8
             assert (np.abs(whole.data).max((1, 2, 3)) == largest).all()
             assert scale.data.shape == (len(whole.data), 1, 1, 1)
@@ -85,4 +94,6 @@ def test_the_answers_are_near_those_in_float32(file, ranges, bits, tolerance):
         pytest.skip("this processor adds products of weights of 8 bits in 16, which is too few")
     expected = answers(Core().read_model(file))
     assert np.ptp(expected, axis=0).max() > 5 * tolerance
-    np.testing.assert_allclose(answers(quantised(Core().read_model(file), ranges, bits)), expected, atol=tolerance)
+    np.testing.assert_allclose(
+        answers(quantised(Core().read_model(file), ranges, bits)), expected, atol=tolerance
+    )

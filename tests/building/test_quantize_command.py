@@ -23,7 +23,9 @@ def version(tmp_path: Path) -> Path:
 
 def describe(version: Path, **more: object) -> None:
     file = version / DESCRIPTION_FILE
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | more), encoding="utf-8")
+    file.write_text(
+        json.dumps(json.loads(file.read_text(encoding="utf-8")) | more), encoding="utf-8"
+    )
 
 
 @pytest.fixture
@@ -46,19 +48,37 @@ def test_ranges_are_found_on_photos_that_are_not_for_validation(version, data):
 def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, data, monkeypatch):
     describe(version, scores={"weights": "a" * 64})
     quantize(version, data)
-    assert json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8"))["weights"] == "a" * 64
-    describe(version, int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")))
+    assert (
+        json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8"))["weights"]
+        == "a" * 64
+    )
+    describe(
+        version,
+        int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")),
+    )
     accelerated.patch(monkeypatch)
     said = output_of(dogsnap("merge", "--fast", version))
     assert "OpenVINO runs the network in int8: 6 times as fast as TensorFlow" in said
-    assert NetworkManifest.read(version.parent / "2" / FOLDER).compared == {"f32": 2.0, "bf16": 4.0, "int8": 6.0}
+    assert NetworkManifest.read(version.parent / "2" / FOLDER).compared == {
+        "f32": 2.0,
+        "bf16": 4.0,
+        "int8": 6.0,
+    }
 
 
 @pytest.mark.parametrize(
     ("change", "flags", "words"),
     [
-        (lambda version, data: (data / "train_list.txt").unlink(), [], "train_list.txt does not exist"),
-        (lambda version, data: (version / DESCRIPTION_FILE).write_text("{}"), [], "does not say 'recipe'"),
+        (
+            lambda version, data: (data / "train_list.txt").unlink(),
+            [],
+            "train_list.txt does not exist",
+        ),
+        (
+            lambda version, data: (version / DESCRIPTION_FILE).write_text("{}"),
+            [],
+            "does not say 'recipe'",
+        ),
         (
             lambda version, data: describe(version, recipe={"validation_per_breed": 3, "seed": 1}),
             [],

@@ -49,7 +49,9 @@ def test_a_small_dog_gets_a_second_pass_and_both_answers_count(plain, twice):
     assert both["prediction"][0].max() > 0.9
     np.testing.assert_allclose(both["prediction"].sum(), 1, atol=1e-5)
     np.testing.assert_allclose(both["box"], once["box"], atol=0.05)
-    np.testing.assert_allclose(both["box"][0], [200 / 320, 150 / 240, 240 / 320, 180 / 240], atol=1 / SIZE[0])
+    np.testing.assert_allclose(
+        both["box"][0], [200 / 320, 150 / 240, 240 / 320, 180 / 240], atol=1 / SIZE[0]
+    )
 
 
 def test_a_dog_that_the_second_pass_alone_sees_is_seen(plain, twice):
@@ -60,7 +62,9 @@ def test_a_dog_that_the_second_pass_alone_sees_is_seen(plain, twice):
     assert scores(twice, png(pixels))["dog"] > 0.7
 
 
-def test_the_combination_is_the_weighted_mean_of_logarithms_in_fitting_as_in_the_version(plain, twice):
+def test_the_combination_is_the_weighted_mean_of_logarithms_in_fitting_as_in_the_version(
+    plain, twice
+):
     first = scores(plain, FAR)
     boxes = tf.constant(first["box"])
     window = tf.reverse(windows_to_images(tf.constant([FAR]), PASS.windows(boxes), SIZE), axis=[2])
@@ -78,7 +82,9 @@ def test_a_photo_that_the_first_pass_is_sure_of_gets_one_pass(tmp_path):
     merge(spotting.export(tmp_path / "tiny", eager), Options(second_pass=True))
     for dog, is_sure in (((10, 10, 315, 235), True), ((10, 10, 100, 235), False)):
         seen = photo([("red hound", dog)])
-        once, both = (scores(load(tmp_path / "tiny" / number), seen)["prediction"].max() for number in "12")
+        once, both = (
+            scores(load(tmp_path / "tiny" / number), seen)["prediction"].max() for number in "12"
+        )
         assert (once > 0.9) == is_sure
         assert (both < 0.5) != is_sure
 
@@ -94,10 +100,14 @@ def test_each_photo_of_a_request_has_the_answer_that_it_has_alone(twice, photos)
     together = scores(twice, *photos)
     assert together["prediction"].shape == (len(photos), 3)
     for row, alone in enumerate(photos):
-        np.testing.assert_allclose(together["prediction"][row], scores(twice, alone)["prediction"][0], atol=1e-4)
+        np.testing.assert_allclose(
+            together["prediction"][row], scores(twice, alone)["prediction"][0], atol=1e-4
+        )
 
 
-def test_every_signature_has_the_second_pass_which_the_version_describes_with_its_own_thresholds(plain, twice):
+def test_every_signature_has_the_second_pass_which_the_version_describes_with_its_own_thresholds(
+    plain, twice
+):
     expected = scores(twice, FAR)["prediction"]
     text = [to_web_safe_base64(FAR)]
     for name, value in (("serving_default", text), ("image_bytes", [FAR])):
@@ -114,7 +124,9 @@ def test_every_signature_has_the_second_pass_which_the_version_describes_with_it
 def test_plain_tensorflow_runs_both_passes_of_a_version_with_a_copy_for_openvino(made):
     loaded = tf.saved_model.load(str(made / "3"))
     answer = loaded.signatures["scores"](image_bytes=tf.constant([FAR]))
-    np.testing.assert_allclose(answer["prediction"], scores(load(made / "2"), FAR)["prediction"], atol=1e-4)
+    np.testing.assert_allclose(
+        answer["prediction"], scores(load(made / "2"), FAR)["prediction"], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,14 +151,19 @@ def test_odd_photos_get_an_ordinary_answer(twice, odd):
 def test_a_window_is_cut_out_in_the_photos_own_resolution():
     pixels = np.zeros((1200, 1600, 3), np.uint8)
     pixels[600:616, 800:816:2] = 255
-    kept = windows_to_images(tf.constant([png(pixels)]), tf.constant([[0.5, 0.5, 0.51, 616 / 1200]]), (16, 16)).numpy()
+    kept = windows_to_images(
+        tf.constant([png(pixels)]), tf.constant([[0.5, 0.5, 0.51, 616 / 1200]]), (16, 16)
+    ).numpy()
     np.testing.assert_allclose(kept[0, :, ::2], 1)
     np.testing.assert_allclose(kept[0, :, 1::2], 0)
 
 
 def test_a_jpeg_is_scaled_down_only_as_far_as_the_window_allows():
     file = io.BytesIO()
-    pixels = np.kron(np.random.default_rng(3).integers(0, 255, (150, 200, 3), np.uint8), np.ones((8, 8, 1), np.uint8))
+    pixels = np.kron(
+        np.random.default_rng(3).integers(0, 255, (150, 200, 3), np.uint8),
+        np.ones((8, 8, 1), np.uint8),
+    )
     Image.fromarray(pixels).save(file, "JPEG", quality=98, subsampling=0)
     windows = tf.constant([[0.25, 0.25, 0.265625, 0.265625], [0.0, 0.0, 1.0, 1.0]])
     small, whole = windows_to_images(tf.constant([file.getvalue()] * 2), windows, SIZE).numpy()
@@ -155,11 +172,15 @@ def test_a_jpeg_is_scaled_down_only_as_far_as_the_window_allows():
     np.testing.assert_allclose(whole, tf.image.resize(pixels, SIZE, antialias=True) / 255, atol=0.1)
 
 
-def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong_unless_too_many_would_get_two(monkeypatch):
+def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong_unless_too_many_would_get_two(
+    monkeypatch,
+):
     """Of twelve photos, four, all of them whole pictures, are wrong and unsure in the first pass and right in the second."""
     breeds, whole = np.arange(12) % 3, np.arange(12) < 4
     first = np.where(whole[:, np.newaxis], [0.5, 0.3, 0.2], [0.98, 0.01, 0.01])
-    before = np.log([np.roll(row, breed + far) for row, breed, far in zip(first, breeds, whole, strict=True)])
+    before = np.log(
+        [np.roll(row, breed + far) for row, breed, far in zip(first, breeds, whole, strict=True)]
+    )
     after = np.log([np.roll([0.9, 0.05, 0.05], breed) for breed in breeds])
     chosen = choose(before, after, breeds, whole)
     assert chosen.surest == 0.85
@@ -167,7 +188,9 @@ def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong_unles
     assert (mixed.argmax(-1) == breeds).all()
     assert twice.tolist() == whole.tolist()
     monkeypatch.setattr(second_pass_choice, "MOST_PASSES", -1.0)
-    assert not second_pass_choice.mixed(choose(before, after, breeds, whole), before, before)[1].any()
+    assert not second_pass_choice.mixed(choose(before, after, breeds, whole), before, before)[
+        1
+    ].any()
 
 
 def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
@@ -181,7 +204,12 @@ def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
 
 
 def test_a_second_pass_needs_a_network_that_gives_a_box_and_its_parameters(tmp_path):
-    with pytest.raises(MergeError, match="needs a network that gives prediction, dog, box; missing: box"):
-        merge(export_classifier(network(), Calibration(1.0), {}, tmp_path / "tiny").folder, Options(second_pass=True))
+    with pytest.raises(
+        MergeError, match="needs a network that gives prediction, dog, box; missing: box"
+    ):
+        merge(
+            export_classifier(network(), Calibration(1.0), {}, tmp_path / "tiny").folder,
+            Options(second_pass=True),
+        )
     with pytest.raises(MergeError, match="needs its parameters in the source's description"):
         merge(spotting.export(tmp_path / "boxes", second_pass=None), Options(second_pass=True))

@@ -53,9 +53,16 @@ def dogs(folder: Path, colour: tuple[int, int, int], count: int, seed: int = 0) 
     folder.mkdir(parents=True)
     for number in range(count):
         generator = np.random.default_rng(1000 * sum(colour) + seed + number)
-        blocks = generator.permutation(np.arange(64) % 2).reshape(8, 8, 1).repeat(10, axis=0).repeat(12, axis=1)
+        blocks = (
+            generator.permutation(np.arange(64) % 2)
+            .reshape(8, 8, 1)
+            .repeat(10, axis=0)
+            .repeat(12, axis=1)
+        )
         pixels = np.where(blocks, np.array(colour), 128) + generator.normal(0, 12, (80, 96, 3))
-        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{number:02}.jpg", quality=90)
+        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(
+            folder / f"{number:02}.jpg", quality=90
+        )
     return folder
 
 
@@ -69,19 +76,24 @@ def others(folder: Path) -> Path:
     return folder
 
 
-def fit_head(model: keras.Model, examples: list[dataset.Example], steps: int = 4000, rate: float = 1e-3) -> None:
+def fit_head(
+    model: keras.Model, examples: list[dataset.Example], steps: int = 4000, rate: float = 1e-3
+) -> None:
     """Fit the breed head on the random features: softmax regression by Adam, for which `trainer.fit_head` needs a minute."""
     count = TINY.head_views * len(examples) // TINY.batch
     batches = trainer.training_batches(examples, TINY, TINY.seed, TINY.head_strength).take(count)
     parts = [
-        (architectures.feature_extractor(model)(images).numpy(), target["breeds"].numpy()) for images, target in batches
+        (architectures.feature_extractor(model)(images).numpy(), target["breeds"].numpy())
+        for images, target in batches
     ]
     features, breeds = (np.concatenate(each) for each in zip(*parts, strict=True))
     inputs, wanted = np.pad(features, ((0, 0), (0, 1)), constant_values=1.0), np.eye(3)[breeds]
     values, first, second = np.random.default_rng(4).normal(0, 0.3, (inputs.shape[1], 3)), 0.0, 0.0
     for step in range(1, steps + 1):
         exponentials = np.exp(inputs @ values - (inputs @ values).max(1, keepdims=True))
-        slope = inputs.T @ (exponentials / exponentials.sum(1, keepdims=True) - wanted) / len(inputs)
+        slope = (
+            inputs.T @ (exponentials / exponentials.sum(1, keepdims=True) - wanted) / len(inputs)
+        )
         first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
         values -= rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-7)
     model.get_layer("breeds").set_weights([values[:-1], values[-1]])
@@ -94,9 +106,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("taught")
     data, out, network = make_data_set(folder / "dogs"), folder / "models" / "colours", tiny(3)
     fit_head(network, dataset.read_list(data, "train_list"))
-    artefacts.finish(network, TINY, dataset.labels_of(dataset.breed_folders(data), None), [], [], out, print)
+    artefacts.finish(
+        network, TINY, dataset.labels_of(dataset.breed_folders(data), None), [], [], out, print
+    )
     (folder / "popularity.json").write_text('{"ranks": {"n00000001": 1, "n00000002": 30}}')
-    fitting = ["--data", data, "--popularity", folder / "popularity.json", "--work", folder / "work"]
+    fitting = [
+        "--data",
+        data,
+        "--popularity",
+        folder / "popularity.json",
+        "--work",
+        folder / "work",
+    ]
     output_of(dogsnap("calibrate", out, *fitting))
     output_of(dogsnap("export", "colours", "--out", folder / "models"))
     output_of(dogsnap("merge", out / "1"))
@@ -137,11 +158,17 @@ def newest(model: Path) -> Path:
 def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """A copy of `trained` that was taught a yellow dog, the photos that it was taught with, and what the command said."""
     folder = tmp_path_factory.mktemp("yellow")
-    model, photos, known = copied(trained, folder), dogs(folder / "yellow", YELLOW, 12), others(folder / "known")
+    model, photos, known = (
+        copied(trained, folder),
+        dogs(folder / "yellow", YELLOW, 12),
+        others(folder / "known"),
+    )
     (photos / "broken.jpg").write_bytes((photos / "00.jpg").read_bytes()[:150])
     with Image.open(photos / "01.jpg") as again:
         again.resize((48, 40)).save(photos / "same.png")
-    result = dogsnap("teach", model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬", "--known", known)
+    result = dogsnap(
+        "teach", model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬", "--known", known
+    )
     return model, photos, output_of(result)
 
 
@@ -155,18 +182,28 @@ def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(taught, tmp_pat
     assert "The other breeds lose 0.00 points" in said
     number = newest(model).name
     assert last.startswith(f"colours version {number} knows what was taught")
-    assert f"`dogsnap models default {number} --model colours`; to go back: `dogsnap models default 2 --model" in last
+    assert (
+        f"`dogsnap models default {number} --model colours`; to go back: `dogsnap models default 2 --model"
+        in last
+    )
     labels = description(model / "4")["labels"]
     yellow = {"id": "yellow_dog", "name": "Yellow dog", "name_zh": "黄犬"}
     assert labels == [*description(model / "2")["labels"], yellow]
     assert description(model / "4")["taught"][0]["photos"] <= 12
-    assert breeds_of(model / "4", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
+    assert (
+        breeds_of(model / "4", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog")
+        >= 6
+    )
     blue = breeds_of(model / "4", dogs(tmp_path / "blue", (60, 80, 210), 10, seed=90))
     assert blue == breeds_of(model / "2", tmp_path / "blue")
 
 
-def test_known_breeds_get_the_logits_that_they_had_and_the_same_answer_whether_there_is_a_dog(taught, tmp_path) -> None:
-    contents = tf.constant([path.read_bytes() for path in dogs(tmp_path / "blue", (60, 80, 210), 4).iterdir()])
+def test_known_breeds_get_the_logits_that_they_had_and_the_same_answer_whether_there_is_a_dog(
+    taught, tmp_path
+) -> None:
+    contents = tf.constant(
+        [path.read_bytes() for path in dogs(tmp_path / "blue", (60, 80, 210), 4).iterdir()]
+    )
     loaded = [tf.saved_model.load(str(taught[0] / number)) for number in "24"]
     for signature in ("scores", "image_bytes"):
         before, after = (each.signatures[signature](image_bytes=contents) for each in loaded)
@@ -181,17 +218,28 @@ def test_a_taught_version_is_taught_a_breed_for_each_folder_with_facts_by_name_a
     taught, tmp_path: Path
 ) -> None:
     model = copied(taught[0], tmp_path)
-    for name, colour in {"Violet_dog": VIOLET, "Cyan_dog": (40, 200, 200), "Pink_dog": (250, 90, 190)}.items():
+    for name, colour in {
+        "Violet_dog": VIOLET,
+        "Cyan_dog": (40, 200, 200),
+        "Pink_dog": (250, 90, 190),
+    }.items():
         dogs(tmp_path / "new" / name, colour, 8)
     facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([{"name": "Violet dog", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
+    facts.write_text(
+        json.dumps([{"name": "Violet dog", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8"
+    )
     said = output_of(dogsnap("teach", model / "4", tmp_path / "new", "--facts", facts))
     assert said.count("are recognised by a head taught without them") == 3
     last = newest(model)
     labels = description(last)["labels"][3:]
     assert [label["id"] for label in labels] == ["yellow_dog", "cyan_dog", "pink_dog", "violet_dog"]
     assert [label["name_zh"] for label in labels] == ["黄犬", "Cyan dog", "Pink dog", "紫犬"]
-    assert [each["facts"] for each in description(last)["taught"]] == [{}, {}, {}, {"size": "small"}]
+    assert [each["facts"] for each in description(last)["taught"]] == [
+        {},
+        {},
+        {},
+        {"size": "small"},
+    ]
     assert breeds_of(last, taught[1]).count("yellow_dog") >= 9
     assert breeds_of(last, tmp_path / "new" / "Violet_dog").count("violet_dog") >= 6
 
@@ -202,20 +250,28 @@ def grouped(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     folder = tmp_path_factory.mktemp("copper")
     model = copied(trained, folder)
     copper, known = dogs(folder / "copper", (200, 60, 50), 8), others(folder / "known")
-    result = dogsnap("teach", model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", known)
+    result = dogsnap(
+        "teach", model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", known
+    )
     return model, copper, output_of(result)
 
 
-def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(grouped, start_server) -> None:
+def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(
+    grouped, start_server
+) -> None:
     model, copper, said = grouped
     red = description(model / "2")["labels"][0]
     groups = description(model / "2")["groups"]
-    known = next((group["members"] for group in groups if red["id"] in group["members"]), [red["id"]])
+    known = next(
+        (group["members"] for group in groups if red["id"] in group["members"]), [red["id"]]
+    )
     assert f"in one group of look-alikes with {red['name']}" in said
     server = start_server(model.parent, environ={"DOGSNAP_DEFAULT_MODEL": "colours"})
     headers = {"Content-Type": "image/jpeg"}
     photo = (copper / "00.jpg").read_bytes()
-    answer = requests.post(f"{server.url}/api/classify?version=4", data=photo, headers=headers, timeout=60).json()
+    answer = requests.post(
+        f"{server.url}/api/classify?version=4", data=photo, headers=headers, timeout=60
+    ).json()
     assert answer["group"]["members"] == [*known, "copper_dog"]
     assert answer["group"]["name"].endswith("or Copper dog")
 
@@ -225,13 +281,18 @@ def test_a_breed_is_taught_anew_with_replace_alone_and_leaves_its_group_before_i
 ) -> None:
     model = copied(grouped[0], tmp_path)
     violet = dogs(tmp_path / "violet", VIOLET, 8)
-    refused(dogsnap("teach", model / "4", violet, "--name", "Copper dog"), "--replace teaches it anew")
+    refused(
+        dogsnap("teach", model / "4", violet, "--name", "Copper dog"), "--replace teaches it anew"
+    )
     output_of(dogsnap("teach", model / "4", violet, "--name", "Copper dog", "--replace"))
     last = newest(model)
     assert len(description(last)["labels"]) == 4
     assert breeds_of(last, violet).count("copper_dog") >= 6
     assert Levels.read(description(last))  # which refuses a breed in two groups
-    kept = [[each for each in group["members"] if each != "copper_dog"] for group in description(last)["groups"]]
+    kept = [
+        [each for each in group["members"] if each != "copper_dog"]
+        for group in description(last)["groups"]
+    ]
     assert all(group["members"] in kept for group in description(model / "2")["groups"])
 
 
@@ -242,9 +303,21 @@ YELLOW_PHOTOS = ["yellow", "--name", "Yellow"]
     ("arguments", "missing", "words"),
     [
         (["nothing.jpg", "--name", "Yellow"], None, "nothing.jpg does not exist"),
-        (["few", "--name", "Yellow"], None, "expected at least 8 different photos that show the dog, received 7"),
-        (["yellow", "--name", "Red Hound"], None, "knows the breed red hound already; give another name"),
-        (["yellow", "--name", "rufus"], None, "knows the breed red hound already (rufus is another name of it)"),
+        (
+            ["few", "--name", "Yellow"],
+            None,
+            "expected at least 8 different photos that show the dog, received 7",
+        ),
+        (
+            ["yellow", "--name", "Red Hound"],
+            None,
+            "knows the breed red hound already; give another name",
+        ),
+        (
+            ["yellow", "--name", "rufus"],
+            None,
+            "knows the breed red hound already (rufus is another name of it)",
+        ),
         (["yellow"], None, "Missing option '--name'"),
         ([*YELLOW_PHOTOS, "--replace"], None, "was not taught Yellow"),
         ([*YELLOW_PHOTOS, "--facts", "facts.json"], None, "has the field colour"),
@@ -269,11 +342,22 @@ def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(
 
 
 def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
-    given = {"photos": (tmp_path / "nothing.jpg",), "name": "Yellow", "name_zh": "", "facts_file": None}
+    given = {
+        "photos": (tmp_path / "nothing.jpg",),
+        "name": "Yellow",
+        "name_zh": "",
+        "facts_file": None,
+    }
     given |= {"temporary": None, "source": tmp_path, "replace": False, "artefacts": None}
-    with pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"), beside(_write_first, **given) as writing:
+    with (
+        pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"),
+        beside(_write_first, **given) as writing,
+    ):
         writing.result()
-    with pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"), beside(os.abort) as ended:
+    with (
+        pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"),
+        beside(os.abort) as ended,
+    ):
         ended.result()
 
 
@@ -290,7 +374,9 @@ def test_a_version_that_was_taught_with_other_weights_is_refused(taught, tmp_pat
     assert description(model / "4")["scores"]["weights"] == scores["weights"]
     said = {**description(model / "4"), "scores": {**scores, "weights": "a" * 64}}
     (model / "4" / DESCRIPTION_FILE).write_text(json.dumps(said), encoding="utf-8")
-    result = dogsnap("teach", model / "4", dogs(tmp_path / "violet", VIOLET, 8), "--name", "Violet dog")
+    result = dogsnap(
+        "teach", model / "4", dogs(tmp_path / "violet", VIOLET, 8), "--name", "Violet dog"
+    )
     refused(result, "was taught with other weights")
 
 
@@ -305,8 +391,13 @@ def test_while_it_merges_and_if_that_fails_no_part_of_a_taught_version_is_there(
 
     monkeypatch.setattr(merging, "merge_all", failing)
     result = dogsnap("teach", model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
-    assert (result.exit_code, result.output.splitlines()[-1]) == (1, "Error: no memory is left; nothing is written")
-    assert [name for name in seen if not name.startswith(".")] == [path.name for path in before if path.is_dir()]
+    assert (result.exit_code, result.output.splitlines()[-1]) == (
+        1,
+        "Error: no memory is left; nothing is written",
+    )
+    assert [name for name in seen if not name.startswith(".")] == [
+        path.name for path in before if path.is_dir()
+    ]
     assert sorted(model.iterdir()) == before
 
 
@@ -324,35 +415,54 @@ def kept(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model
 
 
-def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alone(kept: Path, tmp_path: Path) -> None:
+def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alone(
+    kept: Path, tmp_path: Path
+) -> None:
     (tmp_path / "out").mkdir()
     output_of(dogsnap("export", "colours", "--from", kept, "--out", tmp_path / "out", "--merged"))
     built = tmp_path / "out" / "colours"
     assert [len(description(built / number)["labels"]) for number in versions(built)] == [3, 3, 5]
     assert [each["photos"] for each in description(built / "3")["taught"]] == [10, 10]
-    assert breeds_of(built / "3", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
+    assert (
+        breeds_of(built / "3", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog")
+        >= 6
+    )
 
 
-def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(kept: Path, tmp_path: Path) -> None:
+def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(
+    kept: Path, tmp_path: Path
+) -> None:
     model = copied(kept, tmp_path)
     taught = json.loads((model / "taught.json").read_text(encoding="utf-8"))
-    (model / "taught.json").write_text(json.dumps({**taught, "weights": "a" * 64}), encoding="utf-8")
+    (model / "taught.json").write_text(
+        json.dumps({**taught, "weights": "a" * 64}), encoding="utf-8"
+    )
     result = dogsnap("export", "colours", "--from", model, "--out", tmp_path / "out", "--merged")
-    refused(result, "received aaaaaaaaaaaa; run `dogsnap calibrate --taught` or `dogsnap teach --keep`")
+    refused(
+        result, "received aaaaaaaaaaaa; run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
+    )
     assert not (tmp_path / "out" / "colours").exists()
 
 
-def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(model: Path, tmp_path: Path) -> None:
+def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(
+    model: Path, tmp_path: Path
+) -> None:
     photos = dogs(tmp_path / "photos", YELLOW, 30)
-    lines = [f"yellow_dog\t{photos / f'{number:02}.jpg'}\tsource {number // 5}" for number in range(30)]
+    lines = [
+        f"yellow_dog\t{photos / f'{number:02}.jpg'}\tsource {number // 5}" for number in range(30)
+    ]
     (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "index.tsv").write_text("\n".join(["breed\tphoto\tsource", *lines]) + "\n", encoding="utf-8")
+    (tmp_path / "new" / "index.tsv").write_text(
+        "\n".join(["breed\tphoto\tsource", *lines]) + "\n", encoding="utf-8"
+    )
     (breed,) = breeds_in([tmp_path / "new"], {})
     folds = breed.folds(breed.photos).reshape(6, 5)
     assert (folds == folds[:, :1]).all()
     assert len(set(folds[:, 0])) > 1
     same = dataclasses.replace(breed, sources=dict.fromkeys(breed.photos, "one place"))
-    assert set(same.folds(breed.photos)) == set(range(5))  # else nothing would be left to teach with
+    assert set(same.folds(breed.photos)) == set(
+        range(5)
+    )  # else nothing would be left to teach with
     result = dogsnap("teach", model / "2", tmp_path / "new", "--dry-run")
     assert "of 30 photos" in result.output
     assert versions(model) == ["1", "2"]

@@ -33,7 +33,11 @@ def test_the_bound_on_sets_is_that_of_the_binomial_distribution():
 
 
 def test_a_threshold_is_the_lowest_with_the_asked_precision():
-    scores, right, one_kind = np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, True, True, False]), np.zeros(4, bool)
+    scores, right, one_kind = (
+        np.array([0.9, 0.8, 0.7, 0.6]),
+        np.array([True, True, True, False]),
+        np.zeros(4, bool),
+    )
     assert fitting.threshold_for(scores, right, 1.0, one_kind) == 0.7
     assert fitting.threshold_for(scores, right, 0.75, one_kind) == 0.6
 
@@ -96,10 +100,22 @@ def test_the_report_counts_each_level_and_how_often_it_holds_the_breed():
 
 
 def test_what_is_told_of_unknown_breeds_is_counted_with_what_they_are_taken_for():
-    answers = np.array([probabilities(n5=0.95)] * 2 + [probabilities(n0=0.5, n1=0.35), np.full(12, 1 / 12)])
+    answers = np.array(
+        [probabilities(n5=0.95)] * 2 + [probabilities(n0=0.5, n1=0.35), np.full(12, 1 / 12)]
+    )
     scores = fitting.report_unknown(LEVELS, answers, ["shiba", "shiba", "akita", "akita"], LABELS)
-    assert (scores["photos"], scores["breed"], scores["group"], scores["unknown"]) == (4, 0.5, 0.25, 0.25)
-    assert scores["taken_for"][0] == {"is": "shiba", "level": "breed", "taken_for": "dog n5", "times": 2}
+    assert (scores["photos"], scores["breed"], scores["group"], scores["unknown"]) == (
+        4,
+        0.5,
+        0.25,
+        0.25,
+    )
+    assert scores["taken_for"][0] == {
+        "is": "shiba",
+        "level": "breed",
+        "taken_for": "dog n5",
+        "times": 2,
+    }
     assert scores["taken_for"][1]["taken_for"] == "husky"
     assert "shiba for dog n5 (2)" in fitting.unknown_as_text(scores)
 
@@ -128,7 +144,9 @@ def test_the_precision_holds_in_95_of_100_draws_where_the_largest_lucky_prefix_d
 def test_where_nothing_is_sure_enough_the_threshold_is_1_and_equal_scores_stay_together():
     scores = np.linspace(0.5, 0.999, 500)
     assert fitting.bounded_threshold(scores, np.zeros(500, bool), ASKED, ONE_KIND[:500]) == 1.0
-    assert fitting.bounded_threshold(scores[-20:], np.ones(20, bool), ASKED, ONE_KIND[:20]) == 1.0  # too few to tell
+    assert (
+        fitting.bounded_threshold(scores[-20:], np.ones(20, bool), ASKED, ONE_KIND[:20]) == 1.0
+    )  # too few to tell
     tied = np.repeat([0.99, 0.7], 400)
     assert fitting.bounded_threshold(tied, tied > 0.8, ASKED, ONE_KIND[:800]) == 0.705
 
@@ -141,7 +159,9 @@ def test_a_candidate_that_too_few_answers_reach_ends_no_search():
 def test_the_precision_holds_in_95_of_100_draws_where_few_answers_reach_the_first_candidates():
     random = np.random.default_rng(5)
     scores = random.uniform(0.5, 0.979, (DRAWS, 3000))
-    draws = zip(scores, random.random(scores.shape) < 0.83 + scores / 6, strict=True)  # 0.993 of the surest are right
+    draws = zip(
+        scores, random.random(scores.shape) < 0.83 + scores / 6, strict=True
+    )  # 0.993 of the surest are right
     found = np.array([fitting.bounded_threshold(*draw, ASKED, np.zeros(3000)) for draw in draws])
     # The mean of those above a threshold.
     assert np.mean((found < 1) & (0.83 + (found + 0.979) / 12 < ASKED)) <= 0.05

@@ -58,34 +58,58 @@ def _train(data: Path, *more: str) -> Result:
 
 def _failed_with_one_sentence(result: Result, words: str) -> None:
     refused(result, words)
-    (error,) = re.findall(r"Error: (.*)", result.output)  # a progress bar may stand before it on the line
+    (error,) = re.findall(
+        r"Error: (.*)", result.output
+    )  # a progress bar may stand before it on the line
     assert words in error
 
 
-def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_named_and_skipped(data: Path) -> None:
+def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_named_and_skipped(
+    data: Path,
+) -> None:
     no_dogs = make_data_set(data.parent / "none", per_breed=8) / "images" / "n00000003-blue_spaniel"
     truncated = no_dogs / "n00000003_0.jpg"
     truncated.write_bytes(truncated.read_bytes()[:300])
-    bad, tiff = (data / "images" / "n00000001-red_hound" / f"n00000001_{number}.jpg" for number in (1, 4))
+    bad, tiff = (
+        data / "images" / "n00000001-red_hound" / f"n00000001_{number}.jpg" for number in (1, 4)
+    )
     bad.write_bytes(bad.read_bytes()[:200])
     Image.open(tiff).save(tiff, "TIFF")
     said = output_of(_train(data, "--weights", _weights(data.parent), "--not-dogs", str(no_dogs)))
     for skipped in (bad, tiff, truncated):
         assert f"skipped {skipped}" in said
     made = {path.name for path in (data.parent / "out").iterdir()}
-    assert made == {STORED_WEIGHTS, STATISTICS_FILE, RANGES, "labels.json", "recipe.json", "scores.json"}
+    assert made == {
+        STORED_WEIGHTS,
+        STATISTICS_FILE,
+        RANGES,
+        "labels.json",
+        "recipe.json",
+        "scores.json",
+    }
     scores = json.loads((data.parent / "out" / "scores.json").read_text())
     assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
-    assert set(scores["calibration"]) >= {"temperature", "dog_threshold", "confident_threshold", "groups"}
+    assert set(scores["calibration"]) >= {
+        "temperature",
+        "dog_threshold",
+        "confident_threshold",
+        "groups",
+    }
     weights = checksums.digest(data.parent / "out" / STORED_WEIGHTS)
-    assert scores["weights"] == str(np.load(data.parent / "out" / STATISTICS_FILE)["weights"]) == weights
+    assert (
+        scores["weights"]
+        == str(np.load(data.parent / "out" / STATISTICS_FILE)["weights"])
+        == weights
+    )
     assert scores["calibration"]["log_prior"] == [0, 0, 0]  # none of these breeds has a rank
 
 
 def a_breed_with_photos_for_validation_alone(data: Path) -> None:
     listed = (data / "train_list.txt").read_text().splitlines()
     hounds = [line for line in listed if "hound" in line][: TINY.validation_per_breed]
-    (data / "train_list.txt").write_text("\n".join([line for line in listed if "hound" not in line] + hounds))
+    (data / "train_list.txt").write_text(
+        "\n".join([line for line in listed if "hound" not in line] + hounds)
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,10 +122,16 @@ def a_breed_with_photos_for_validation_alone(data: Path) -> None:
         (None, ["--weights", "none.h5"], "none.h5 does not exist"),
         (lambda data: shutil.rmtree(data / "images"), [], "expected the Stanford Dogs layout"),
         (lambda data: (data / "images" / "n00000009-cat").mkdir(), [], "n00000009-cat"),
-        (a_breed_with_photos_for_validation_alone, [], "n00000001-red_hound has only validation photos"),
+        (
+            a_breed_with_photos_for_validation_alone,
+            [],
+            "n00000001-red_hound has only validation photos",
+        ),
     ],
 )
-def test_what_cannot_be_trained_is_one_sentence(data: Path, monkeypatch, change, flags, words) -> None:
+def test_what_cannot_be_trained_is_one_sentence(
+    data: Path, monkeypatch, change, flags, words
+) -> None:
     monkeypatch.chdir(data.parent)
     Path("wrong").write_bytes(b'{"n00000001": 1}')  # neither weights nor ranks
     if change:
@@ -109,7 +139,9 @@ def test_what_cannot_be_trained_is_one_sentence(data: Path, monkeypatch, change,
     _failed_with_one_sentence(_train(data, *flags), words)
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(data: Path) -> None:
+def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(
+    data: Path,
+) -> None:
     weights = _weights(data.parent)
     with small_disk(data.parent / "disk", "8m") as disk:
         folders = ["--weights", weights, "--out", str(disk / "out"), "--work", str(disk / "work")]
@@ -124,7 +156,9 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of
         assert {path: before[path] for path in before if path != finished} == after
 
 
-def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_network(**_: object) -> None:
         raise Exception("URL fetch failure on https://storage.test: no route")
 
@@ -137,8 +171,12 @@ def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_
 ) -> None:
     (data.parent / "out").mkdir()
     (data.parent / "out" / STORED_WEIGHTS).write_bytes(b"of before")
-    diverging = dataclasses.replace(TINY, stages=(dataclasses.replace(TINY.stages[0], rate=float("inf")),))
+    diverging = dataclasses.replace(
+        TINY, stages=(dataclasses.replace(TINY.stages[0], rate=float("inf")),)
+    )
     monkeypatch.setitem(recipes.RECIPES, "tiny", diverging)
-    _failed_with_one_sentence(_train(data, "--weights", _weights(data.parent)), "stage all with peak rate inf: NaN")
+    _failed_with_one_sentence(
+        _train(data, "--weights", _weights(data.parent)), "stage all with peak rate inf: NaN"
+    )
     assert not (data.parent / "work" / "all.weights.h5").exists()
     assert (data.parent / "out" / STORED_WEIGHTS).read_bytes() == b"of before"

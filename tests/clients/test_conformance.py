@@ -29,9 +29,19 @@ class Ran:
         self.versions = {str(number): folder for number, folder in version_folders(model).items()}
         shutil.copy(SCRIPT, empty)
         # -S: no site-packages, and with them nothing that leads to this project; TensorFlow's folder is named by itself.
-        command = [sys.executable, "-I", "-S", SCRIPT.name, sysconfig.get_path("purelib"), "answers.npz", loaders]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            SCRIPT.name,
+            sysconfig.get_path("purelib"),
+            "answers.npz",
+            loaders,
+        ]
         command += map(str, self.versions.values())
-        done = subprocess.run(command, capture_output=True, text=True, cwd=empty, timeout=300, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=empty, timeout=300, check=False
+        )
         assert done.returncode == 0, done.stderr
         self.runs = json.loads(done.stdout)
         self._answers = dict(np.load(empty / "answers.npz"))
@@ -39,7 +49,11 @@ class Ran:
     def answers(self, version: str, number: int) -> dict[str, np.ndarray]:
         """The outputs of one run, by alias."""
         prefix = f"{version}/{number}/"
-        return {name.removeprefix(prefix): self._answers[name] for name in self._answers if name.startswith(prefix)}
+        return {
+            name.removeprefix(prefix): self._answers[name]
+            for name in self._answers
+            if name.startswith(prefix)
+        }
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +71,18 @@ def ran(request) -> Ran:
     return request.getfixturevalue(request.param)
 
 
-def test_each_version_runs_its_warm_up_records_with_tensorflow_alone_with_a_row_for_each_row_asked(ran) -> None:
+def test_each_version_runs_its_warm_up_records_with_tensorflow_alone_with_a_row_for_each_row_asked(
+    ran,
+) -> None:
     assert {"1", "2"} <= set(ran.versions) == set(ran.runs)
     for version, folder in ran.versions.items():
-        signatures = set(Servable.load(ServableId("m", int(version)), folder).signatures) - {"keep_alive"}
+        signatures = set(Servable.load(ServableId("m", int(version)), folder).signatures) - {
+            "keep_alive"
+        }
         assert {run["signature"] for run in ran.runs[version]} == signatures
-        assert 1 <= len(list(read_records(folder / RECORDS_FILE))) <= MAX_RECORDS  # as many as TensorFlow Serving takes
+        assert (
+            1 <= len(list(read_records(folder / RECORDS_FILE))) <= MAX_RECORDS
+        )  # as many as TensorFlow Serving takes
         for run in ran.runs[version]:  # else it could not batch
             assert {shape[0] for shape in run["shapes"].values()} == {run["rows"]}, run
 
@@ -78,7 +98,9 @@ def test_two_rows_in_one_batch_get_the_answers_that_each_gets_by_itself(ran) -> 
 
 def test_both_of_tensorflows_loaders_give_the_same_answers(tiny) -> None:
     for version, runs in tiny.runs.items():
-        assert [run["loader"] for run in runs] == ["session", "session", "tensorflow 2"] * (len(runs) // 3)
+        assert [run["loader"] for run in runs] == ["session", "session", "tensorflow 2"] * (
+            len(runs) // 3
+        )
         for number in range(0, len(runs), 3):
             first, other = tiny.answers(version, number), tiny.answers(version, number + 2)
             assert first.keys() == other.keys()
@@ -109,12 +131,16 @@ def test_the_answers_are_those_of_our_server(tiny) -> None:
 
 @pytest.mark.long
 def test_the_merged_version_of_the_real_network_names_breeds_there(real) -> None:
-    labels = json.loads((ROOT / "models" / "inception_v3" / "labels.json").read_text(encoding="utf-8"))
+    labels = json.loads(
+        (ROOT / "models" / "inception_v3" / "labels.json").read_text(encoding="utf-8")
+    )
     numbers = [number for number, run in enumerate(real.runs["2"]) if run["signature"] == "labels"]
     assert numbers
     for number in numbers:
         answer = real.answers("2", number)
-        assert set(answer["labels"].ravel().tolist()) <= {label["name"].encode() for label in labels}
+        assert set(answer["labels"].ravel().tolist()) <= {
+            label["name"].encode() for label in labels
+        }
         assert (np.diff(answer["probabilities"]) <= 0).all()
 
 
@@ -122,7 +148,9 @@ def test_the_model_config_list_serves_every_version_labels_those_always_there_an
     tiny, start_server, colour_models, tmp_path
 ) -> None:
     text = (DEPLOY / "models.config").read_text(encoding="utf-8")
-    (config,) = text_format.Parse(text, model_server_config_pb2.ModelServerConfig()).model_config_list.config
+    (config,) = text_format.Parse(
+        text, model_server_config_pb2.ModelServerConfig()
+    ).model_config_list.config
     assert (config.name, config.base_path) == ("inception_v3", "/models/inception_v3")
     assert config.model_version_policy.WhichOneof("policy_choice") == "all"
     assert dict(config.version_labels) == {"image": 1, "stable": 2}

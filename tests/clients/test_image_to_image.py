@@ -56,7 +56,13 @@ def wrapped(source: Path, said: list[str] | None = None, **options) -> Path:
 
 
 def test_numbers_from_minus_1_to_1_are_stated_for_output_and_input(tmp_path) -> None:
-    source = save(tmp_path / "m" / "1", lambda image: tf.reshape(tf.tanh(-image), (-1, *SIZE, 3)), None, *SIZE, 3)
+    source = save(
+        tmp_path / "m" / "1",
+        lambda image: tf.reshape(tf.tanh(-image), (-1, *SIZE, 3)),
+        None,
+        *SIZE,
+        3,
+    )
     both = r"held numbers from -0.* to .*--output-range LOW HIGH.*--input-range LOW HIGH"
     with pytest.raises(MergeError, match=both):
         wrapped(source)
@@ -67,9 +73,13 @@ def test_numbers_from_minus_1_to_1_are_stated_for_output_and_input(tmp_path) -> 
     np.testing.assert_allclose(made(folder, before)[0], expected, atol=1)
 
 
-def test_numbers_beyond_0_and_1_that_nothing_explains_are_refused_until_they_are_stated(tmp_path) -> None:
+def test_numbers_beyond_0_and_1_that_nothing_explains_are_refused_until_they_are_stated(
+    tmp_path,
+) -> None:
     source = save(tmp_path / "m" / "1", lambda image: image * 255, None, *SIZE, 3)
-    with pytest.raises(MergeError, match=r"held numbers from .* to 25\d in a trial .* --output-range LOW HIGH"):
+    with pytest.raises(
+        MergeError, match=r"held numbers from .* to 25\d in a trial .* --output-range LOW HIGH"
+    ):
         wrapped(source)
     with pytest.raises(MergeError, match="--output-range is 0 0; expected two different numbers"):
         wrapped(source, output_range=(0, 0))
@@ -93,9 +103,13 @@ TAKEN = [
     ],
     ids=["0 to 1", "channels first", "bytes"],
 )
-def test_a_network_of_0_to_1_or_bytes_needs_no_range_and_is_told_which(tmp_path, white, shape, dtype, taken) -> None:
+def test_a_network_of_0_to_1_or_bytes_needs_no_range_and_is_told_which(
+    tmp_path, white, shape, dtype, taken
+) -> None:
     said: list[str] = []
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: white - image, *shape, dtype=dtype), said)
+    folder = wrapped(
+        save(tmp_path / "m" / "1", lambda image: white - image, *shape, dtype=dtype), said
+    )
     pictures = [pixels(seed) for seed in range(3)]
     np.testing.assert_array_equal(made(folder, *pictures), 255 - np.stack(pictures))
     assert said[1:] == taken
@@ -110,17 +124,31 @@ def test_a_grey_network_takes_colour_and_gives_grey(tmp_path) -> None:
 
 
 def test_a_network_of_any_size_takes_the_one_that_is_stated_and_grey_and_jpeg(tmp_path) -> None:
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3), size=SIZE)
-    assert [each.shape for each in made(folder, pixels(7, (8, 12)), pixels(8, (31, 9)))] == [(*SIZE, 3)] * 2
-    files = [encode(Image.fromarray(pixels(5)[..., 0]), "PNG"), encode(Image.new("RGB", SIZE, (200, 30, 30)), "JPEG")]
-    grey, jpeg = (np.asarray(Image.open(io.BytesIO(file))) for file in run(folder, *files)["output_bytes"])
+    folder = wrapped(
+        save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3), size=SIZE
+    )
+    assert [each.shape for each in made(folder, pixels(7, (8, 12)), pixels(8, (31, 9)))] == [
+        (*SIZE, 3)
+    ] * 2
+    files = [
+        encode(Image.fromarray(pixels(5)[..., 0]), "PNG"),
+        encode(Image.new("RGB", SIZE, (200, 30, 30)), "JPEG"),
+    ]
+    grey, jpeg = (
+        np.asarray(Image.open(io.BytesIO(file))) for file in run(folder, *files)["output_bytes"]
+    )
     np.testing.assert_array_equal(grey[..., 1], pixels(5)[..., 0])
     np.testing.assert_allclose(jpeg[8, 8], (200, 30, 30), atol=3)
 
 
-def test_a_network_of_any_size_that_gives_classes_too_names_them_beside_the_picture(tmp_path) -> None:
+def test_a_network_of_any_size_that_gives_classes_too_names_them_beside_the_picture(
+    tmp_path,
+) -> None:
     def network(image):
-        return {"generated": 1 - image, "prediction": tf.nn.softmax(9 * tf.reduce_mean(image, (1, 2)))}
+        return {
+            "generated": 1 - image,
+            "prediction": tf.nn.softmax(9 * tf.reduce_mean(image, (1, 2))),
+        }
 
     labels = [{"id": name, "name": name, "name_zh": name} for name in ("red", "green", "blue")]
     folder = wrapped(save(tmp_path / "m" / "1", network, None, None, None, 3), labels=labels)
@@ -132,16 +160,22 @@ def test_a_network_of_any_size_that_gives_classes_too_names_them_beside_the_pict
 
 
 @pytest.mark.parametrize("batch", [None, 1])
-def test_a_network_of_any_size_sees_each_picture_in_its_own_unless_it_is_damaged_or_too_large(tmp_path, batch) -> None:
+def test_a_network_of_any_size_sees_each_picture_in_its_own_unless_it_is_damaged_or_too_large(
+    tmp_path, batch
+) -> None:
     folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, batch, None, None, 3))
     pictures = [pixels(7, (16, 20)), pixels(8, (31, 9)), pixels(9, (5, 5))]
     for before, after in zip(pictures, made(folder, *pictures), strict=True):
         np.testing.assert_array_equal(after, 255 - before)
     assert run(folder)["output_bytes"].shape == (0,)
     assert warm_up(Servable.load(ServableId("m", 2), folder)) == 1
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[1\]"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[1\]"
+    ):
         run(folder, png(pixels(1)), png(pixels(2))[:50], png(pixels(3)))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="expected a picture of at most 4194304 pixels"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="expected a picture of at most 4194304 pixels"
+    ):
         run(folder, png(np.zeros((2049, 2048, 3), np.uint8)))
 
 
@@ -165,7 +199,9 @@ def corners(image: tf.Tensor) -> dict[str, tf.Tensor]:
     scores = tf.reduce_mean(bright, axis=(0, 1))
     order = tf.argsort(scores, direction="DESCENDING")
     return {
-        "output_0": tf.concat([tf.gather(tf.stack(found), order), tf.zeros((1, 4))], axis=0)[tf.newaxis],
+        "output_0": tf.concat([tf.gather(tf.stack(found), order), tf.zeros((1, 4))], axis=0)[
+            tf.newaxis
+        ],
         "output_1": tf.concat([order, [-1]], axis=0)[tf.newaxis],
         "output_2": tf.concat([tf.gather(scores, order), [0.0]], axis=0)[tf.newaxis],
         "num_detections": tf.constant([2.0]),
@@ -187,7 +223,16 @@ def models(tmp_path_factory) -> Path:
     source = save(models / "detector" / "1", corners, 1, None, None, 3, dtype=tf.uint8)
     names = models / "names.txt"
     names.write_text("red dog\ngreen dog")
-    options = ["--decode", "bytes", "--encode", "detections", "--first-class", "1", "--labels", names]
+    options = [
+        "--decode",
+        "bytes",
+        "--encode",
+        "detections",
+        "--first-class",
+        "1",
+        "--labels",
+        names,
+    ]
     options += ["--boxes", "output_0", "--classes", "output_1", "--scores", "output_2"]
     done = dogsnap("merge", source, *options)
     assert done.exit_code == 0, done.output
@@ -203,9 +248,13 @@ def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(server) 
     assert set(first) == {*named, "num_detections"}
     assert first["detection_names"] == ["green dog", "red dog", ""]
     assert first["detection_classes"] == [2, 1, 0]
-    np.testing.assert_allclose(first["detection_boxes"][:2], [[0.5, 0.4, 1, 0.8], [0.2, 0.1, 0.4, 0.3]], atol=1e-6)
+    np.testing.assert_allclose(
+        first["detection_boxes"][:2], [[0.5, 0.4, 1, 0.8], [0.2, 0.1, 0.4, 0.3]], atol=1e-6
+    )
     np.testing.assert_allclose(first["detection_scores"], [80 / 400, 16 / 400, 0], atol=1e-6)
-    np.testing.assert_allclose(second["detection_boxes"][0], [10 / 40, 8 / 32, 20 / 40, 16 / 32], atol=1e-6)
+    np.testing.assert_allclose(
+        second["detection_boxes"][0], [10 / 40, 8 / 32, 20 / 40, 16 / 32], atol=1e-6
+    )
     assert first["num_detections"] == 2
 
 
@@ -217,12 +266,22 @@ def boxes_twice(image: tf.Tensor) -> dict[str, tf.Tensor]:
 
 def test_boxes_that_two_outputs_could_be_are_asked_for(tmp_path) -> None:
     source = save(tmp_path / "m" / "1", boxes_twice, None, *SIZE, 3)
-    with pytest.raises(MergeError, match=r"one output with boxes \(n, k, 4\), found .*; choose with --boxes"):
+    with pytest.raises(
+        MergeError, match=r"one output with boxes \(n, k, 4\), found .*; choose with --boxes"
+    ):
         merge(source, Options(decode="bytes", encode="detections"))
     with pytest.raises(MergeError, match='--boxes names "large_boxes"; available: '):
         merge(source, Options(decode="bytes", encode="detections", boxes="large_boxes"))
-    answer = run(merge(source, Options(decode="bytes", encode="detections", boxes="fine_boxes")), png(pixels(1)))
-    assert set(answer) == {"detection_boxes", "detection_classes", "detection_scores", "rough_boxes"}
+    answer = run(
+        merge(source, Options(decode="bytes", encode="detections", boxes="fine_boxes")),
+        png(pixels(1)),
+    )
+    assert set(answer) == {
+        "detection_boxes",
+        "detection_classes",
+        "detection_scores",
+        "rough_boxes",
+    }
     assert answer["detection_boxes"].min() == 1
 
 
@@ -235,7 +294,9 @@ def predict(*arguments: object) -> Result:
     return dogsnap("predict", "--model", "negative", *arguments)
 
 
-def test_a_picture_becomes_another_and_one_that_fails_leaves_the_earlier_result_whole(where, tmp_path) -> None:
+def test_a_picture_becomes_another_and_one_that_fails_leaves_the_earlier_result_whole(
+    where, tmp_path
+) -> None:
     picture, result = tmp_path / "picture.png", tmp_path / "results" / "result.png"
     picture.write_bytes(png(pixels(1)))
     done = predict(picture, "--out", result, *where)
@@ -245,7 +306,9 @@ def test_a_picture_becomes_another_and_one_that_fails_leaves_the_earlier_result_
     picture.write_bytes(b"no picture")
     done = predict(picture, "--out", result, *where)
     assert (done.exit_code, "Traceback" in done.output) == (1, False)
-    assert {file.name: file.read_bytes() for file in result.parent.iterdir()} == {"result.png": before}
+    assert {file.name: file.read_bytes() for file in result.parent.iterdir()} == {
+        "result.png": before
+    }
 
 
 def test_a_folder_of_pictures_becomes_a_folder_and_the_bad_one_is_named(where, tmp_path) -> None:
@@ -266,17 +329,27 @@ def test_a_folder_of_pictures_becomes_a_folder_and_the_bad_one_is_named(where, t
 
 REPLIES = {
     "an error": (404, '{"error": "Servable not found"}', "Servable not found"),
-    "no predictions": (200, '{"outputs": ["x"]}', "with one row of predictions, received {'outputs'"),
+    "no predictions": (
+        200,
+        '{"outputs": ["x"]}',
+        "with one row of predictions, received {'outputs'",
+    ),
     "no row": (200, '{"predictions": []}', "expected an answer with one row of predictions"),
     "numbers": (200, '{"predictions": [[0.1, 0.9]]}', "expected a picture"),
     "a list": (200, "[1]", "expected a JSON object"),
     "no base64": (200, '{"predictions": [{"b64": "no base64!"}]}', "is no base64 text"),
-    "a page": (502, "<html>Bad Gateway</html>", "answers, but not as a dogsnap server does (status 502)"),
+    "a page": (
+        502,
+        "<html>Bad Gateway</html>",
+        "answers, but not as a dogsnap server does (status 502)",
+    ),
 }
 
 
 @pytest.mark.parametrize(("status", "body", "sentence"), REPLIES.values(), ids=REPLIES)
-def test_an_answer_without_a_picture_is_one_sentence_and_writes_nothing(tmp_path, status, body, sentence) -> None:
+def test_an_answer_without_a_picture_is_one_sentence_and_writes_nothing(
+    tmp_path, status, body, sentence
+) -> None:
     (tmp_path / "picture.png").write_bytes(png(pixels(1)))
     with StubService() as service:
         service.set(body.encode(), status)
@@ -287,7 +360,9 @@ def test_an_answer_without_a_picture_is_one_sentence_and_writes_nothing(tmp_path
     assert [file.name for file in tmp_path.iterdir()] == ["picture.png"]
 
 
-def test_folders_and_files_that_do_not_fit_and_a_version_without_pictures_are_refused(models, tmp_path) -> None:
+def test_folders_and_files_that_do_not_fit_and_a_version_without_pictures_are_refused(
+    models, tmp_path
+) -> None:
     folder, picture = tmp_path / "in", tmp_path / "picture.png"
     folder.mkdir()
     picture.write_bytes(png(pixels(1)))
@@ -296,9 +371,15 @@ def test_folders_and_files_that_do_not_fit_and_a_version_without_pictures_are_re
     (folder / "1.png").write_bytes(picture.read_bytes())
     assert "is a file; expected a folder" in predict(folder, "--out", picture, *nowhere).output
     assert "expected another folder" in predict(folder, "--out", folder, *nowhere).output
-    assert "is a folder; expected the name of a file" in predict(picture, "--out", folder, *nowhere).output
+    assert (
+        "is a folder; expected the name of a file"
+        in predict(picture, "--out", folder, *nowhere).output
+    )
     assert "is a folder; expected a photo, or --out" in predict(folder, *nowhere).output
-    assert "--out is for the picture" in predict("--json-instances", picture, "--out", tmp_path / "x", *nowhere).output
+    assert (
+        "--out is for the picture"
+        in predict("--json-instances", picture, "--out", tmp_path / "x", *nowhere).output
+    )
     done = predict(picture, "--out", tmp_path / "x.png", "--models", models, "--version", 1)
     said = "this version takes numbers, not files of pictures; ask one that `dogsnap merge --decode bytes --encode png` made"
     assert (done.exit_code, done.output.splitlines()[-1]) == (1, f"Error: {said}")

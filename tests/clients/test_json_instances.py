@@ -26,10 +26,18 @@ def read(file: Path, contents: str | bytes) -> Instances:
 
 def test_every_line_is_an_instance_in_the_long_form_or_the_short_one(file):
     text = '{"image_bytes": {"b64": "YQ=="}}\n{"b64": "Yg=="}\n[1, 2.5]\n"text"\n7'
-    assert read(file, text).values == [{"image_bytes": {"b64": "YQ=="}}, {"b64": "Yg=="}, [1, 2.5], "text", 7]
+    assert read(file, text).values == [
+        {"image_bytes": {"b64": "YQ=="}},
+        {"b64": "Yg=="},
+        [1, 2.5],
+        "text",
+        7,
+    ]
 
 
-def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over_and_a_string_ends_no_line(file):
+def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over_and_a_string_ends_no_line(
+    file,
+):
     instances = read(file, b"\xef\xbb\xbf1\r\n\r\n  \r\n2\r\n")
     assert (instances.values, instances.lines) == ([1, 2], [1, 4])
     assert read(file, '"a\u2028b\x85c"\n"d"').values == ["a\u2028b\x85c", "d"]
@@ -38,10 +46,16 @@ def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over_and_a
 WRONG = {
     "no JSON": (b'1\n\n{"a"\n', "line 3 of {}: expected one JSON instance per line: "),
     "two values": (b"1 2", "line 1 of {}: expected one JSON instance per line: Extra data"),
-    "an object over several lines": (b'{\n"a": 1\n}', "line 1 of {}: expected one JSON instance per line: "),
+    "an object over several lines": (
+        b'{\n"a": 1\n}',
+        "line 1 of {}: expected one JSON instance per line: ",
+    ),
     "no UTF-8": (b'1\n"\xff"', "line 2 of {}: expected one JSON instance per line: 'utf-8'"),
     "nesting without end": (b"[" * 100_000, "line 1 of {}: expected one JSON instance per line: "),
-    "a whole request": (b'{"instances": [1]}', "{} holds a whole request; expected one instance per line"),
+    "a whole request": (
+        b'{"instances": [1]}',
+        "{} holds a whole request; expected one instance per line",
+    ),
     "an empty file": (b"\n \n", "{} is empty; expected one JSON instance per line"),
 }
 
@@ -81,18 +95,32 @@ SAME = {
     "rows of two sizes": (("--model", "half"), "[1, 2]\n\n[1, 2, 3]", "line 3 of {}: "),
     "a wrong type": (("--model", "half"), '1\n"2"', "line 2 of {}: "),
     "objects, then a value": (("--model", "half"), '{"x": 1}\n2', "line 2 of {}: "),
-    "an unknown input": (("--model", "texts"), '{"bin": "a"}\n\n{"image_byte": "b"}', "line 3 of {}: "),
+    "an unknown input": (
+        ("--model", "texts"),
+        '{"bin": "a"}\n\n{"image_byte": "b"}',
+        "line 3 of {}: ",
+    ),
     "no base64": (("--model", "texts"), '{"b64": "YQ=="}\n{"b64": "?"}', "line 2 of {}: "),
     "a whole request": (("--model", "texts"), '{"instances": [1]}', "{} holds a whole request"),
     "an unknown label": (("--model", "half", "--label", "nope"), "1", ""),
-    "an unknown signature": (("--model", "half", "--signature-name", "nope"), "1", "Serving signature"),
+    "an unknown signature": (
+        ("--model", "half", "--signature-name", "nope"),
+        "1",
+        "Serving signature",
+    ),
     "photos that are none": (SCORES, '{"b64": "YQ=="}\n\n{"b64": "Yg=="}', "lines 1, 3 of {}: "),
-    "one bad photo among good ones": (SCORES, f'{GOOD}\n\n{{"b64": "YQ=="}}\n{GOOD}', "line 3 of {}: "),
+    "one bad photo among good ones": (
+        SCORES,
+        f'{GOOD}\n\n{{"b64": "YQ=="}}\n{GOOD}',
+        "line 3 of {}: ",
+    ),
 }
 
 
 @pytest.mark.parametrize(("arguments", "text", "start"), SAME.values(), ids=SAME)
-def test_a_file_has_the_same_outcome_here_and_by_a_server(models, server, file, arguments, text, start):
+def test_a_file_has_the_same_outcome_here_and_by_a_server(
+    models, server, file, arguments, text, start
+):
     file.write_text(text, encoding="utf-8")
     here = outcome(file, *arguments, "--models", models)
     there = outcome(file, *arguments, "--url", server.url)

@@ -40,16 +40,27 @@ def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(tm
     shutil.copytree(first, tmp_path / "serve" / "2")
     (tmp_path / "gaussian.png").write_bytes(png(tensorflow1_models.noise(2)))
     port = free_port()
-    flags = ["--model_name=saved_model", f"--model_base_path={tmp_path / 'serve'}", f"--rest_api_port={port}"]
+    flags = [
+        "--model_name=saved_model",
+        f"--model_base_path={tmp_path / 'serve'}",
+        f"--rest_api_port={port}",
+    ]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
     command = [DOGSNAP, "model-server", f"--port={free_port()}", *flags]
     process = subprocess.Popen(command, env={**environ, "DOGSNAP_HOST": "127.0.0.1"})
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: process.poll() is not None or answers(f"{url}/readyz"), START_SECONDS)
-        subprocess.run([sys.executable, CLIENT, url, "gaussian.png", "out.png"], cwd=tmp_path, timeout=120, check=True)
+        subprocess.run(
+            [sys.executable, CLIENT, url, "gaussian.png", "out.png"],
+            cwd=tmp_path,
+            timeout=120,
+            check=True,
+        )
         assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
-        states = requests.get(f"{url}/v1/models/saved_model", timeout=60).json()["model_version_status"]
+        states = requests.get(f"{url}/v1/models/saved_model", timeout=60).json()[
+            "model_version_status"
+        ]
         assert [each["version"] for each in states if each["state"] == "AVAILABLE"] == ["2"]
     finally:
         process.terminate()
@@ -77,7 +88,9 @@ FLAGS = {
 def test_each_flag_is_the_setting_of_its_meaning(settings) -> None:
     done = run(*(f"--{flag}" for flag in FLAGS))
     assert done.exit_code == 0, done.output
-    assert settings == {name: value for changes in FLAGS.values() for name, value in changes.items()}
+    assert settings == {
+        name: value for changes in FLAGS.values() for name, value in changes.items()
+    }
 
 
 def test_without_a_name_the_model_is_called_default_and_a_configuration_file_wins(settings) -> None:
@@ -90,15 +103,23 @@ def test_without_a_name_the_model_is_called_default_and_a_configuration_file_win
 
 
 def test_the_flags_about_threads_are_tensorflows_environment(settings) -> None:
-    run("--model_base_path=/m", "--tensorflow_session_parallelism=3", "--tensorflow_inter_op_parallelism=2")
+    run(
+        "--model_base_path=/m",
+        "--tensorflow_session_parallelism=3",
+        "--tensorflow_inter_op_parallelism=2",
+    )
     assert os.environ["TF_NUM_INTRAOP_THREADS"] == "3"
     assert os.environ["TF_NUM_INTEROP_THREADS"] in ("2", "3")
-    assert model_server.threads_environment({"tensorflow_inter_op_parallelism": 2}) == {"TF_NUM_INTEROP_THREADS": "2"}
+    assert model_server.threads_environment({"tensorflow_inter_op_parallelism": 2}) == {
+        "TF_NUM_INTEROP_THREADS": "2"
+    }
     assert model_server.threads_environment({"tensorflow_session_parallelism": 0}) == {}
 
 
 @pytest.mark.parametrize("name", model_server.REFUSED)
-def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutral_value(settings, name) -> None:
+def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutral_value(
+    settings, name
+) -> None:
     neutral, instead = model_server.REFUSED[name]
     said = refused(dogsnap("model-server", "--model_base_path=/m", f"--{name}=other"))
     advice = f"use {instead}" if instead else "leave it out"
@@ -112,9 +133,15 @@ def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutra
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([], "expected --model_base_path=FOLDER with numeric folders of versions, or --model_config_file"),
+        (
+            [],
+            "expected --model_base_path=FOLDER with numeric folders of versions, or --model_config_file",
+        ),
         (["--model_base_path=/m", "--rest_api_port=0"], "HTTP cannot be closed"),
-        (["--model_base_path=/m", "--batching_parameters_file=b"], "without setting --enable_batching to true"),
+        (
+            ["--model_base_path=/m", "--batching_parameters_file=b"],
+            "without setting --enable_batching to true",
+        ),
         (["--model_base_path=/m", "--made_up=1"], "No such option"),
     ],
 )
@@ -132,16 +159,24 @@ def test_serve_points_from_other_servers_flags_to_their_counterparts(flag) -> No
 
 @pytest.mark.parametrize(
     ("command", "flag"),
-    [(["serve"], "--models"), (["predict", __file__], "--models"), (["serve"], "--model-base-path")],
+    [
+        (["serve"], "--models"),
+        (["predict", __file__], "--models"),
+        (["serve"], "--model-base-path"),
+    ],
 )
-def test_a_folder_of_models_that_is_not_there_is_told_with_its_path(tmp_path, monkeypatch, command, flag) -> None:
+def test_a_folder_of_models_that_is_not_there_is_told_with_its_path(
+    tmp_path, monkeypatch, command, flag
+) -> None:
     monkeypatch.chdir(tmp_path)
     said = refused(dogsnap(*command, flag, "mine"))
     assert f"there is no folder {tmp_path / 'mine'}" in said
     assert flag in said
 
 
-def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served_as_that_model(start_server, tmp_path):
+def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served_as_that_model(
+    start_server, tmp_path
+):
     model = tmp_path / "half_plus_two"
     for version in (1, 2):
         tiny_models.half_plus(version, model / str(version))
@@ -149,11 +184,18 @@ def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served
     assert f"is a single version; name the folder of its model with --models: {model}" in said
     server = start_server(model)
     for version in (1, 2):
-        answer = server.post(f"/v1/models/half_plus_two/versions/{version}:predict", json={"inputs": [1.0]})
+        answer = server.post(
+            f"/v1/models/half_plus_two/versions/{version}:predict", json={"inputs": [1.0]}
+        )
         assert answer.json() == {"outputs": [0.5 + version]}
 
 
-@pytest.mark.parametrize("command", [["serve", "--model-config-file"], ["model-server", "--model_config_file"]])
+@pytest.mark.parametrize(
+    "command", [["serve", "--model-config-file"], ["model-server", "--model_config_file"]]
+)
 def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path, command) -> None:
     file = tmp_path / "no.config"
-    assert refused(dogsnap(*command, file)) == f"Error: there is no file {file}; name it with --model-config-file\n"
+    assert (
+        refused(dogsnap(*command, file))
+        == f"Error: there is no file {file}; name it with --model-config-file\n"
+    )

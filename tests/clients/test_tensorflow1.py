@@ -61,8 +61,12 @@ def is_negative(file: bytes) -> bool:
     return np.abs(tf.io.decode_png(file).numpy().astype(int) - (255 - PIXELS)).max() <= 1
 
 
-def test_the_articles_client_gets_a_picture_from_the_articles_model(server, picture, tmp_path) -> None:
-    subprocess.run([sys.executable, CLIENT, server.url, picture, tmp_path / "out.png"], timeout=120, check=True)
+def test_the_articles_client_gets_a_picture_from_the_articles_model(
+    server, picture, tmp_path
+) -> None:
+    subprocess.run(
+        [sys.executable, CLIENT, server.url, picture, tmp_path / "out.png"], timeout=120, check=True
+    )
     assert is_negative((tmp_path / "out.png").read_bytes())
 
 
@@ -70,7 +74,9 @@ def test_the_articles_client_gets_a_picture_from_the_articles_model(server, pict
 def test_grpc_takes_one_row_or_the_bare_picture(server, picture, shape) -> None:
     contents = np.array([picture.read_bytes()], dtype=object).reshape(shape)
     with connected(server.grpc_port) as client:
-        answer = client.predict("saved_model", input_bytes=tf.make_tensor_proto(contents, tf.string))
+        answer = client.predict(
+            "saved_model", input_bytes=tf.make_tensor_proto(contents, tf.string)
+        )
     (file,) = answer.outputs["output_bytes"].string_val
     assert is_negative(file)
 
@@ -78,7 +84,10 @@ def test_grpc_takes_one_row_or_the_bare_picture(server, picture, shape) -> None:
 def test_more_rows_than_the_graph_takes_are_refused_with_both_shapes(server, picture) -> None:
     row = {"b64": base64.b64encode(picture.read_bytes()).decode()}
     answer = server.post("/v1/models/saved_model:predict", json={"instances": [row, row]})
-    ours, the_graphs = 'input "input_bytes": declared shape (), received (2,)', "requested shape has 1"
+    ours, the_graphs = (
+        'input "input_bytes": declared shape (), received (2,)',
+        "requested shape has 1",
+    )
     assert_refused(answer, 400, ours, the_graphs)
 
 
@@ -86,7 +95,9 @@ def test_a_form_of_several_pictures_is_answered_one_by_one(server, picture) -> N
     files = [("images", picture.read_bytes())] * 2
     answer = server.post("/", data={"model_name": "saved_model"}, files=files)
     assert answer.status_code == 200, answer.text
-    assert [is_negative(base64.b64decode(each["b64"])) for each in answer.json()["output_bytes"]] == [True, True]
+    assert [
+        is_negative(base64.b64decode(each["b64"])) for each in answer.json()["output_bytes"]
+    ] == [True, True]
 
 
 GREEN = colour_photos.encode(Image.new("RGB", (40, 30), (10, 250, 10)), "PNG")
@@ -99,13 +110,19 @@ def asked(server, **sent) -> np.ndarray:
     return np.array(answer.json()["prediction"])
 
 
-def test_the_merged_model_of_an_unknown_rank_answers_its_articles_json_and_a_form_alike(server) -> None:
+def test_the_merged_model_of_an_unknown_rank_answers_its_articles_json_and_a_form_alike(
+    server,
+) -> None:
     text = base64.urlsafe_b64encode(GREEN).decode()
-    by_json = asked(server, json={"model_name": "default", "model_version": 2, "data": {"image": text}})
+    by_json = asked(
+        server, json={"model_name": "default", "model_version": 2, "data": {"image": text}}
+    )
     assert by_json.shape == (1, 3)
     assert by_json[0].argmax() == 1
     fields = {"model_version": 2}
-    np.testing.assert_allclose(asked(server, data=fields, files={"image": GREEN}), by_json, atol=1e-3)
+    np.testing.assert_allclose(
+        asked(server, data=fields, files={"image": GREEN}), by_json, atol=1e-3
+    )
     several = asked(server, data=fields, files=[("images", GREEN), ("images", GREEN)])
     np.testing.assert_allclose(several, np.repeat(by_json, 2, axis=0), atol=1e-3)
 
@@ -113,9 +130,21 @@ def test_the_merged_model_of_an_unknown_rank_answers_its_articles_json_and_a_for
 def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server, picture) -> None:
     text = base64.b64encode(picture.read_bytes()).decode()
     for model, body, said in (
-        ("saved_model", {"instances": [text]}, 'takes files and received base64 text: send {"b64": text}'),
-        ("inception_v3/versions/2", {"inputs": {"b64": text}}, "if it takes base64 text, send that as a plain string"),
-        ("inception_v3/versions/1", {"inputs": text}, "is not of expected type: float; version 2 takes text"),
+        (
+            "saved_model",
+            {"instances": [text]},
+            'takes files and received base64 text: send {"b64": text}',
+        ),
+        (
+            "inception_v3/versions/2",
+            {"inputs": {"b64": text}},
+            "if it takes base64 text, send that as a plain string",
+        ),
+        (
+            "inception_v3/versions/1",
+            {"inputs": text},
+            "is not of expected type: float; version 2 takes text",
+        ),
     ):
         assert_refused(server.post(f"/v1/models/{model}:predict", json=body), 400, said)
 
@@ -123,7 +152,9 @@ def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server
 def test_reference_variables_are_read_without_complaints(engine) -> None:
     image = np.zeros((1, *tensorflow1_models.SIZE, 3))
     image[..., 2] = 0.9
-    answer = engine.post("/v1/models/inception_v3/versions/1:predict", json={"instances": image.tolist()})
+    answer = engine.post(
+        "/v1/models/inception_v3/versions/1:predict", json={"instances": image.tolist()}
+    )
     assert np.argmax(answer.json()["predictions"][0]) == 2
     assert "reference variable" not in engine.log()
 
@@ -131,18 +162,28 @@ def test_reference_variables_are_read_without_complaints(engine) -> None:
 def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> None:
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
-        kept, unused = v1.placeholder(tf.float32, [2], "kept"), v1.placeholder(tf.float32, [], "unused")
+        kept, unused = (
+            v1.placeholder(tf.float32, [2], "kept"),
+            v1.placeholder(tf.float32, [], "unused"),
+        )
         outputs = {"same": kept, "constant": tf.constant(7.0)}
-        v1.saved_model.simple_save(session, str(tmp_path / "1"), {"kept": kept, "unused": unused}, outputs)
+        v1.saved_model.simple_save(
+            session, str(tmp_path / "1"), {"kept": kept, "unused": unused}, outputs
+        )
     servable = Servable.load(ServableId("m", 1), tmp_path / "1")
     answer = servable.run(servable.signature(), {"kept": [1.0, 2.0], "unused": 3.0})
-    assert {alias: value.tolist() for alias, value in answer.items()} == {"constant": 7.0, "same": [1.0, 2.0]}
+    assert {alias: value.tolist() for alias, value in answer.items()} == {
+        "constant": 7.0,
+        "same": [1.0, 2.0],
+    }
 
 
 def test_a_version_that_is_unloaded_takes_its_session_along(models) -> None:
     servable = Servable.load(ServableId("m", 1), models / "inception_v3" / "1")
     session = weakref.ref(servable._loaded._session)
-    with pytest.raises(InvalidArgument, match=r"declared shape \(None, 16, 16, 3\), received \(1, 2\)"):
+    with pytest.raises(
+        InvalidArgument, match=r"declared shape \(None, 16, 16, 3\), received \(1, 2\)"
+    ):
         servable.run(servable.signature(), {"image": [[1.0, 2.0]]})
     del servable
     gc.collect()

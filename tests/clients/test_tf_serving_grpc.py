@@ -22,7 +22,11 @@ from grpc_contract import CALLS, ask, outcome, status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from process_readings import children, held
-from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2, prediction_service_pb2_grpc
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_management_pb2,
+    prediction_service_pb2_grpc,
+)
 from waiting import wait_until
 
 
@@ -72,7 +76,9 @@ def test_a_request_beyond_the_size_limit_is_refused_and_the_next_one_answered(cl
     code, details = refused(client.prediction.Predict, large, SECONDS)
     assert (code, "larger than max" in details) == ("RESOURCE_EXHAUSTED", True)
     filled = tf.make_tensor_proto(np.float32(1), shape=[10_000_000])  # in a message of a few bytes
-    _, details = refused(client.prediction.Predict, predict_request("half_plus_two", x=filled), SECONDS)
+    _, details = refused(
+        client.prediction.Predict, predict_request("half_plus_two", x=filled), SECONDS
+    )
     assert "at most 8388608 bytes are taken" in details
     assert values(client.predict("half_plus_two", x=[2.0]).outputs) == {"y": [3.0]}
 
@@ -89,7 +95,9 @@ def test_a_compressed_message_is_refused_and_the_next_one_answered(client, compr
 def test_an_answer_may_be_larger_than_any_request(client):
     with grpc.insecure_channel(client.target, [("grpc.max_receive_message_length", -1)]) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        request = predict_request("odd_outputs", signature="not_finite", x=np.ones(1_000_000, np.float32))
+        request = predict_request(
+            "odd_outputs", signature="not_finite", x=np.ones(1_000_000, np.float32)
+        )
         answer = stub.Predict(request, SECONDS)
     assert answer.ByteSize() > 8 * 2**20
     assert len(answer.outputs["y"].float_val) == 4_000_000
@@ -97,11 +105,18 @@ def test_an_answer_may_be_larger_than_any_request(client):
 
 SERVICES = ("tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
 HEALTH_NAMES = ("", *SERVICES, "PredictionService", "ModelService")
-SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+SERVING, NOT_SERVING = (
+    health_pb2.HealthCheckResponse.SERVING,
+    health_pb2.HealthCheckResponse.NOT_SERVING,
+)
 
 
 def health(channel: grpc.Channel, name: str = "") -> int:
-    return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name), SECONDS).status
+    return (
+        health_pb2_grpc.HealthStub(channel)
+        .Check(health_pb2.HealthCheckRequest(service=name), SECONDS)
+        .status
+    )
 
 
 def test_a_ready_server_is_serving_by_each_of_its_names_and_knows_no_other(client):
@@ -111,19 +126,31 @@ def test_a_ready_server_is_serving_by_each_of_its_names_and_knows_no_other(clien
 
 def test_reflection_lists_and_describes_the_services(client):
     reflected = reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo
-    (listed,) = reflected(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=SECONDS)
+    (listed,) = reflected(
+        iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=SECONDS
+    )
     services = {each.name for each in listed.list_services_response.service}
-    assert services == {*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    assert services == {
+        *SERVICES,
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+    }
     symbol = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICES[0])
     (described,) = reflected(iter([symbol]), timeout=SECONDS)
     assert described.file_descriptor_response.file_descriptor_proto
 
 
 def test_health_follows_the_models_and_is_sent_to_watching_clients(start_server, tmp_path):
-    server = start_server(tmp_path, "--poll-seconds", "0.2", wait=False).wait_until_ready("/healthz")
+    server = start_server(tmp_path, "--poll-seconds", "0.2", wait=False).wait_until_ready(
+        "/healthz"
+    )
     with connected(server.grpc_port) as client:
-        assert [health(client.channel, name) for name in HEALTH_NAMES] == [NOT_SERVING] * len(HEALTH_NAMES)
-        watch = health_pb2_grpc.HealthStub(client.channel).Watch(health_pb2.HealthCheckRequest(), SECONDS)
+        assert [health(client.channel, name) for name in HEALTH_NAMES] == [NOT_SERVING] * len(
+            HEALTH_NAMES
+        )
+        watch = health_pb2_grpc.HealthStub(client.channel).Watch(
+            health_pb2.HealthCheckRequest(), SECONDS
+        )
         assert next(watch).status == NOT_SERVING
         tiny_models.half_plus(2, tmp_path / "half_plus_two" / "1")
         assert next(watch).status == SERVING
@@ -135,7 +162,16 @@ def test_health_follows_the_models_and_is_sent_to_watching_clients(start_server,
 @pytest.fixture(scope="module")
 def narrow(start_server, sleeper):
     """Runs one request, lets one wait, and holds 1 MiB of messages; for one it waits 5 seconds."""
-    bounds = "--run-threads", "1", "--queue-size", "1", "--max-held-mb", "1", "--receive-seconds", "5"
+    bounds = (
+        "--run-threads",
+        "1",
+        "--queue-size",
+        "1",
+        "--max-held-mb",
+        "1",
+        "--receive-seconds",
+        "5",
+    )
     return start_server(sleeper, *bounds)
 
 
@@ -159,10 +195,16 @@ def test_a_full_queue_is_unavailable_and_a_cancelled_call_gives_its_place_back(n
         assert values(running.result().outputs) == {"y": [8.0]}
 
 
-def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_for_watchers(start_server, sleeper):
-    server = start_server(sleeper, "--drain-seconds", "3600")  # for which a watcher left alone would hold it
+def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_for_watchers(
+    start_server, sleeper
+):
+    server = start_server(
+        sleeper, "--drain-seconds", "3600"
+    )  # for which a watcher left alone would hold it
     with connected(server.grpc_port) as client, ThreadPoolExecutor(1) as pool:
-        watch = health_pb2_grpc.HealthStub(client.channel).Watch(health_pb2.HealthCheckRequest(), SECONDS)
+        watch = health_pb2_grpc.HealthStub(client.channel).Watch(
+            health_pb2.HealthCheckRequest(), SECONDS
+        )
         assert next(watch).status == SERVING
         running = sleep(client, 10.0)
         wait_until(lambda: held(server) == 1)
@@ -170,7 +212,10 @@ def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_
         assert next(watch).status == NOT_SERVING
         with connected(server.grpc_port) as other:
             # Until it is told, it answers; a call in the instant that it stops listening is cancelled by grpcio..
-            while (code := sleep(other, 0.0).code()) in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
+            while (code := sleep(other, 0.0).code()) in (
+                grpc.StatusCode.OK,
+                grpc.StatusCode.CANCELLED,
+            ):
                 assert not running.done()
             assert code == grpc.StatusCode.UNAVAILABLE
         assert values(running.result().outputs) == {"y": [10.0]}
@@ -194,7 +239,9 @@ def silent() -> Iterator[Callable[[], Iterator[bytes]]]:
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 WAITING_FOR_THEIR_CLIENT = {  # on the wire a stream of one message is what a unary call sends
     "a prediction": lambda channel, stream: channel.stream_unary(PREDICT).future(stream),
-    "a probe": lambda channel, stream: channel.stream_unary("/grpc.health.v1.Health/Check").future(stream),
+    "a probe": lambda channel, stream: channel.stream_unary("/grpc.health.v1.Health/Check").future(
+        stream
+    ),
     "reflection": lambda channel, stream: channel.stream_stream(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
     )(stream),
@@ -205,44 +252,67 @@ WAITING_FOR_THEIR_CLIENT = {  # on the wire a stream of one message is what a un
 def test_calls_whose_clients_send_nothing_make_room_for_other_calls(narrow, silent, begin):
     with connected(narrow.grpc_port) as client, connected(narrow.grpc_port) as other:
         calls = []
-        while not any(call.done() for call in calls):  # one was refused, or made room: the server is full
+        while not any(
+            call.done() for call in calls
+        ):  # one was refused, or made room: the server is full
             calls.append(begin(other.channel, silent()))
             time.sleep(0.02)
         assert len(calls) > 10
         assert health(client.channel) == SERVING
         wait_until(lambda: sleep(client, 0.0).code() == grpc.StatusCode.OK, 4)
         wait_until(lambda: all(call.done() for call in calls))
-        assert {call.code() for call in calls} <= {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert {call.code() for call in calls} <= {
+            grpc.StatusCode.CANCELLED,
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+        }
         assert health(client.channel) == SERVING
 
 
 def test_a_call_that_ends_before_its_message_or_sends_something_else_is_an_invalid_argument(client):
-    for stream, says in (((), "received the end of the call"), ([b"\xff\xff"], "received 2 bytes of something else")):
+    for stream, says in (
+        ((), "received the end of the call"),
+        ([b"\xff\xff"], "received 2 bytes of something else"),
+    ):
         code, details = refused(client.channel.stream_unary(PREDICT), iter(stream), SECONDS)
         assert (code, says in details) == ("INVALID_ARGUMENT", True), details
 
 
-def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client_ends_its_wait(narrow):
-    large = predict_request("sleeper", x=np.full(180_000, 8.0 / 180_000, np.float32))  # 8 seconds in 0.7 MB
+def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client_ends_its_wait(
+    narrow,
+):
+    large = predict_request(
+        "sleeper", x=np.full(180_000, 8.0 / 180_000, np.float32)
+    )  # 8 seconds in 0.7 MB
     with connected(narrow.grpc_port) as client:
         running = client.prediction.Predict.future(large, SECONDS)
         wait_until(lambda: held(narrow) == 1)
         code, details = refused(client.prediction.Predict, large, SECONDS)
-        assert (code, "may take 1 MiB together (DOGSNAP_MAX_HELD_MB)" in details) == ("RESOURCE_EXHAUSTED", True)
-        assert sleep(client, 0.0, timeout=0.5).code() == grpc.StatusCode.DEADLINE_EXCEEDED  # a small one may wait
+        assert (code, "may take 1 MiB together (DOGSNAP_MAX_HELD_MB)" in details) == (
+            "RESOURCE_EXHAUSTED",
+            True,
+        )
+        assert (
+            sleep(client, 0.0, timeout=0.5).code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        )  # a small one may wait
         wait_until(lambda: held(narrow) == 1)  # it has given its place back
         assert not running.done()
         assert running.result()
         large.inputs["x"].CopyFrom(tf.make_tensor_proto(np.zeros(180_000, np.float32)))
-        wait_until(lambda: client.prediction.Predict.future(large, SECONDS).code() == grpc.StatusCode.OK)
+        wait_until(
+            lambda: client.prediction.Predict.future(large, SECONDS).code() == grpc.StatusCode.OK
+        )
 
 
 def test_a_flood_of_calls_is_refused_at_once_and_does_not_pile_up(narrow, sleeper, tmp_path):
     threads = 1 + 1 + SPARE_THREADS
     (tmp_path / "half_copied" / "1").mkdir(parents=True)
-    waits = reload_request(("sleeper", sleeper / "sleeper"), ("half_copied", tmp_path / "half_copied"))
+    waits = reload_request(
+        ("sleeper", sleeper / "sleeper"), ("half_copied", tmp_path / "half_copied")
+    )
     with connected(narrow.grpc_port) as client:
-        calls = [client.models.HandleReloadConfigRequest.future(waits, 60) for _ in range(threads + 5)]
+        calls = [
+            client.models.HandleReloadConfigRequest.future(waits, 60) for _ in range(threads + 5)
+        ]
         wait_until(lambda: sum(call.done() for call in calls) == 5)
         turned_away = [sleep(client, 0.0), *(call for call in calls if call.done())]
         assert {call.code() for call in turned_away} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
@@ -254,8 +324,13 @@ def test_a_flood_of_calls_is_refused_at_once_and_does_not_pile_up(narrow, sleepe
 
 
 def reload_request(*configs: tuple[str, Path]) -> model_management_pb2.ReloadConfigRequest:
-    listed = [{"name": name, "base_path": str(path), "model_platform": "tensorflow"} for name, path in configs]
-    return model_management_pb2.ReloadConfigRequest(config={"model_config_list": {"config": listed}})
+    listed = [
+        {"name": name, "base_path": str(path), "model_platform": "tensorflow"}
+        for name, path in configs
+    ]
+    return model_management_pb2.ReloadConfigRequest(
+        config={"model_config_list": {"config": listed}}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +347,10 @@ def halves(tmp_path_factory) -> Path:
 def reloading(start_server, halves, tmp_path_factory):
     """A server that follows a configuration file."""
     file = tmp_path_factory.mktemp("grpc_config") / "models.config"
-    file.write_text(f'model_config_list {{ config {{ name: "half" base_path: "{halves}/half" }} }}', encoding="utf-8")
+    file.write_text(
+        f'model_config_list {{ config {{ name: "half" base_path: "{halves}/half" }} }}',
+        encoding="utf-8",
+    )
     return start_server(halves, "--model-config-file", str(file), "--poll-seconds", "0.2")
 
 
@@ -290,7 +368,9 @@ def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves,
         shutil.copytree(halves / "other" / "1", tmp_path / version)
     configured.models.HandleReloadConfigRequest(reload_request(("half", tmp_path)), SECONDS)
     assert values(configured.predict("half", x=[2.0]).outputs) == {"y": [5.0]}
-    answer = configured.models.HandleReloadConfigRequest(reload_request(("other", halves / "other")), SECONDS)
+    answer = configured.models.HandleReloadConfigRequest(
+        reload_request(("other", halves / "other")), SECONDS
+    )
     assert answer.status.error_code == 0
     assert values(configured.predict("other", x=[2.0]).outputs) == {"y": [5.0]}
     for seconds in (0, 1):  # several scans of the folders
@@ -303,13 +383,18 @@ def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves,
     assert values(configured.predict("other", x=[2.0]).outputs) == {"y": [5.0]}
 
 
-def test_a_new_configuration_is_logged_with_its_author_and_its_changes_and_is_undone(reloading, configured, halves):
+def test_a_new_configuration_is_logged_with_its_author_and_its_changes_and_is_undone(
+    reloading, configured, halves
+):
     request = reload_request(("other", halves / "other"))
     configured.models.HandleReloadConfigRequest(request, SECONDS, metadata=[("by", "alice")])
     switches = reloading.get("/api/admin/switches").json()["switches"]
     newest = next(each for each in switches if each["kind"] == "configuration")
     assert newest["by"] == {"name": "alice", "address": "127.0.0.1"}
-    assert newest["text"] == f"configuration: half in {halves}/half, all -> other in {halves}/other, all"
+    assert (
+        newest["text"]
+        == f"configuration: half in {halves}/half, all -> other in {halves}/other, all"
+    )
     assert [each["name"] for each in newest["to"]] == ["other"]
     undo = reloading.post("/api/admin/undo", json={"id": newest["id"]})
     assert undo.json()["switch"]["undoes"] == newest["id"]
@@ -325,7 +410,9 @@ def half_of_2(client: Client) -> list[float]:
         return []
 
 
-def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(configured, halves, tmp_path):
+def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(
+    configured, halves, tmp_path
+):
     twice = reload_request(("half", halves / "half"), ("half", halves / "other"))
     custom = model_management_pb2.ReloadConfigRequest(config={"custom_model_config": {}})
     specific = reload_request(("half", halves / "half"))
@@ -336,7 +423,9 @@ def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(co
         "Only ModelConfigList is currently supported": custom,
         "ServerModelConfig type not supported": model_management_pb2.ReloadConfigRequest(),
         "expected a name and a base_path": reload_request(("", halves / "half")),
-        "No versions of servable x found under base path": reload_request(("x", tmp_path / "nothing")),
+        "No versions of servable x found under base path": reload_request(
+            ("x", tmp_path / "nothing")
+        ),
         "selects none of the existing versions: 1, 2": specific,
     }
     for message, request in wrong.items():
@@ -345,7 +434,9 @@ def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(co
     assert values(configured.predict("half", x=[2.0]).outputs) == before
 
 
-def test_a_model_that_cannot_be_loaded_has_its_reason_in_every_protocol(reloading, configured, halves, tmp_path):
+def test_a_model_that_cannot_be_loaded_has_its_reason_in_every_protocol(
+    reloading, configured, halves, tmp_path
+):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"\xff broken")
     request = reload_request(("half", halves / "half"), ("broken", tmp_path))
@@ -360,19 +451,29 @@ def test_a_model_that_cannot_be_loaded_has_its_reason_in_every_protocol(reloadin
     assert version.status.error_message in details
     (told,) = reloading.get("/v1/models/broken").json()["model_version_status"]
     assert told["state"] == "END"
-    assert told["status"] == {"error_code": "UNKNOWN", "error_message": version.status.error_message}
+    assert told["status"] == {
+        "error_code": "UNKNOWN",
+        "error_message": version.status.error_message,
+    }
     (shown,) = reloading.get("/api/models").json()["models"][0]["versions"]
     assert (shown["state"], shown["error"]) == ("END", version.status.error_message)
 
 
-def test_configuring_takes_the_token_if_there_is_one_and_keeps_to_the_servers_policy(start_server, configured, halves):
+def test_configuring_takes_the_token_if_there_is_one_and_keeps_to_the_servers_policy(
+    start_server, configured, halves
+):
     request = reload_request(("half", halves / "half"))
     by_proxy = [("x-forwarded-for", "10.0.0.7")]  # without a token only this machine may configure
     code, details = refused(configured.models.HandleReloadConfigRequest, request, SECONDS, by_proxy)
     assert (code, "through a proxy" in details) == ("PERMISSION_DENIED", True)
-    server = start_server(halves, "--admin-token", "open-sesame-0123456789", "--version-policy", "latest")
+    server = start_server(
+        halves, "--admin-token", "open-sesame-0123456789", "--version-policy", "latest"
+    )
     with connected(server.grpc_port) as client:
-        assert refused(client.models.HandleReloadConfigRequest, request, SECONDS)[0] == "UNAUTHENTICATED"
+        assert (
+            refused(client.models.HandleReloadConfigRequest, request, SECONDS)[0]
+            == "UNAUTHENTICATED"
+        )
         token = [("authorization", "Bearer open-sesame-0123456789")]
         client.models.HandleReloadConfigRequest(request, SECONDS, metadata=token)
         assert refused(client.predict, "other")[0] == "NOT_FOUND"
@@ -389,13 +490,17 @@ def test_grpc_port_0_opens_no_port(start_server, sleeper):
 
 def listening_ports(parent: int) -> set[int]:
     """The TCP ports on which a process and its children listen."""
-    links = [link for pid in (parent, *children(parent)) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    links = [
+        link for pid in (parent, *children(parent)) for link in Path(f"/proc/{pid}/fd").iterdir()
+    ]
     sockets = set()
     for link in links:
         with suppress(FileNotFoundError):  # closed meanwhile
             sockets.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return {int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and line[9] in sockets}
+    return {
+        int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and line[9] in sockets
+    }
 
 
 def test_the_address_of_a_peer_is_read_from_grpcs_name_for_it():

@@ -21,7 +21,9 @@ def test_the_rest_api_answers_as_tensorflow_serving_does(server, case):
     assert_contract(server, case)
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: install Debian's package curl")
+@pytest.mark.skipif(
+    not shutil.which("curl"), reason="curl is missing: install Debian's package curl"
+)
 def test_the_curl_commands_of_tensorflow_servings_documentation_run_but_for_the_host(server):
     url = f"{server.url}/v1/models/half_plus_two"
     predicted = curl("-d", '{"instances": [1.0, 2.0, 5.0]}', "-X", "POST", f"{url}:predict")
@@ -31,17 +33,26 @@ def test_the_curl_commands_of_tensorflow_servings_documentation_run_but_for_the_
     assert regressed == {"results": [2.5, 3.0]}
     (status,) = curl(url)["model_version_status"]
     assert (status["version"], status["state"]) == ("123", "AVAILABLE")
-    assert "serving_default" in curl(f"{url}/metadata")["metadata"]["signature_def"]["signature_def"]
+    assert (
+        "serving_default" in curl(f"{url}/metadata")["metadata"]["signature_def"]["signature_def"]
+    )
 
 
 def curl(*arguments: str) -> Any:
     """curl itself, which sends a body as a form unless it is told otherwise, and is not told so there."""
-    result = subprocess.run(["curl", "-s", *arguments], capture_output=True, text=True, timeout=120, check=True)
+    result = subprocess.run(
+        ["curl", "-s", *arguments], capture_output=True, text=True, timeout=120, check=True
+    )
     return json.loads(result.stdout)
 
 
 def test_the_path_is_read_without_regard_to_capitals_and_a_header_names_the_version(server):
-    response = raw(server, "POST", "/V1/Models/half_plus_two/Labels/some_label:Predict", b'{"instances": [1.0]}')
+    response = raw(
+        server,
+        "POST",
+        "/V1/Models/half_plus_two/Labels/some_label:Predict",
+        b'{"instances": [1.0]}',
+    )
     assert response.json() == {"predictions": [2.5]}
     assert response.headers["X-Dogsnap-Model-Version"] == "123"
 
@@ -52,19 +63,32 @@ def test_metadata_has_the_signatures_as_tensorflow_serving_writes_them(server):
     definition = answer["metadata"]["signature_def"]["signature_def"]["serving_default"]
     assert (definition["method_name"], definition["defaults"]) == ("tensorflow/serving/predict", {})
     shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
-    assert definition["inputs"]["a"] == {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": "serving_default_a:0"}
+    assert definition["inputs"]["a"] == {
+        "dtype": "DT_FLOAT",
+        "tensor_shape": shape,
+        "name": "serving_default_a:0",
+    }
     assert set(definition["outputs"]) == {"sum", "product"}
 
 
 def test_a_body_that_does_not_inflate_counts_as_empty(server):
-    response = raw(server, "POST", "/v1/models/half_plus_two:predict", b"no gzip", {"Content-Encoding": "gzip"})
-    assert (response.status_code, response.json()["error"]) == (400, "JSON Parse error: The document is empty")
+    response = raw(
+        server, "POST", "/v1/models/half_plus_two:predict", b"no gzip", {"Content-Encoding": "gzip"}
+    )
+    assert (response.status_code, response.json()["error"]) == (
+        400,
+        "JSON Parse error: The document is empty",
+    )
 
 
 def test_a_long_reply_is_gzipped_for_clients_that_accept_it(server):
     body = json.dumps({"instances": [float(number) for number in range(1000)]}).encode()
-    zipped = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "gzip"})
-    plain = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "identity"})
+    zipped = raw(
+        server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "gzip"}
+    )
+    plain = raw(
+        server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "identity"}
+    )
     assert zipped.headers["Content-Encoding"] == "gzip"
     assert "Content-Encoding" not in plain.headers
     assert int(zipped.headers["Content-Length"]) < int(plain.headers["Content-Length"])
@@ -84,11 +108,17 @@ def test_cors_adds_its_headers_to_every_reply(server):
         assert headers["Access-Control-Allow-Origin"] == "*"
         assert headers["Access-Control-Allow-Methods"] == "POST, GET"
         assert headers["Access-Control-Allow-Headers"] == "Content-Type"
-        assert headers["Access-Control-Expose-Headers"] == "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
+        assert (
+            headers["Access-Control-Expose-Headers"]
+            == "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
+        )
 
 
 def test_cors_answers_a_preflight_with_an_origin_and_says_which_headers_may_be_sent(server):
-    asked = {"Origin": "https://example.com", "Access-Control-Request-Headers": "content-type,x-request-key"}
+    asked = {
+        "Origin": "https://example.com",
+        "Access-Control-Request-Headers": "content-type,x-request-key",
+    }
     for path in ("/v1/models/half_plus_two:predict", "/api/classify"):
         response = raw(server, "OPTIONS", path, headers=asked)
         allowed = response.headers["Access-Control-Allow-Headers"].lower().split(", ")

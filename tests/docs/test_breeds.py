@@ -21,16 +21,33 @@ WILD = {"n02115641", "n02115913", "n02116738"}  # dingo, dhole, African hunting 
 
 KEYS = [
     *("id", "name", "name_zh", "other_names", "other_names_zh", "wild", "origin", "size"),
-    *("weight_kg", "height_cm", "life_span_years", "temperament", "coat", "care", "description", "look_alikes"),
+    *(
+        "weight_kg",
+        "height_cm",
+        "life_span_years",
+        "temperament",
+        "coat",
+        "care",
+        "description",
+        "look_alikes",
+    ),
 ]
 TEXTS = ("origin", "coat", "care", "description")
 SENTENCES = {"coat": (1, 1), "care": (1, 2), "description": (2, 4)}  # how many
 PLAUSIBLE = {"weight_kg": (1, 120), "height_cm": (10, 100), "life_span_years": (4, 20)}
 # Where the middle of the weight range may lie. The bands overlap: height and build count for size too.
-MIDDLE_KG = {"toy": (1, 6), "small": (4, 15), "medium": (10, 28), "large": (20, 55), "giant": (45, 90)}
+MIDDLE_KG = {
+    "toy": (1, 6),
+    "small": (4, 15),
+    "medium": (10, 28),
+    "large": (20, 55),
+    "giant": (45, 90),
+}
 MOST_UNKNOWN_NUMBERS = 3  # a null says "not known for sure"; more of them than this would be a gap
 HAN = re.compile(r"[\u4e00-\u9fff]")
-HALF_WIDTH_MARK = re.compile(r"[,;:?!()]|\.(?!\d)")  # Chinese text has marks of its own: ，；：？！（）。
+HALF_WIDTH_MARK = re.compile(
+    r"[,;:?!()]|\.(?!\d)"
+)  # Chinese text has marks of its own: ，；：？！（）。
 
 
 def test_the_120_trained_classes_are_the_networks_and_those_that_were_taught_come_behind_them():
@@ -106,13 +123,18 @@ def test_texts_are_whole_sentences_of_their_own_in_each_language_and_its_script(
             least, most = SENTENCES[key]
             assert (english, chinese) == (english.strip(), chinese.strip()), breed["id"]
             assert (english[-1], chinese[-1]) == (".", "。"), breed["id"]
-            for parts in (re.split(r"(?<=[.!?])\s+", english), re.findall(r"[^。！？]+[。！？]?", chinese)):
+            for parts in (
+                re.split(r"(?<=[.!?])\s+", english),
+                re.findall(r"[^。！？]+[。！？]?", chinese),
+            ):
                 assert least <= len(parts) <= most, breed["id"]
                 said.update(parts)
     assert [sentence for sentence, times in said.items() if times > 1] == []
 
 
-def test_groups_of_look_alikes_are_described_in_both_languages_and_each_of_a_version_that_ships_is() -> None:
+def test_groups_of_look_alikes_are_described_in_both_languages_and_each_of_a_version_that_ships_is() -> (
+    None
+):
     groups = json.loads((MODELS / "groups.json").read_text(encoding="utf-8"))
     assert len({group["id"] for group in groups}) == len(groups)
     for group in groups:
@@ -127,4 +149,6 @@ def test_groups_of_look_alikes_are_described_in_both_languages_and_each_of_a_ver
     for file in ("scores.json", "taught.json"):
         stored = json.loads((MODELS / "inception_v3" / file).read_text(encoding="utf-8"))
         for group in stored.get("scores", stored)["calibration"]["groups"]:
-            assert set(group) in described, f"{file}: {group} has no name and no difference in groups.json"
+            assert set(group) in described, (
+                f"{file}: {group} has no name and no difference in groups.json"
+            )

@@ -58,13 +58,20 @@ def test_the_images_health_check_is_well_with_a_server_and_not_without(colour_se
     command = json.loads(re.search(r"^HEALTHCHECK .*?CMD (\[.*\])$", dockerfile(), re.M)[1])
     for port, expected in ((colour_server.port, 0), (free_port(), 1)):
         program = [sys.executable, *(part.replace("8501", str(port)) for part in command[1:])]
-        assert subprocess.run(program, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == expected
+        assert (
+            subprocess.run(program, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode
+            == expected
+        )
 
 
 def test_every_setting_that_a_file_makes_exists() -> None:
     known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
     files = [DEPLOY / "Dockerfile", DEPLOY / "compose.yaml", *KUBERNETES.glob("*.yaml")]
-    made = {name for file in files for name in re.findall(r"DOGSNAP_[A-Z_]+", file.read_text(encoding="utf-8"))}
+    made = {
+        name
+        for file in files
+        for name in re.findall(r"DOGSNAP_[A-Z_]+", file.read_text(encoding="utf-8"))
+    }
     assert {"DOGSNAP_ENGINE", "DOGSNAP_HOST", "DOGSNAP_MODELS"} <= made <= known
 
 
@@ -76,8 +83,12 @@ def compose() -> dict:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 
 
-def test_the_compose_file_follows_composes_own_schema_and_opens_ports_to_this_machine_alone(compose) -> None:
-    done = tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml")
+def test_the_compose_file_follows_composes_own_schema_and_opens_ports_to_this_machine_alone(
+    compose,
+) -> None:
+    done = tool(
+        "check-jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml"
+    )
     assert done.returncode == 0, done.stdout
     ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
     assert len(ports) == 4
@@ -85,7 +96,9 @@ def test_the_compose_file_follows_composes_own_schema_and_opens_ports_to_this_ma
 
 
 def test_what_compose_mounts_and_builds_is_there(compose) -> None:
-    mounts = [mount for service in compose["services"].values() for mount in service.get("volumes", [])]
+    mounts = [
+        mount for service in compose["services"].values() for mount in service.get("volumes", [])
+    ]
     files = [mount.split(":")[0] for mount in mounts if mount.startswith(".")]
     assert len(files) >= 8
     for file in [*files, "../../backend/deploy/Dockerfile"]:
@@ -95,12 +108,19 @@ def test_what_compose_mounts_and_builds_is_there(compose) -> None:
 def test_tensorflow_serving_finds_the_configuration_that_it_is_told_of(compose) -> None:
     service = compose["services"]["tensorflow-serving"]
     mounted = {mount.split(":")[1] for mount in service["volumes"]}
-    told = {value for flag in service["command"] for name, _, value in [flag.partition("=")] if name.endswith("_file")}
+    told = {
+        value
+        for flag in service["command"]
+        for name, _, value in [flag.partition("=")]
+        if name.endswith("_file")
+    }
     assert len(told) == 3
     assert told <= mounted
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian's package prometheus), which reads it, is missing")
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool (Debian's package prometheus), which reads it, is missing"
+)
 def test_prometheus_takes_its_configuration() -> None:
     check = [PROMTOOL, "check", "config", "--syntax-only", DEPLOY / "prometheus.yml"]
     done = subprocess.run(check, capture_output=True, text=True, check=False, timeout=60)
@@ -109,11 +129,20 @@ def test_prometheus_takes_its_configuration() -> None:
 
 def test_prometheus_asks_services_of_the_compose_file_and_grafana_asks_prometheus(compose) -> None:
     jobs = yaml.safe_load((DEPLOY / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
-    targets = {target.split(":")[0] for job in jobs for config in job["static_configs"] for target in config["targets"]}
-    source = yaml.safe_load((DEPLOY / "grafana" / "datasources.yml").read_text(encoding="utf-8"))["datasources"][0]
+    targets = {
+        target.split(":")[0]
+        for job in jobs
+        for config in job["static_configs"]
+        for target in config["targets"]
+    }
+    source = yaml.safe_load((DEPLOY / "grafana" / "datasources.yml").read_text(encoding="utf-8"))[
+        "datasources"
+    ][0]
     assert targets == {"gateway", "tensorflow-serving"}
     assert targets | {re.search(r"//(\w+):", source["url"])[1]} <= set(compose["services"])
-    boards = yaml.safe_load((DEPLOY / "grafana" / "dashboards.yml").read_text(encoding="utf-8"))["providers"][0]
+    boards = yaml.safe_load((DEPLOY / "grafana" / "dashboards.yml").read_text(encoding="utf-8"))[
+        "providers"
+    ][0]
     mounted = [mount.split(":")[1] for mount in compose["services"]["grafana"]["volumes"]]
     assert f"{boards['options']['path']}/dogsnap.json" in mounted
 
@@ -121,21 +150,30 @@ def test_prometheus_asks_services_of_the_compose_file_and_grafana_asks_prometheu
 # -- Kubernetes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_manifests_and_the_pod_of_kserves_inference_service_follow_kubernetes_own_schemas(tmp_path) -> None:
+def test_the_manifests_and_the_pod_of_kserves_inference_service_follow_kubernetes_own_schemas(
+    tmp_path,
+) -> None:
     service = yaml.safe_load(INFERENCE_SERVICE.read_text(encoding="utf-8"))
-    assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
+    assert (service["apiVersion"], service["kind"]) == (
+        "serving.kserve.io/v1beta1",
+        "InferenceService",
+    )
     predictor = service["spec"]["predictor"]
     assert predictor["enableServiceLinks"] is False
     assert set(predictor) - {"containers", "volumes", "enableServiceLinks"} == KSERVE_FIELDS
     spec = {name: value for name, value in predictor.items() if name not in KSERVE_FIELDS}
     pod = tmp_path / "pod.yaml"
-    pod.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}))
+    pod.write_text(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    )
     done = tool("kubernetes-validate", "--strict", *MANIFESTS, pod)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_manifests_fit_together() -> None:
-    objects = [each for file in MANIFESTS for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    objects = [
+        each for file in MANIFESTS for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    ]
     pods = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Deployment"}
     services = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Service"}
     for name, service in services.items():
@@ -151,7 +189,9 @@ def test_the_manifests_fit_together() -> None:
 def test_pods_get_no_service_links_and_wait_until_no_request_comes() -> None:
     for file in (KUBERNETES / "gateway.yaml", KUBERNETES / "tensorflow_serving.yaml"):
         objects = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
-        (pod,) = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"]
+        (pod,) = [
+            each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"
+        ]
         assert pod["enableServiceLinks"] is False
         name, seconds = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
         assert name == "sleep"
@@ -163,7 +203,9 @@ def test_kustomize_finds_its_files_and_mounts_what_tensorflow_serving_is_told_of
     (generated,) = kustomization["configMapGenerator"]
     for file in [*kustomization["resources"], *generated["files"]]:
         assert (DEPLOY / file).is_file(), file
-    told = re.findall(r"_file=/config/(\S+)", (KUBERNETES / "tensorflow_serving.yaml").read_text(encoding="utf-8"))
+    told = re.findall(
+        r"_file=/config/(\S+)", (KUBERNETES / "tensorflow_serving.yaml").read_text(encoding="utf-8")
+    )
     assert sorted(told) == sorted(generated["files"])
 
 
@@ -173,4 +215,7 @@ def test_kustomize_finds_its_files_and_mounts_what_tensorflow_serving_is_told_of
 def test_without_ray_the_command_says_how_to_install_it(monkeypatch) -> None:
     monkeypatch.setattr(deploy_command.importlib.util, "find_spec", lambda name: None)
     done = CliRunner().invoke(main, ["deploy", "ray"])
-    assert (done.exit_code, done.output) == (1, "Error: Ray is not installed: make setup EXTRAS=ray\n")
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: Ray is not installed: make setup EXTRAS=ray\n",
+    )

@@ -38,8 +38,13 @@ def version(source: str, number: int) -> VersionFiles:
 def test_versions_are_found_at_a_path_and_at_a_url(colour_models, bucket) -> None:
     for source in (str(colour_models), f"file://{colour_models}", bucket):
         found = versions_below(source)
-        assert [(each.model, each.version) for each in found] == [("inception_v3", 1), ("inception_v3", 2)]
-        assert {each.digest for each in found} == {each.digest for each in versions_below(str(colour_models))}
+        assert [(each.model, each.version) for each in found] == [
+            ("inception_v3", 1),
+            ("inception_v3", 2),
+        ]
+        assert {each.digest for each in found} == {
+            each.digest for each in versions_below(str(colour_models))
+        }
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,10 @@ def test_a_source_without_versions_is_refused_by_its_name(source, said, tmp_path
 
 
 def test_a_folder_that_every_node_sees_is_read_in_place(colour_models, tmp_path) -> None:
-    assert version(str(colour_models), 2).local(tmp_path / "cache") == colour_models.resolve() / "inception_v3"
+    assert (
+        version(str(colour_models), 2).local(tmp_path / "cache")
+        == colour_models.resolve() / "inception_v3"
+    )
     assert not (tmp_path / "cache").exists()
 
 
@@ -100,7 +108,9 @@ def test_a_version_is_told_by_its_checksums_or_else_by_its_files(colour_models, 
 
 METHODS = {kind: name for name, kind in CLASSES.items()}
 ANSWERED = [
-    each for each in grpc_contract.ANSWERED if type(each.request) in METHODS and "half_plus" in str(each.request)
+    each
+    for each in grpc_contract.ANSWERED
+    if type(each.request) in METHODS and "half_plus" in str(each.request)
 ]
 
 
@@ -133,7 +143,9 @@ def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> 
 
 # -- routes ------------------------------------------------------------------------------------------------------------
 
-ROUTES = Routes({"m": {1: "m-1", 3: "m-3"}, "other": {2: "other-2"}}, {"m": {"stable": 1, "next": 4}})
+ROUTES = Routes(
+    {"m": {1: "m-1", 3: "m-3"}, "other": {2: "other-2"}}, {"m": {"stable": 1, "next": 4}}
+)
 UNKNOWN_LABEL = "Unrecognized servable version label: x; labels of m: next, stable"
 
 
@@ -154,12 +166,37 @@ def test_the_status_of_a_model_is_asked_of_all_its_versions_the_largest_first() 
 @pytest.mark.parametrize(
     ("ask", "spec", "error", "said"),
     [
-        (ROUTES.application, ModelSpec("n"), NotFound, r"request: Latest\(n\); models served here: m, other"),
-        (ROUTES.application, ModelSpec("m", 2), NotFound, r"request: Specific\(m, 2\); available versions: 3, 1"),
+        (
+            ROUTES.application,
+            ModelSpec("n"),
+            NotFound,
+            r"request: Latest\(n\); models served here: m, other",
+        ),
+        (
+            ROUTES.application,
+            ModelSpec("m", 2),
+            NotFound,
+            r"request: Specific\(m, 2\); available versions: 3, 1",
+        ),
         (ROUTES.application, ModelSpec("m", label="x"), InvalidArgument, UNKNOWN_LABEL),
-        (ROUTES.application, ModelSpec("m", label="next"), Unavailable, "label next of m waits for version 4"),
-        (ROUTES.asked_for_status, ModelSpec("m", 9), NotFound, "Could not find version 9 of model m"),
-        (ROUTES.asked_for_status, ModelSpec("n"), NotFound, "Could not find any versions of model n"),
+        (
+            ROUTES.application,
+            ModelSpec("m", label="next"),
+            Unavailable,
+            "label next of m waits for version 4",
+        ),
+        (
+            ROUTES.asked_for_status,
+            ModelSpec("m", 9),
+            NotFound,
+            "Could not find version 9 of model m",
+        ),
+        (
+            ROUTES.asked_for_status,
+            ModelSpec("n"),
+            NotFound,
+            "Could not find any versions of model n",
+        ),
     ],
 )
 def test_what_is_not_there_is_refused_in_tensorflow_servings_words(ask, spec, error, said) -> None:

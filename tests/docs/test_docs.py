@@ -16,7 +16,10 @@ from dogsnap.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("backend", "docs", "miniprogram", "models", "tests")
-FILES = [*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.md"))]
+FILES = [
+    *ROOT.glob("*.md"),
+    *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.md")),
+]
 DOCUMENTS = {
     file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
     for file in sorted(FILES)
@@ -46,7 +49,15 @@ def test_the_readmes_are_short(document: str, most: int) -> None:
 
 
 def test_nothing_else_lies_at_the_top_level() -> None:
-    expected = {*FOLDERS, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "Makefile"}
+    expected = {
+        *FOLDERS,
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "pyproject.toml",
+        "Makefile",
+    }
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
     assert found - {"build", "dogsnap.egg-info"} <= expected
 
@@ -64,7 +75,9 @@ def folders_in_the_tree() -> set[str]:
 
 
 def test_the_tree_in_the_readme_is_the_table_of_contents() -> None:
-    packages = {file.parent.relative_to(ROOT).as_posix() for file in (ROOT / "backend").rglob("__init__.py")}
+    packages = {
+        file.parent.relative_to(ROOT).as_posix() for file in (ROOT / "backend").rglob("__init__.py")
+    }
     # Parts of one folder, no subject of their own.
     parts = {path for path in packages if path.endswith(("/programs", "/helpers"))}
     folders = {
@@ -95,7 +108,9 @@ def test_every_command_is_documented_and_every_command_shown_exists() -> None:
     assert {words[0] for words in shown_commands() if words[0] != "COMMAND"} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("words", sorted({tuple(words) for words in shown_commands()}), ids=" ".join)
+@pytest.mark.parametrize(
+    "words", sorted({tuple(words) for words in shown_commands()}), ids=" ".join
+)
 def test_every_subcommand_and_flag_of_a_command_shown_exists(words: tuple[str, ...]) -> None:
     command: click.Command | None = main
     rest = list(words)
@@ -103,14 +118,22 @@ def test_every_subcommand_and_flag_of_a_command_shown_exists(words: tuple[str, .
         name = rest.pop(0)
         command = command.get_command(click.Context(command), name)
         assert command is not None, f"there is no command {name!r} in {' '.join(words)}"
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     for word in rest:
         if word.startswith("--"):
-            assert word.partition("=")[0].rstrip(",.:") in known | {"--help"}, f"{word} is not an option of {words}"
+            assert word.partition("=")[0].rstrip(",.:") in known | {"--help"}, (
+                f"{word} is not an option of {words}"
+            )
 
 
 def test_every_make_target_in_the_documents_exists() -> None:
-    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    targets = set(
+        re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    )
     named = {match for span in EVERYWHERE for match in re.findall(r"(?:^|&& )make ([a-z-]+)", span)}
     assert {"run", "test", "setup"} <= named
     assert named <= targets
@@ -119,7 +142,9 @@ def test_every_make_target_in_the_documents_exists() -> None:
 def test_every_extra_is_documented_and_every_extra_named_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (sentence,) = re.findall(r"`make setup EXTRAS=vit`, or (.*?);", DOCUMENTS["CONTRIBUTING.md"])
-    named = {match for span in EVERYWHERE for match in re.findall(r"make setup EXTRAS=([a-z]+)", span)}
+    named = {
+        match for span in EVERYWHERE for match in re.findall(r"make setup EXTRAS=([a-z]+)", span)
+    }
     assert {"vit", *re.findall(r"`([a-z]+)`", sentence)} == set(project["optional-dependencies"])
     assert named <= set(project["optional-dependencies"])
 
@@ -138,7 +163,9 @@ def test_every_route_in_a_document_exists(tmp_path: Path) -> None:
         named = "\n".join(spans(DOCUMENTS[document]))
         for method, path in re.findall(r"^(GET|POST|PUT|DELETE) (/[^\s?]*)", named, re.M):
             endpoint, _ = adapter.match(re.sub(r"<\w+>|\.\.\.", "1", path), method=method)
-            assert not endpoint.startswith("web") or path == "/", f"{document}: {method} {path} has no route"
+            assert not endpoint.startswith("web") or path == "/", (
+                f"{document}: {method} {path} has no route"
+            )
 
 
 # -- files and links ---------------------------------------------------------------------------------------------------
@@ -165,7 +192,9 @@ def test_every_link_in_a_document_leads_somewhere(document: str) -> None:
         file = (ROOT / document).parent / path if path else ROOT / document
         assert file.exists(), f"{document} links to {link}"
         if anchor:
-            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{document} links to {link}"
+            assert anchor in anchors(file.read_text(encoding="utf-8")), (
+                f"{document} links to {link}"
+            )
 
 
 def test_every_document_can_be_reached_from_the_readme() -> None:
@@ -190,10 +219,14 @@ def test_the_table_of_capacity_follows_from_its_figures() -> None:
     fast, plain = map(int, re.findall(r"version 3: (\d+); version 2: (\d+)", text)[0])
     gateway = int(re.findall(r"one core of a gateway .*?\| (\d+) \|", text)[0])
     kilobytes = int(re.findall(r"size of a photo from the app \| (\d+) kB", text)[0])
-    rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \| ([\d,.]+) Mbit/s \|$", text, re.M)
+    rows = re.findall(
+        r"^\| ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \| ([\d,.]+) Mbit/s \|$", text, re.M
+    )
     assert len(rows) == 3
     for row in rows:
-        rate, with_fast, with_plain, gateways, megabits = (float(cell.replace(",", "")) for cell in row)
+        rate, with_fast, with_plain, gateways, megabits = (
+            float(cell.replace(",", "")) for cell in row
+        )
         assert with_fast == math.ceil(rate / (0.7 * fast))
         assert with_plain == math.ceil(rate / (0.7 * plain))
         assert gateways == (math.ceil(rate / (0.5 * gateway)) if with_fast > 1 else 0)

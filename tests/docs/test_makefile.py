@@ -10,13 +10,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 WEB = Path("backend/web")
 INPUTS = (
-    *("pyproject.toml", "backend/requirements.txt", "backend/requirements-uv.txt", "tests/requirements.txt"),
+    *(
+        "pyproject.toml",
+        "backend/requirements.txt",
+        "backend/requirements-uv.txt",
+        "tests/requirements.txt",
+    ),
     *(WEB / name for name in ("requirements.txt", "package.json", "package-lock.json")),
     *(WEB / name for name in ("build.mjs", "runtime/index.js", "compiler/index.mjs")),
     "miniprogram/app.js",
 )
 
-pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make, which the Makefile is for, is missing")
+pytestmark = pytest.mark.skipif(
+    not shutil.which("make"), reason="make, which the Makefile is for, is missing"
+)
 
 
 @pytest.fixture
@@ -39,7 +46,13 @@ def program(file: Path, text: str) -> None:
 def make(folder: Path, *arguments: str, path: str = os.environ["PATH"], **variables: str) -> str:
     environment = {"PATH": path, **variables}
     done = subprocess.run(
-        ["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        ["make", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -49,7 +62,9 @@ def test_the_mini_program_is_built_by_the_locked_node_whatever_the_machine_has(c
     for name in ("node", "npm"):
         program(tmp_path / "machine" / name, f"echo an old {name}; exit 1")
     program(checkout / ".venv/bin/node", 'echo "the locked node: $*"')
-    program(checkout / ".venv/bin/npm", 'echo "the locked npm: $1 $NODE_OPTIONS"; node script-of-npm')
+    program(
+        checkout / ".venv/bin/npm", 'echo "the locked npm: $1 $NODE_OPTIONS"; node script-of-npm'
+    )
     for name in ("bin/python", ".installed-uv", ".installed-node"):
         (checkout / ".venv" / name).touch()
     path = f"{tmp_path / 'machine'}:{os.environ['PATH']}"
@@ -66,7 +81,8 @@ def installers(checkout) -> Path:
     """The folder of a pip that knows another package index, and of a uv; both note how they were called."""
     folder = checkout / ".venv/bin"
     program(
-        folder / "pip", 'case "$*" in *config*) echo https://index.example/simple;; *) echo "pip $*" >> calls;; esac'
+        folder / "pip",
+        'case "$*" in *config*) echo https://index.example/simple;; *) echo "pip $*" >> calls;; esac',
     )
     program(folder / "uv", 'echo "uv $UV_DEFAULT_INDEX $*" >> calls; test ! -e uv-fails')
     (folder / "python").touch()
@@ -80,7 +96,10 @@ def test_uv_installs_what_is_locked_from_the_index_that_pip_is_configured_for(ch
     make(checkout, ".venv/.installed")
     calls = (checkout / "calls").read_text().splitlines()
     assert calls[0].endswith("install --quiet --require-hashes -r backend/requirements-uv.txt")
-    assert calls[1] == f"uv https://index.example/simple pip install --python .venv/bin/python {LOCKED}"
+    assert (
+        calls[1]
+        == f"uv https://index.example/simple pip install --python .venv/bin/python {LOCKED}"
+    )
     assert [call.split()[0] for call in calls] == ["pip", "uv", "uv"]
 
 

@@ -28,7 +28,9 @@ def locked() -> dict[str, Version]:
     """Name -> the smallest version that a lock file holds: some are locked once for each Python."""
     found: dict[str, Version] = {}
     for lock in LOCKS:
-        for name, version in re.findall(r"^([\w.-]+)(?:\[.*\])?==([^ ;]+)", lock.read_text(encoding="utf-8"), re.M):
+        for name, version in re.findall(
+            r"^([\w.-]+)(?:\[.*\])?==([^ ;]+)", lock.read_text(encoding="utf-8"), re.M
+        ):
             found[name] = min(found.get(name, Version(version)), Version(version))
     return found
 
@@ -37,7 +39,9 @@ def required() -> list[Requirement]:
     project = PROJECT["project"]
     optional, groups = project["optional-dependencies"], PROJECT["dependency-groups"]
     lines = chain(project["dependencies"], *optional.values(), *groups.values())
-    return [Requirement(line) for line in lines if isinstance(line, str)]  # no {include-group = ...}
+    return [
+        Requirement(line) for line in lines if isinstance(line, str)
+    ]  # no {include-group = ...}
 
 
 @pytest.mark.parametrize("requirement", required(), ids=str)
@@ -45,8 +49,14 @@ def test_the_lower_bound_is_a_version_that_is_tested(requirement):
     """To its minor number, as what is new in a library comes by minor versions."""
     version = locked()[requirement.name]
     assert requirement.specifier.contains(version)
-    bounds = [each.version.removesuffix(".*") for each in requirement.specifier if each.operator in (">=", "==")]
-    assert [Version(bound).release[:2] for bound in bounds] == [version.release[:2]], "set it to the locked version"
+    bounds = [
+        each.version.removesuffix(".*")
+        for each in requirement.specifier
+        if each.operator in (">=", "==")
+    ]
+    assert [Version(bound).release[:2] for bound in bounds] == [version.release[:2]], (
+        "set it to the locked version"
+    )
 
 
 # What gunicorn's documentation names: https://gunicorn.org/custom and the setting logger_class.
@@ -60,20 +70,29 @@ def imported(text: str) -> set[str]:
     nodes = list(ast.walk(ast.parse(text)))
     whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     parts = {
-        f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
     return {name for name in whole | parts if name.split(".")[0] == "gunicorn"}
 
 
 def test_of_gunicorn_only_what_its_documentation_names_is_used():
     files = [file for file in (ROOT / "backend").rglob("*.py") if "node_modules" not in file.parts]
-    assert {name for file in files for name in imported(file.read_text(encoding="utf-8"))} == DOCUMENTED
+    assert {
+        name for file in files for name in imported(file.read_text(encoding="utf-8"))
+    } == DOCUMENTED
 
 
 def test_every_setting_and_hook_of_gunicorn_is_one_of_its_settings(monkeypatch):
     monkeypatch.setenv(MASTER, "")  # set by a server, and meant for the process that replaces it
     server = Server(Settings())
-    changed = {name for name, each in server.cfg.settings.items() if each.get() != make_settings()[name].get()}
+    changed = {
+        name
+        for name, each in server.cfg.settings.items()
+        if each.get() != make_settings()[name].get()
+    }
     assert {*gunicorn_options(Settings())} <= {*server.cfg.settings}
     assert {"pre_fork", "post_worker_init", "worker_exit"} <= changed
 

@@ -35,7 +35,9 @@ def calls(of: list[Step]) -> Iterator[list[Step]]:
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             code = frame.f_code
-            step = watched.get((code.co_filename, code.co_qualname.replace("blueprint.<locals>.", "")))
+            step = watched.get(
+                (code.co_filename, code.co_qualname.replace("blueprint.<locals>.", ""))
+            )
             if step is not None and step not in seen:
                 seen.append(step)
 
@@ -57,7 +59,9 @@ def test_a_photo_passes_the_functions_of_the_readme_in_their_order(colour_models
         client = create_app(settings, predictor).test_client()
         predictor.repository.scan(skip_settling=True)
         seen.clear()
-        answer = client.post("/api/classify", data=encode(plain(RED), "JPEG"), content_type="image/jpeg")
+        answer = client.post(
+            "/api/classify", data=encode(plain(RED), "JPEG"), content_type="image/jpeg"
+        )
         predictor.close()
     assert answer.status_code == 200, answer.text
     assert answer.json["breeds"][0]["name"] == "red dog"

@@ -33,7 +33,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 def module_of(file: Path) -> str:
     """protocols.admin for backend/dogsnap/server/protocols/admin.py; a package goes by its folder's name."""
-    return ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__").removesuffix("__init__")
+    return (
+        ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+        .removesuffix(".__init__")
+        .removesuffix("__init__")
+    )
 
 
 def inside(module: str, place: str) -> bool:
@@ -41,7 +45,9 @@ def inside(module: str, place: str) -> bool:
 
 
 def floor(module: str) -> int:
-    (found,) = [n for n, places in enumerate(FLOORS) if any(inside(module, place) for place in places)]
+    (found,) = [
+        n for n, places in enumerate(FLOORS) if any(inside(module, place) for place in places)
+    ]
     return found
 
 
@@ -100,14 +106,21 @@ UPPER_FLOORS = r"flask|werkzeug|gunicorn|dogsnap\.(server|networks|training|expo
 
 
 @pytest.mark.parametrize(
-    ("folder", "strangers"), [("serving", rf"{UPPER_FLOORS}|grpc|grpc_health|\w+_pb2_grpc"), ("gateway", UPPER_FLOORS)]
+    ("folder", "strangers"),
+    [("serving", rf"{UPPER_FLOORS}|grpc|grpc_health|\w+_pb2_grpc"), ("gateway", UPPER_FLOORS)],
 )
-def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowhere(folder, strangers):
+def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowhere(
+    folder, strangers
+):
     files = [*(PACKAGE / folder).rglob("*.py")]
     imports = re.compile(rf"^\s*(from|import) .*\b({strangers})\b", re.M)  # also within functions
     assert [file.name for file in files if imports.search(file.read_text(encoding="utf-8"))] == []
-    modules = ", ".join(".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts) for file in files)
+    modules = ", ".join(
+        ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts) for file in files
+    )
     pattern = rf"({strangers})(\.|$)"
     code = f"import re, sys, {modules}; print([name for name in sys.modules if re.match({pattern!r}, name)])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
     assert result.stdout.strip() == "[]"

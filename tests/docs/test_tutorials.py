@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 WITHOUT_COMMANDS = {"README.md", "publish_in_wechat.md"}
 
-pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: install Debian's package curl")
+pytestmark = pytest.mark.skipif(
+    not shutil.which("curl"), reason="curl is missing: install Debian's package curl"
+)
 
 
 @pytest.fixture
@@ -32,7 +34,9 @@ def a_version_3(folder: Path, request: pytest.FixtureRequest) -> None:
 
 def the_real_network(folder: Path, request: pytest.FixtureRequest) -> None:
     """And photos of a breed that it does not know."""
-    photo, *photos = sorted((request.getfixturevalue("data_dir") / "other_dogs" / "images" / "havanese").iterdir())
+    photo, *photos = sorted(
+        (request.getfixturevalue("data_dir") / "other_dogs" / "images" / "havanese").iterdir()
+    )
     shutil.rmtree(folder / "models")
     shutil.copytree(built_models(), folder / "models")
     (folder / "havanese").mkdir()
@@ -43,11 +47,17 @@ def the_real_network(folder: Path, request: pytest.FixtureRequest) -> None:
 
 NEEDS = {"switch_a_version.md": a_version_3, "new_breed.md": the_real_network}
 FIRST = (ROOT / "README.md", TUTORIALS / "first_answer.md")
-LATER = [page for page in TUTORIALS.glob("*.md") if page.name not in {*WITHOUT_COMMANDS, "first_answer.md"}]
+LATER = [
+    page
+    for page in TUTORIALS.glob("*.md")
+    if page.name not in {*WITHOUT_COMMANDS, "first_answer.md"}
+]
 
 
 @pytest.mark.parametrize(
-    "page", [*FIRST, *(pytest.param(page, marks=pytest.mark.long) for page in LATER)], ids=lambda page: page.name
+    "page",
+    [*FIRST, *(pytest.param(page, marks=pytest.mark.long) for page in LATER)],
+    ids=lambda page: page.name,
 )
 def test_the_commands_of_a_page_run_in_their_order(page, folder, request):
     if page.name in NEEDS:
@@ -57,7 +67,9 @@ def test_the_commands_of_a_page_run_in_their_order(page, folder, request):
 
 def test_every_tutorial_is_in_the_index():
     index = (TUTORIALS / "README.md").read_text(encoding="utf-8")
-    assert {page.name for page in TUTORIALS.glob("*.md") if f"]({page.name})" not in index} == {"README.md"}
+    assert {page.name for page in TUTORIALS.glob("*.md") if f"]({page.name})" not in index} == {
+        "README.md"
+    }
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ def admin(server, path, fields=None, **options) -> requests.Response:
 
 def half(server, where="", headers=None) -> tuple[int, float]:
     """The version that says it answered, and the constant in its y = x / 2 + constant, which tells which one really did."""
-    response = server.post(f"/v1/models/half{where}:predict", json={"instances": [0.0]}, headers=headers)
+    response = server.post(
+        f"/v1/models/half{where}:predict", json={"instances": [0.0]}, headers=headers
+    )
     assert response.status_code == 200, response.text
     return int(response.headers["X-Dogsnap-Model-Version"]), response.json()["predictions"][0]
 
@@ -46,8 +48,13 @@ def test_a_split_follows_the_request_key_by_http_and_grpc(server):
     same = {half(server, "/labels/split")[0] for _ in range(20)}
     assert len(same) == 1, "without a key, one client is on one side"
     assert sample(server, "dogsnap_split_share", 'label="split",model="half",version="2"') == 0.5
-    assert sample(server, "dogsnap_routed_requests_total", 'label="split",model="half",version="2"') > 0
-    ended = admin(server, "models/half/split", {"label": "split", "version": None, "percent": 0}).json()
+    assert (
+        sample(server, "dogsnap_routed_requests_total", 'label="split",model="half",version="2"')
+        > 0
+    )
+    ended = admin(
+        server, "models/half/split", {"label": "split", "version": None, "percent": 0}
+    ).json()
     assert ended["model"]["splits"] == []
     assert "dogsnap_split_share{" not in server.get("/metrics").text
 
@@ -56,23 +63,31 @@ def half_by_grpc(client: Client, label: str, name: str, value: str) -> int:
     """The version that answers, where `value` is sent as the metadata `name`."""
     request = predict_request("half", x=[0.0])
     request.model_spec.version_label = label
-    return client.prediction.Predict(request, SECONDS, metadata=[(name, value)]).model_spec.version.value
+    return client.prediction.Predict(
+        request, SECONDS, metadata=[(name, value)]
+    ).model_spec.version.value
 
 
 def sides_by_address(server) -> dict[str, set[int]]:
     """For each protocol, the versions that answer one client that gives many addresses in X-Forwarded-For."""
     token = {"Authorization": f"Bearer {TOKEN}"}
     admin(server, "models/half/labels/near", {"version": 1}, headers=token)
-    admin(server, "models/half/split", {"label": "near", "version": 2, "percent": 50}, headers=token)
+    admin(
+        server, "models/half/split", {"label": "near", "version": 2, "percent": 50}, headers=token
+    )
     claims = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(20)]
     with connected(server.grpc_port) as client:
         return {
             "http": {half(server, "/labels/near", claim)[0] for claim in claims},
-            "grpc": {half_by_grpc(client, "near", *each) for claim in claims for each in claim.items()},
+            "grpc": {
+                half_by_grpc(client, "near", *each) for claim in claims for each in claim.items()
+            },
         }
 
 
-def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claims(server, start_server, models):
+def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claims(
+    server, start_server, models
+):
     assert all(len(versions) == 1 for versions in sides_by_address(server).values())
     behind = start_server(models, "--trusted-proxies", "1", environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
     assert sides_by_address(behind) == {"http": {1, 2}, "grpc": {1, 2}}
@@ -90,25 +105,43 @@ def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claim
         ("models/half/default", {"version": 1, "by": 7}, 400, "by is 7; expected a string"),
         ("models/half/labels/x", {"version": -1}, 400, "version is -1"),
         ("models/half/labels/x", {"version": 2**63}, 400, "expected 0 to"),
-        ("models/half/labels/split", {"version": 2, "from": 2}, 409, "expected at 2, but it is at 1"),
+        (
+            "models/half/labels/split",
+            {"version": 2, "from": 2},
+            409,
+            "expected at 2, but it is at 1",
+        ),
         ("models/half/split", {"version": 2, "percent": 101}, 400, "at most 100"),
         ("models/half/split", {"version": 2, "percent": -1}, 400, "expected more than 0"),
         ("models/half/split", {"version": 2, "percent": "5"}, 400, "percent is '5'"),
-        ("models/half/split", {"version": None, "percent": 5}, 400, "expected the version that gets the share"),
+        (
+            "models/half/split",
+            {"version": None, "percent": 5},
+            400,
+            "expected the version that gets the share",
+        ),
         ("undo", {"id": 10**6}, 404, "no switch 1000000"),
         ("undo", {"id": 2**63}, 404, "no switch 9223372036854775808"),
         ("undo", {"model": "gone"}, 400, "no switch to undo for gone"),
         ("undo", [], 400, "expected a JSON object"),
     ],
 )
-def test_a_switch_that_makes_no_sense_is_refused_with_a_sentence(server, path, fields, status, sentence):
+def test_a_switch_that_makes_no_sense_is_refused_with_a_sentence(
+    server, path, fields, status, sentence
+):
     assert_refused(admin(server, path, fields), status, sentence)
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
 def test_a_page_of_another_site_cannot_switch(server, kind):
-    response = admin(server, "models/half/default", data=b'{"version": 1}', headers={"Content-Type": kind})
+    response = admin(
+        server, "models/half/default", data=b'{"version": 1}', headers={"Content-Type": kind}
+    )
     assert response.status_code == 415
-    origin = {"Origin": "https://evil.example"}  # what else tells another site is in test_admin_auth.py
+    origin = {
+        "Origin": "https://evil.example"
+    }  # what else tells another site is in test_admin_auth.py
     assert admin(server, "models/half/default", {"version": 1}, headers=origin).status_code == 403
     assert half(server) == (2, 2.0)

@@ -76,7 +76,9 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("damaged", DAMAGED, ids=lambda text: text[:60])
-def test_while_its_file_is_damaged_the_keys_stay_as_they_were_which_is_logged_once(known, caplog, damaged):
+def test_while_its_file_is_damaged_the_keys_stay_as_they_were_which_is_logged_once(
+    known, caplog, damaged
+):
     file, key, keys = known
     file.write_text(damaged)
     assert [keys.name_of(name) for name in (key, key, "dogsnap_wrong")] == ["phone", "phone", ""]
@@ -88,19 +90,28 @@ def test_while_its_file_is_damaged_the_keys_stay_as_they_were_which_is_logged_on
 def test_the_command_makes_lists_and_removes_keys_and_its_errors_say_what_to_do(tmp_path):
     keys, file = tmp_path / "keys.json", ("--file", tmp_path / "keys.json")
     command = [DOGSNAP, "keys", "add", "phone", *file]
-    key = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    key = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.strip()
     assert api_keys.KeyFile(keys).name_of(key) == "phone"
     dogsnap("keys", "add", "tablet", *file)
-    assert [line.split("\t")[0] for line in dogsnap("keys", "list", *file).stdout.splitlines()] == ["phone", "tablet"]
+    assert [line.split("\t")[0] for line in dogsnap("keys", "list", *file).stdout.splitlines()] == [
+        "phone",
+        "tablet",
+    ]
     assert "there is a key 'phone' already" in refused(dogsnap("keys", "add", "phone", *file))
     assert "expected up to 64 letters" in refused(dogsnap("keys", "add", "../phone", *file))
     assert dogsnap("keys", "remove", "phone", *file).exit_code == 0
     assert api_keys.KeyFile(keys).name_of(key) == ""
-    assert "Error: there is no key 'phone'; there are: tablet" in refused(dogsnap("keys", "remove", "phone", *file))
+    assert "Error: there is no key 'phone'; there are: tablet" in refused(
+        dogsnap("keys", "remove", "phone", *file)
+    )
     missing = tmp_path / "nosuch" / "keys.json"
     said = f"there is no folder {missing.parent}; make it, or name another file with --file"
     assert said in refused(dogsnap("keys", "add", "phone", "--file", missing))
-    said = f"there is no key file {missing}; name it with --file, or make one with `dogsnap keys add"
+    said = (
+        f"there is no key file {missing}; name it with --file, or make one with `dogsnap keys add"
+    )
     for arguments in (("list",), ("remove", "phone")):
         assert said in refused(dogsnap("keys", *arguments, "--file", missing))
 
@@ -129,38 +140,67 @@ def call(server, key: str = "") -> str:
     """The status code of a prediction by gRPC."""
     metadata = [("x-api-key", key)] if key else []
     with connected(server.grpc_port) as client:
-        return client.prediction.Predict.future(predict_request("half", x=[2.0]), 60, metadata=metadata).code().name
+        return (
+            client.prediction.Predict.future(
+                predict_request("half", x=[2.0]), 60, metadata=metadata
+            )
+            .code()
+            .name
+        )
 
 
-def test_with_a_key_a_request_is_answered_and_without_it_is_401_with_a_sentence_that_says_how(server, key):
+def test_with_a_key_a_request_is_answered_and_without_it_is_401_with_a_sentence_that_says_how(
+    server, key
+):
     for headers in ({"X-Api-Key": key}, {"Authorization": f"Bearer {key}"}):
         assert predict(server, **headers).json() == {"predictions": [2.0]}
     response = predict(server)
     assert response.headers["WWW-Authenticate"] == "Bearer"
-    assert_refused(response, 401, "expected a key of this server in the header X-Api-Key", "received none")
+    assert_refused(
+        response, 401, "expected a key of this server in the header X-Api-Key", "received none"
+    )
     wrong = predict(server, **{"X-Api-Key": key + "x"})
     assert (wrong.status_code, key in wrong.text) == (401, False)
 
 
 def test_a_browser_may_send_a_key_to_another_host(server):
     """What a browser asks first carries no key; the answer it then gets must be readable whatever it says."""
-    asks = {"Origin": "https://example.com", "Access-Control-Request-Headers": "x-api-key, authorization"}
+    asks = {
+        "Origin": "https://example.com",
+        "Access-Control-Request-Headers": "x-api-key, authorization",
+    }
     preflight = server.request("OPTIONS", PATH, headers=asks)
     assert preflight.status_code == 200
-    assert {"x-api-key", "authorization"} <= {*preflight.headers["Access-Control-Allow-Headers"].lower().split(", ")}
-    assert predict(server, Origin="https://example.com").headers["Access-Control-Allow-Origin"] == "*"
+    assert {"x-api-key", "authorization"} <= {
+        *preflight.headers["Access-Control-Allow-Headers"].lower().split(", ")
+    }
+    assert (
+        predict(server, Origin="https://example.com").headers["Access-Control-Allow-Origin"] == "*"
+    )
 
 
 def test_every_path_of_a_model_needs_a_key_and_no_other(server):
-    for path in ("/api/models", "/api/breeds", "/v1/models/half", "/v1/models/half/metadata", "/v1/models"):
+    for path in (
+        "/api/models",
+        "/api/breeds",
+        "/v1/models/half",
+        "/v1/models/half/metadata",
+        "/v1/models",
+    ):
         assert server.get(path).status_code == 401, path
     # Administration asks for its own token: to this machine, if none is set.
     for path in ("/healthz", "/readyz", "/metrics", "/health", "/api/admin/models"):
         assert server.get(path).status_code == 200, path
 
 
-def test_by_grpc_the_same_keys_count_until_they_are_removed_or_the_file_is_gone(server, key_file, key):
-    assert [call(server, sent) for sent in (key, "", "dogsnap_wrong")] == ["OK", "UNAUTHENTICATED", "UNAUTHENTICATED"]
+def test_by_grpc_the_same_keys_count_until_they_are_removed_or_the_file_is_gone(
+    server, key_file, key
+):
+    assert [call(server, sent) for sent in (key, "", "dogsnap_wrong")] == [
+        "OK",
+        "UNAUTHENTICATED",
+        "UNAUTHENTICATED",
+    ]
     with connected(server.grpc_port) as client:
         assert outcome(client, status(name="half"))[0] == "UNAUTHENTICATED"
     short = api_keys.add(key_file, "short")
@@ -168,7 +208,10 @@ def test_by_grpc_the_same_keys_count_until_they_are_removed_or_the_file_is_gone(
     api_keys.remove(key_file, "short")
     assert predict(server, **{"X-Api-Key": short}).status_code == 401
     away = key_file.rename(key_file.with_suffix(".away"))
-    assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (401, "UNAUTHENTICATED")
+    assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (
+        401,
+        "UNAUTHENTICATED",
+    )
     away.rename(key_file)
     assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (200, "OK")
 
@@ -177,13 +220,17 @@ def test_refused_requests_are_counted_and_logged_as_calls_by_grpc_are_and_no_key
     before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"')
     predict(server)
     predict(server, **{"X-Api-Key": "dogsnap_guess"})
-    assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"') == before + 2
+    assert (
+        sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"') == before + 2
+    )
     assert call(server, key) == "OK"
     lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
     always = {"time", "level", "logger", "message", "method", "status", "request_id"}
     refused = next(line for line in lines if line.get("path") == PATH and line["status"] == 401)
     assert set(refused) == {*always, "path"}
-    called = next(line for line in lines if line.get("method") == "Predict" and line["status"] == "OK")
+    called = next(
+        line for line in lines if line.get("method") == "Predict" and line["status"] == "OK"
+    )
     assert (set(called), len(called["request_id"])) == ({*always, "seconds"}, 16)
     assert key not in server.log()
     assert "dogsnap_guess" not in server.log()
@@ -196,7 +243,9 @@ def limited(start_server, half_models, key_file, key):
     return start_server(half_models, *flags, environ={"DOGSNAP_ADMIN_TOKEN": ADMIN_TOKEN})
 
 
-def test_one_request_too_many_is_429_with_a_time_to_try_again_by_http_and_grpc_together(limited, key_file):
+def test_one_request_too_many_is_429_with_a_time_to_try_again_by_http_and_grpc_together(
+    limited, key_file
+):
     one, other = api_keys.add(key_file, "one"), api_keys.add(key_file, "other")
     assert [predict(limited, **{"X-Api-Key": one}).status_code for _ in range(3)] == [200] * 3
     assert [call(limited, one) for _ in range(4)] == ["OK"] * 3 + ["RESOURCE_EXHAUSTED"]
@@ -208,13 +257,18 @@ def test_one_request_too_many_is_429_with_a_time_to_try_again_by_http_and_grpc_t
     assert sample(limited, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
 
 
-def test_an_open_app_needs_no_key_for_so_many_requests_and_the_admin_token_opens_what_a_key_does(limited, key_file):
+def test_an_open_app_needs_no_key_for_so_many_requests_and_the_admin_token_opens_what_a_key_does(
+    limited, key_file
+):
     known = {"X-Api-Key": api_keys.add(key_file, "third")}
     assert (predict(limited).status_code, call(limited)) == (401, "UNAUTHENTICATED")
     assert limited.get("/api/models", headers={"X-Api-Key": "dogsnap_guess"}).status_code == 401
     answers = [limited.get("/api/models") for _ in range(3)]
     assert [each.status_code for each in answers] == [200, 200, 429]
-    assert "at most 2 per 1 hour are answered for one client without a key" in answers[-1].json()["error"]
+    assert (
+        "at most 2 per 1 hour are answered for one client without a key"
+        in answers[-1].json()["error"]
+    )
     assert limited.get("/api/models", headers=known).status_code == 200
     assert predict(limited, Authorization=f"Bearer {ADMIN_TOKEN}").json() == {"predictions": [2.0]}
     for authorization in (f"Bearer {ADMIN_TOKEN}x", ADMIN_TOKEN, f"Basic {ADMIN_TOKEN}", "Bearer "):
@@ -222,7 +276,9 @@ def test_an_open_app_needs_no_key_for_so_many_requests_and_the_admin_token_opens
     assert ADMIN_TOKEN not in limited.log()
 
 
-def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_evades(start_server, half_models):
+def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_evades(
+    start_server, half_models
+):
     server = start_server(half_models, "--rate-limit-address", "4/hour")
     for _ in range(10):
         assert server.get("/readyz").status_code == 200
@@ -233,7 +289,9 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_e
     clients = ("10.0.0.1", "10.0.0.2", "6.6.6.6, 10.0.0.1")
     asked = [predict(behind, **{"X-Forwarded-For": client}).status_code for client in clients]
     assert asked == [200, 200, 429]
-    assert behind.get("/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 403
+    assert (
+        behind.get("/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 403
+    )
 
 
 @pytest.fixture
@@ -244,7 +302,17 @@ def start_redis(tmp_path):
     with ExitStack() as started:
 
         def start(port: int) -> subprocess.Popen:
-            command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+            command = [
+                REDIS,
+                "--port",
+                str(port),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+                str(tmp_path),
+            ]
             process = started.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL))
             started.callback(process.kill)
             wait_until(lambda: listens(port), 30)
@@ -253,7 +321,9 @@ def start_redis(tmp_path):
         yield start
 
 
-def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, half_models, start_redis):
+def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(
+    start_server, half_models, start_redis
+):
     port = free_port()
     url, process = f"redis://127.0.0.1:{port}", start_redis(port)
     flags = ("--rate-limit-address", "6/hour", "--rate-limit-storage", url)

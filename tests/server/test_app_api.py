@@ -22,7 +22,9 @@ def text(photo: bytes) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 2, None])
-@pytest.mark.parametrize(("name", "name_zh"), [("red dog", "红犬"), ("green dog", "绿犬"), ("blue dog", "蓝犬")])
+@pytest.mark.parametrize(
+    ("name", "name_zh"), [("red dog", "红犬"), ("green dog", "绿犬"), ("blue dog", "蓝犬")]
+)
 def test_a_photo_is_named_by_every_version(colour_server, name, name_zh, version):
     response = colour_server.classify(PHOTOS[name], version=version)
     answer = response.json()
@@ -46,7 +48,11 @@ def test_every_kind_of_photo_is_named(colour_server, kind, version):
 @pytest.mark.parametrize(
     "sent",
     [
-        {"params": {"top_k": 1}, "data": PHOTOS["green dog"], "headers": {"Content-Type": "image/png"}},
+        {
+            "params": {"top_k": 1},
+            "data": PHOTOS["green dog"],
+            "headers": {"Content-Type": "image/png"},
+        },
         {"data": {"top_k": "1"}, "files": {"image": ("a.png", PHOTOS["green dog"])}},
         {"data": {"top_k": "1"}, "files": {"image": (None, text(PHOTOS["green dog"]))}},
     ],
@@ -83,7 +89,12 @@ def test_a_version_with_levels_tells_the_one_that_holds_and_its_group(levels_ser
     assert (answer["confident"], answer["dog"]) == (level == "breed", level != "no_dog")
     if level == "group":
         assert answer["group"].pop("probability") == pytest.approx(1, abs=1e-3)
-        names = {"name": "warm dog", "name_zh": "暖色犬", "difference": "By hue.", "difference_zh": ""}
+        names = {
+            "name": "warm dog",
+            "name_zh": "暖色犬",
+            "difference": "By hue.",
+            "difference_zh": "",
+        }
         assert answer["group"] == {"id": "warm", "members": ["c1", "c2"], **names}
         blue = levels_server.classify(PHOTOS["blue dog"]).json()
         assert (blue["level"], blue["group"]) == ("breed", None)
@@ -92,7 +103,12 @@ def test_a_version_with_levels_tells_the_one_that_holds_and_its_group(levels_ser
 def test_a_version_without_levels_answers_by_its_own_threshold(levels_server):
     for colour, level in (((200, 0, 0), "breed"), ((200, 200, 0), "unsure"), ((2, 2, 2), "no_dog")):
         answer = levels_server.classify(encode(plain(colour), "PNG"), version=2).json()
-        assert [answer[name] for name in ("level", "group", "set", "box")] == [level, None, None, None]
+        assert [answer[name] for name in ("level", "group", "set", "box")] == [
+            level,
+            None,
+            None,
+            None,
+        ]
         assert (answer["dog"], answer["confident"]) == (level != "no_dog", level == "breed")
 
 
@@ -104,18 +120,46 @@ REFUSED = {
     "an image that is a number": ({"image": 5}, 400, "received a int"),
     "an empty image": ({"image": ""}, 400, "the photo is empty"),
     "no base64": ({"image": "!!"}, 400, "Unable to base64 decode"),
-    "no photo": ({"image": text(b"hello")}, 415, "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"),
+    "no photo": (
+        {"image": text(b"hello")},
+        415,
+        "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo",
+    ),
     "encoded twice": ({"image": text(RED_TEXT.encode())}, 415, "encoded twice"),
     "a truncated JPEG": ({"image": text(HALF_A_JPEG)}, 415, "damaged or cut off"),
-    "too many pixels": ({"image": text(huge_png(12000, 7000))}, 413, "84.0 megapixels (12000 x 7000); at most 50"),
+    "too many pixels": (
+        {"image": text(huge_png(12000, 7000))},
+        413,
+        "84.0 megapixels (12000 x 7000); at most 50",
+    ),
     "an unknown model": ({"image": RED_TEXT, "model": "nope"}, 404, SERVED),
     "a model that is a path": ({"image": RED_TEXT, "model": "../inception_v3"}, 404, SERVED),
     "an unknown version": ({"image": RED_TEXT, "version": 9}, 404, "available versions: 2, 1"),
-    "an unknown label": ({"image": RED_TEXT, "label": "x"}, 400, "Unrecognized servable version label: x"),
-    "a version and a label": ({"image": RED_TEXT, "version": 1, "label": "x"}, 400, "received both"),
-    "a version that is text": ({"image": RED_TEXT, "version": "new"}, 400, "version is 'new'; expected a whole number"),
-    "a version that is a boolean": ({"image": RED_TEXT, "version": True}, 400, "expected a whole number"),
-    "a model that is a number": ({"image": RED_TEXT, "model": 1}, 400, "model is 1; expected a string"),
+    "an unknown label": (
+        {"image": RED_TEXT, "label": "x"},
+        400,
+        "Unrecognized servable version label: x",
+    ),
+    "a version and a label": (
+        {"image": RED_TEXT, "version": 1, "label": "x"},
+        400,
+        "received both",
+    ),
+    "a version that is text": (
+        {"image": RED_TEXT, "version": "new"},
+        400,
+        "version is 'new'; expected a whole number",
+    ),
+    "a version that is a boolean": (
+        {"image": RED_TEXT, "version": True},
+        400,
+        "expected a whole number",
+    ),
+    "a model that is a number": (
+        {"image": RED_TEXT, "model": 1},
+        400,
+        "model is 1; expected a string",
+    ),
     "top_k of 0": ({"image": RED_TEXT, "top_k": 0}, 400, "top_k is 0; expected 1 to 3"),
     "top_k of 4": ({"image": RED_TEXT, "top_k": 4}, 400, "top_k is 4; expected 1 to 3"),
     "top_k of 1.5": ({"image": RED_TEXT, "top_k": 1.5}, 400, "expected a whole number"),
@@ -158,7 +202,10 @@ def test_a_photo_comes_back_upright_or_is_refused_as_one_to_classify_is(colour_s
 def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
     (model,) = colour_server.get("/api/models").json()["models"]
     assert (model["name"], model["default_version"]) == ("inception_v3", 2)
-    versions = [(each["version"], each["state"], each["error"], each["classes"]) for each in model["versions"]]
+    versions = [
+        (each["version"], each["state"], each["error"], each["classes"])
+        for each in model["versions"]
+    ]
     assert versions == [(2, "AVAILABLE", "", 3), (1, "AVAILABLE", "", 3)]
     assert [each["runtime"] for each in model["versions"]] == [{"name": "tensorflow"}] * 2
     assert model["labels"] == model["pending_labels"] == {}
@@ -191,7 +238,9 @@ def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server, col
     assert_refused(colour_server.get("/api/breeds"), 503, "breeds.json")
 
 
-def test_a_wrong_body_path_or_method_is_told_in_the_one_error_body_with_an_id_that_is_sane(colour_server):
+def test_a_wrong_body_path_or_method_is_told_in_the_one_error_body_with_an_id_that_is_sane(
+    colour_server,
+):
     for sent, kept in (("my-id.7", True), ("a b<script>", False)):
         number = colour_server.get("/api/nope", headers={"X-Request-Id": sent}).json()["request_id"]
         assert (number == sent, len(number)) == (kept, 7 if kept else 16)
@@ -201,7 +250,9 @@ def test_a_wrong_body_path_or_method_is_told_in_the_one_error_body_with_an_id_th
     assert_refused(other_field, 400, "expected one file in the form's field image, received 0")
     hint = "; GET /openapi.json lists every path with its methods"
     assert_refused(colour_server.get("/api/nope"), 404, f"Not Found: GET /api/nope{hint}")
-    assert_refused(colour_server.get("/api/classify"), 405, f"Method Not Allowed: GET /api/classify{hint}")
+    assert_refused(
+        colour_server.get("/api/classify"), 405, f"Method Not Allowed: GET /api/classify{hint}"
+    )
     assert_refused(colour_server.request("DELETE", "/healthz"), 405)
 
 

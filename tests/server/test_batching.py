@@ -63,7 +63,9 @@ def parameters(**given) -> BatchingParameters:
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("bad_alloc"), MemoryError()])
-def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_failures_later_the_next_one_is(raised):
+def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_failures_later_the_next_one_is(
+    raised,
+):
     failing = threading.Event()
     failing.set()
 
@@ -93,20 +95,34 @@ def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_
 SHARED = {  # parameters, requests, their answers, and the sizes of the runs
     "those that wait": ({}, [[1], [2], [3, 4], [5]], [[2], [4], [6, 8], [10]], [1, 4]),
     "a bad one alone": ({}, [[1], [2], [-3], [4]], [[2], [4], "negative", [8]], [1, 1, 1, 1, 3]),
-    "at most 3": ({"max_batch_size": 3}, [[1], [2, 3], [4, 5], [6]], [[2], [4, 6], [8, 10], [12]], [1, 2, 3]),
-    "filled up": ({"allowed_batch_sizes": (2, 4, 8)}, [[1], [2, 3], [4], [5, 6]], [[2], [4, 6], [8], [10, 12]], [2, 8]),
+    "at most 3": (
+        {"max_batch_size": 3},
+        [[1], [2, 3], [4, 5], [6]],
+        [[2], [4, 6], [8, 10], [12]],
+        [1, 2, 3],
+    ),
+    "filled up": (
+        {"allowed_batch_sizes": (2, 4, 8)},
+        [[1], [2, 3], [4], [5, 6]],
+        [[2], [4, 6], [8], [10, 12]],
+        [2, 8],
+    ),
     "those of one shape": ({}, [[1], [2], [[3, 4]], [5]], [[2], [4], [[6, 8]], [10]], [1, 1, 2]),
 }
 
 
 @pytest.mark.parametrize(("given", "requests", "answers", "sizes"), SHARED.values(), ids=SHARED)
-def test_requests_that_wait_share_the_next_run_and_get_their_own_rows(given, requests, answers, sizes) -> None:
+def test_requests_that_wait_share_the_next_run_and_get_their_own_rows(
+    given, requests, answers, sizes
+) -> None:
     run = Doubler()
     assert together(Batcher(run, parameters(**given)), run, *requests) == answers
     assert sorted(run.sizes) == sizes
 
 
-def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says_and_a_large_one_does_not() -> None:
+def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says_and_a_large_one_does_not() -> (
+    None
+):
     run = Doubler()
     run.more.set()
     batcher = Batcher(run, parameters(batch_timeout_micros=30_000_000, max_batch_size=2))
@@ -114,7 +130,13 @@ def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says_and_a_large
         first, second = (pool.submit(batcher.run, {"x": np.array([value])}) for value in (1.0, 2.0))
         assert [first.result(SECONDS)["y"][0], second.result(SECONDS)["y"][0]] == [2, 4]
     assert run.sizes == [2], "the second request came while the first waited, and filled its batch"
-    assert batcher.run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]  # of more rows than a run: alone
+    assert batcher.run({"x": np.arange(5.0)})["y"].tolist() == [
+        0,
+        2,
+        4,
+        6,
+        8,
+    ]  # of more rows than a run: alone
 
 
 def test_more_rows_than_may_wait_are_refused() -> None:
@@ -125,7 +147,9 @@ def test_more_rows_than_may_wait_are_refused() -> None:
         wait_until(lambda: run.sizes)
         second = pool.submit(batcher.run, {"x": np.array([2.0, 3.0])})
         wait_until(lambda: batcher._waiting)
-        with pytest.raises(Unavailable, match=r"2 rows wait for a run already \(max_enqueued_batches\)"):
+        with pytest.raises(
+            Unavailable, match=r"2 rows wait for a run already \(max_enqueued_batches\)"
+        ):
             batcher.run({"x": np.array([4.0])})
         run.more.set()
         assert [each.result(SECONDS)["y"].tolist() for each in (first, second)] == [[2], [4, 6]]
@@ -154,7 +178,10 @@ def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:
 
     tiny_models.save(tmp_path / "models" / "half_plus_two" / "1", serving_default=serving_default)
     sizes = "allowed_batch_sizes: 4 allowed_batch_sizes: 8"
-    file = written(tmp_path, f"max_batch_size {{ value: 8 }} batch_timeout_micros {{ value: 60000000 }} {sizes}")
+    file = written(
+        tmp_path,
+        f"max_batch_size {{ value: 8 }} batch_timeout_micros {{ value: 60000000 }} {sizes}",
+    )
     batching = {"enable_batching": True, "batching_parameters_file": str(file), "run_threads": 8}
     settings = Settings(models=tmp_path / "models", **batching)
     predictor = create_predictor(settings, ModelSpec("half_plus_two"))
@@ -178,11 +205,17 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_the_file_for_tensorflow_serving_is_read_and_what_it_leaves_out_is_as_there(tmp_path) -> None:
+def test_the_file_for_tensorflow_serving_is_read_and_what_it_leaves_out_is_as_there(
+    tmp_path,
+) -> None:
     read = BatchingParameters.read(DEPLOY / "batching_parameters.txt")
     assert read == BatchingParameters(8, 2000, 16, 1, (1, 2, 4, 8))
     read = BatchingParameters.read(written(tmp_path, "thread_pool_name { value: 'pool' }"))
-    assert (read.max_batch_size, read.batch_timeout_micros, read.max_enqueued_batches) == (1000, 0, 10)
+    assert (read.max_batch_size, read.batch_timeout_micros, read.max_enqueued_batches) == (
+        1000,
+        0,
+        10,
+    )
     text = "max_batch_size { value: 64 } max_execution_batch_size { value: 8 }"
     assert BatchingParameters.read(written(tmp_path, text)).max_batch_size == 8
 
@@ -190,10 +223,19 @@ def test_the_file_for_tensorflow_serving_is_read_and_what_it_leaves_out_is_as_th
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("max_batch_sise { value: 8 }", "expected TensorFlow Serving's BatchingParameters as text: .*max_batch_sise"),
+        (
+            "max_batch_sise { value: 8 }",
+            "expected TensorFlow Serving's BatchingParameters as text: .*max_batch_sise",
+        ),
         ("max_batch_size { value: 0 }", "expected numbers of at least 1"),
-        ("max_batch_size { value: 8 } allowed_batch_sizes: 4", "rising numbers that end with max_batch_size, 8"),
-        ("pad_variable_length_inputs: true", "leave it out: requests of other shapes run by themselves"),
+        (
+            "max_batch_size { value: 8 } allowed_batch_sizes: 4",
+            "rising numbers that end with max_batch_size, 8",
+        ),
+        (
+            "pad_variable_length_inputs: true",
+            "leave it out: requests of other shapes run by themselves",
+        ),
     ],
 )
 def test_a_file_that_does_not_work_is_refused_in_a_sentence(tmp_path, text, said) -> None:

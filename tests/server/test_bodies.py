@@ -29,7 +29,9 @@ def server(start_server, half_models, limit):
 
 
 def predict(server, body: bytes, headers: dict[str, str]) -> int:
-    return server.post("/v1/models/half:predict", data=body, headers=headers, timeout=120).status_code
+    return server.post(
+        "/v1/models/half:predict", data=body, headers=headers, timeout=120
+    ).status_code
 
 
 @contextmanager
@@ -37,7 +39,9 @@ def at_most_more(server, most: float) -> Iterator[None]:
     """Fails if the worker takes more than `most` MiB above what it has now, or ends, while the block lasts."""
     worker = worker_of(server)
     before = memory(worker)
-    Path(f"/proc/{worker}/clear_refs").write_text("5", encoding="ascii")  # from here on the peak is counted (proc(5))
+    Path(f"/proc/{worker}/clear_refs").write_text(
+        "5", encoding="ascii"
+    )  # from here on the peak is counted (proc(5))
     yield
     more = memory(worker, "VmHWM") - before
     print(f"{more:.0f} MiB more")
@@ -49,7 +53,9 @@ def at_most_more(server, most: float) -> Iterator[None]:
 def statuses(server, body: bytes) -> list[int]:
     """The answers to BODIES gzipped bodies at once."""
     with ThreadPoolExecutor(BODIES) as pool:
-        return [*pool.map(lambda _: predict(server, body, {"Content-Encoding": "gzip"}), range(BODIES))]
+        return [
+            *pool.map(lambda _: predict(server, body, {"Content-Encoding": "gzip"}), range(BODIES))
+        ]
 
 
 @pytest.mark.long
@@ -66,7 +72,9 @@ def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server, 
 @pytest.mark.long
 def test_bodies_that_declare_to_be_smaller_than_they_are_take_no_more_than_they_declare(server):
     request = b'{"instances": [1.0]}'  # would be answered if the blanks behind it were cut off
-    body = gzip.compress(request.ljust(INFLATED - 1000), 9)[:-4] + len(request).to_bytes(4, "little")
+    body = gzip.compress(request.ljust(INFLATED - 1000), 9)[:-4] + len(request).to_bytes(
+        4, "little"
+    )
     with at_most_more(server, COPY / 2):
         assert set(statuses(server, body)) == {400}
 
@@ -78,7 +86,10 @@ def test_grpc_messages_that_inflate_to_more_than_there_is_room_for_are_refused(s
     def code(_: int) -> str:
         return call.future(message, timeout=120, compression=grpc.Compression.Gzip).code().name
 
-    with at_most_more(server, limit + COPY), grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+    with (
+        at_most_more(server, limit + COPY),
+        grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel,
+    ):
         call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
         with ThreadPoolExecutor(CALLS) as pool:
             codes = [*pool.map(code, range(BODIES))]

@@ -23,15 +23,23 @@ def load(version: Path) -> Servable:
 @pytest.mark.parametrize("number", ["1", "2"])
 def test_an_exported_and_a_merged_version_hold_the_checksum_of_each_file(colour_models, number):
     version = colour_models / "inception_v3" / number
-    names = {line.partition("  ")[2] for line in (version / checksums.FILE).read_text().splitlines()}
+    names = {
+        line.partition("  ")[2] for line in (version / checksums.FILE).read_text().splitlines()
+    }
     files = {file.relative_to(version).as_posix() for file in version.rglob("*") if file.is_file()}
     assert names == files - {checksums.FILE.as_posix()}
     assert {"saved_model.pb", "assets.extra/dogsnap.json"} <= names
-    subprocess.run(["sha256sum", "--check", "--strict", checksums.FILE], cwd=version, capture_output=True, check=True)
+    subprocess.run(
+        ["sha256sum", "--check", "--strict", checksums.FILE],
+        cwd=version,
+        capture_output=True,
+        check=True,
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["saved_model.pb", "assets.extra/dogsnap.json", "assets.extra/tf_serving_warmup_requests"]
+    "name",
+    ["saved_model.pb", "assets.extra/dogsnap.json", "assets.extra/tf_serving_warmup_requests"],
 )
 def test_a_changed_or_missing_file_is_refused_with_its_name(version, name):
     assert load(version).description.labels
@@ -39,10 +47,14 @@ def test_a_changed_or_missing_file_is_refused_with_its_name(version, name):
     contents = bytearray(file.read_bytes())
     contents[len(contents) // 2] ^= 1
     file.write_bytes(contents)
-    with pytest.raises(FailedPrecondition, match=f"^{name} was changed after the export: expected the SHA-256 "):
+    with pytest.raises(
+        FailedPrecondition, match=f"^{name} was changed after the export: expected the SHA-256 "
+    ):
         load(version)
     file.unlink()
-    with pytest.raises(FailedPrecondition, match=f"^{name} was changed after the export: .* it is nothing"):
+    with pytest.raises(
+        FailedPrecondition, match=f"^{name} was changed after the export: .* it is nothing"
+    ):
         load(version)
 
 

@@ -43,7 +43,9 @@ def connected(server) -> socket.socket:
 
 @pytest.fixture(scope="module")
 def server(start_server, half_models):
-    return start_server(half_models, "--receive-seconds", "6", "--max-tensor-body-mb", "1", "--max-held-mb", "16")
+    return start_server(
+        half_models, "--receive-seconds", "6", "--max-tensor-body-mb", "1", "--max-held-mb", "16"
+    )
 
 
 @contextlib.contextmanager
@@ -83,7 +85,9 @@ def test_two_hundred_slow_clients_do_not_delay_the_others(server):
             assert session.get(f"{server.url}/healthz", timeout=5).status_code == 200
         time.sleep(6)  # they are all told the limit meanwhile
         seconds += [predict_seconds(server) for _ in range(100)]
-    print(f"{SLOW_CLIENTS} slow clients; the slowest of {len(seconds)} other answers took {1000 * max(seconds):.0f} ms")
+    print(
+        f"{SLOW_CLIENTS} slow clients; the slowest of {len(seconds)} other answers took {1000 * max(seconds):.0f} ms"
+    )
     assert max(seconds) < most_seconds(0.5)
 
 
@@ -125,7 +129,9 @@ def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(
 
 def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(server):
     with connected(server) as client:
-        client.sendall(post(f"Content-Length: {len(BODY)}", "Expect: 100-continue", "Connection: close"))
+        client.sendall(
+            post(f"Content-Length: {len(BODY)}", "Expect: 100-continue", "Connection: close")
+        )
         assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(BODY)
         assert answer(client) == (b"HTTP/1.1 200 OK", {"predictions": [1.5]})
@@ -160,8 +166,12 @@ def test_half_a_request_is_refused_with_what_is_missing_and_no_piece_of_it_is_lo
 
 def test_a_body_or_a_head_over_the_limit_is_refused_while_it_is_still_being_sent(server):
     assert_refused(server.post(PREDICT, data=b" " * 20_000_000), 413, "DOGSNAP_MAX_TENSOR_BODY_MB")
-    assert exchange(server, b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 120_000).startswith(b"HTTP/1.1 431 ")
-    assert exchange(server, post("Content-Length: " + "9" * 30, body=BODY)).startswith(b"HTTP/1.1 413 ")
+    assert exchange(server, b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 120_000).startswith(
+        b"HTTP/1.1 431 "
+    )
+    assert exchange(server, post("Content-Length: " + "9" * 30, body=BODY)).startswith(
+        b"HTTP/1.1 413 "
+    )
 
 
 @pytest.mark.long
@@ -215,10 +225,14 @@ UNCLEAR = {
     "a length and chunks": post("Content-Length: 4", CHUNKED, body=b"0\r\n\r\n"),
     "chunks and a length": post(CHUNKED, "Content-Length: 20", body=ONE_CHUNK + b"0\r\n\r\n"),
     "chunks twice": post(CHUNKED, CHUNKED, body=ONE_CHUNK + b"0\r\n\r\n"),
-    "chunks that are not the last coding": post("Transfer-Encoding: chunked, identity", body=b"0\r\n\r\n"),
+    "chunks that are not the last coding": post(
+        "Transfer-Encoding: chunked, identity", body=b"0\r\n\r\n"
+    ),
     "identity": post("Transfer-Encoding: identity", "Content-Length: 20", body=BODY),
     "an unknown coding": post("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
-    "a coding behind a control character": post("Transfer-Encoding: \x0bchunked", body=b"0\r\n\r\n"),
+    "a coding behind a control character": post(
+        "Transfer-Encoding: \x0bchunked", body=b"0\r\n\r\n"
+    ),
     "chunks in HTTP/1.0": post(CHUNKED, body=b"0\r\n\r\n").replace(b"HTTP/1.1", b"HTTP/1.0"),
     "a folded header": post("X-A: b\r\n c", "Content-Length: 20", body=BODY),
     "a folded coding": post("Transfer-Encoding:\r\n chunked", body=b"0\r\n\r\n"),
@@ -260,7 +274,9 @@ def test_a_request_with_an_unclear_end_is_refused_and_what_follows_it_is_not_rea
     head, _, body = received.partition(b"\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+)", received)[1:] == [], received
     assert head.split()[1] in (b"400", b"408", b"413", b"414", b"417", b"431", b"501")
-    if b"application/json" in head:  # else gunicorn has refused it, before there is a request to answer
+    if (
+        b"application/json" in head
+    ):  # else gunicorn has refused it, before there is a request to answer
         assert set(json.loads(body)) == {"error", "request_id"}
 
 
@@ -272,7 +288,9 @@ CLEAR = {
     "a target that names its host": post(LENGTH, body=BODY, path=f"http://x:1{PREDICT}"),
     "an offer of another protocol": post("Connection: Upgrade", "Upgrade: h2c", LENGTH, body=BODY),
     "an expectation in HTTP/1.0": EXPECTING.replace(b"HTTP/1.1", b"HTTP/1.0"),
-    "a header that would move its path": post("SCRIPT_NAME: /x", "PATH_INFO: /y", LENGTH, body=BODY),
+    "a header that would move its path": post(
+        "SCRIPT_NAME: /x", "PATH_INFO: /y", LENGTH, body=BODY
+    ),
     "an empty line before it": b"\r\n" + post(LENGTH, body=BODY),
     "a header that looks like a length": post("Content_Length: 3", LENGTH, body=BODY),
 }
@@ -280,7 +298,9 @@ CLEAR = {
 
 @pytest.mark.parametrize("case", CLEAR)
 def test_an_unusual_request_with_a_clear_end_is_answered_and_so_is_the_next(server, case):
-    received = exchange(server, CLEAR[case] + BEHIND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    received = exchange(
+        server, CLEAR[case] + BEHIND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    )
     assert re.findall(rb"HTTP/1\.[01] (\d+)", received) == [b"200", b"200"], received
     assert b'{"predictions":[1.5]}' in received
     assert received.endswith(b"healthy")
@@ -298,7 +318,9 @@ def many_files():
 
 
 @pytest.mark.long
-def test_a_thousand_idle_connections_delay_no_other_and_take_little_memory(start_server, half_models, many_files):
+def test_a_thousand_idle_connections_delay_no_other_and_take_little_memory(
+    start_server, half_models, many_files
+):
     server = start_server(half_models)
     predict_seconds(server)
     before = memory(worker_of(server))
@@ -307,7 +329,9 @@ def test_a_thousand_idle_connections_delay_no_other_and_take_little_memory(start
             stack.enter_context(connected(server))
         seconds = [predict_seconds(server) for _ in range(20)]
         more = memory(worker_of(server)) - before
-    print(f"1,000 idle connections: {more:.0f} MiB more, the slowest other answer took {1000 * max(seconds):.0f} ms")
+    print(
+        f"1,000 idle connections: {more:.0f} MiB more, the slowest other answer took {1000 * max(seconds):.0f} ms"
+    )
     assert more < 150
     assert max(seconds) < most_seconds(0.5)
 
@@ -345,7 +369,9 @@ def test_clients_that_do_not_read_their_answers_delay_no_other(server):
 def test_silent_grpc_connections_leave_files_for_http_connections(server, many_files):
     with contextlib.ExitStack() as stack:
         clients = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.grpc_port), timeout=60))
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", server.grpc_port), timeout=60)
+            )
             for _ in range(grpc_connections(MANY_FILES) + 50)
         ]
         for client in clients[-20:]:
@@ -415,4 +441,6 @@ def test_a_client_that_stopped_reading_is_a_line_in_the_log_and_no_traceback(cap
         except OSError:
             logger.exception("Socket error processing request.")
         assert (caplog.records[-1].exc_info is None) == isinstance(error, TimeoutError)
-        assert ("it stopped reading its answer" in caplog.messages[-1]) == isinstance(error, TimeoutError)
+        assert ("it stopped reading its answer" in caplog.messages[-1]) == isinstance(
+            error, TimeoutError
+        )

@@ -18,7 +18,10 @@ from stub_service import StubService
 # As https://api.weixin.qq.com/wxa/img_sec_check answered: recorded.
 PASSED = {"errcode": 0, "errmsg": "ok"}
 RISKY = {"errcode": 87014, "errmsg": "risky content rid: 5f0a1b2c-1d2e3f40-5a6b7c8d"}
-NO_TOKEN = {"errcode": 40001, "errmsg": "invalid credential, access_token is invalid or not latest rid: 5f0a1b2c"}
+NO_TOKEN = {
+    "errcode": 40001,
+    "errmsg": "invalid credential, access_token is invalid or not latest rid: 5f0a1b2c",
+}
 RED_PHOTO = encode(plain(RED), "JPEG")
 PATH = "/wxa/img_sec_check?access_token=SECRET"
 GPS_TAG, ORIENTATION_TAG = 0x8825, 0x0112
@@ -65,17 +68,28 @@ def test_a_photo_that_passes_is_classified_and_one_that_does_not_is_422(checked_
 
 @pytest.mark.parametrize(
     ("answer", "status"),
-    [(NO_TOKEN, 200), (None, 200), (b"<html>", 200), ([], 200), ({"errmsg": "ok"}, 200), (PASSED, 500)],
+    [
+        (NO_TOKEN, 200),
+        (None, 200),
+        (b"<html>", 200),
+        ([], 200),
+        ({"errmsg": "ok"}, 200),
+        (PASSED, 500),
+    ],
     ids=["no token", "hung up", "no JSON", "a list", "no errcode", "status 500"],
 )
-def test_without_a_usable_answer_it_is_503_and_the_url_stays_secret(checked_server, service, answer, status):
+def test_without_a_usable_answer_it_is_503_and_the_url_stays_secret(
+    checked_server, service, answer, status
+):
     service.set(answer, status)
     refused = classify(checked_server)
     assert_refused(refused, 503, "content check is not available")
     assert (bool(refused.headers["Retry-After"]), "SECRET" in refused.text) == (True, False)
 
 
-def test_a_small_upright_jpeg_without_exif_is_sent_and_nothing_about_the_sender(checked_server, service):
+def test_a_small_upright_jpeg_without_exif_is_sent_and_nothing_about_the_sender(
+    checked_server, service
+):
     photo = Image.new("RGB", (3000, 1500), RED)
     photo.paste((0, 0, 255), (0, 0, 1500, 1500))
     exif = Image.Exif()
@@ -90,7 +104,9 @@ def test_a_small_upright_jpeg_without_exif_is_sent_and_nothing_about_the_sender(
         assert not sent.getexif()
         assert "comment" not in sent.info
     _, headers, body = service.received[0]
-    assert {"x-request-key", "x-api-key", "x-forwarded-for", "cookie"}.isdisjoint(name.lower() for name in headers)
+    assert {"x-request-key", "x-api-key", "x-forwarded-for", "cookie"}.isdisjoint(
+        name.lower() for name in headers
+    )
     assert len(body) < 1_000_000
 
 
@@ -107,7 +123,9 @@ def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, ser
     assert service.received == []
 
 
-def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(checked_server, service):
+def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(
+    checked_server, service
+):
     service.set(PASSED, drip=0.3)  # a byte, of some 30
     begun = time.monotonic()
     assert_refused(classify(checked_server), 503, "content check is not available")
@@ -126,7 +144,9 @@ def health_seconds(server) -> float:
 
 
 @pytest.mark.long
-def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fast_as_without(checked_server, service):
+def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fast_as_without(
+    checked_server, service
+):
     alone = health_seconds(checked_server)
     service.set(PASSED, seconds=4.0)
     with ThreadPoolExecutor(160) as pool:
@@ -134,6 +154,8 @@ def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fas
         time.sleep(1)
         beside = health_seconds(checked_server)
         statuses = {each.result().status_code for each in checks}
-    print(f"/healthz: {1000 * alone:.1f} ms alone, {1000 * beside:.1f} ms beside 160 photos whose check takes 4 s")
+    print(
+        f"/healthz: {1000 * alone:.1f} ms alone, {1000 * beside:.1f} ms beside 160 photos whose check takes 4 s"
+    )
     assert statuses == {200, 503}
     assert beside < 1.5 * alone + 0.002

@@ -41,7 +41,9 @@ SPOILED = (
 )
 
 
-def test_whatever_becomes_of_its_folder_a_loaded_model_answers(start_server, half_models, made_half, models):
+def test_whatever_becomes_of_its_folder_a_loaded_model_answers(
+    start_server, half_models, made_half, models
+):
     server = start_server(models, "--poll-seconds", str(POLL_SECONDS), "--retry-seconds", "0.3")
     for command in SPOILED:
         subprocess.run(command, shell=True, cwd=models, check=True)
@@ -64,7 +66,8 @@ ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.ge
 
 
 @pytest.mark.skipif(
-    bool(ORDINARY) and not shutil.which("setpriv"), reason="setpriv, by which root loses rights, is missing"
+    bool(ORDINARY) and not shutil.which("setpriv"),
+    reason="setpriv, by which root loses rights, is missing",
 )
 def test_a_model_folder_that_may_no_longer_be_read_goes_on_answering(start_server, models):
     server = start_server(models, "--poll-seconds", "0.2", prefix=ORDINARY)
@@ -73,7 +76,12 @@ def test_a_model_folder_that_may_no_longer_be_read_goes_on_answering(start_serve
         wait_until(lambda: "Permission denied" in server.log())
         assert answer(server) == 2.0
         time.sleep(0.5)
-        assert server.log().count("scanning the model folders failed; the loaded versions go on answering") == 1
+        assert (
+            server.log().count(
+                "scanning the model folders failed; the loaded versions go on answering"
+            )
+            == 1
+        )
     finally:
         (models / "half").chmod(0o755)
 
@@ -83,10 +91,14 @@ DOGSNAP = str(Path(sys.executable).with_name("dogsnap"))
 
 def serve(*flags: str) -> subprocess.CompletedProcess:
     """`dogsnap serve` where it is not expected to get far."""
-    return subprocess.run([DOGSNAP, "serve", *flags], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [DOGSNAP, "serve", *flags], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
-def test_on_a_full_disk_it_serves_and_takes_switches_when_there_is_room(start_server, made_half, models, tmp_path):
+def test_on_a_full_disk_it_serves_and_takes_switches_when_there_is_room(
+    start_server, made_half, models, tmp_path
+):
     shutil.copytree(made_half, models / "half" / "2")
     with small_disk(tmp_path / "disk", "256k") as disk:
         filler = fill(disk)
@@ -98,7 +110,9 @@ def test_on_a_full_disk_it_serves_and_takes_switches_when_there_is_room(start_se
             wait_until(lambda: "loaded half version 3" in server.log())
             assert answer(server, path="/v1/models/half/versions/3:predict") == 3.0
             filler.unlink()
-            assert switched(server, "stable", 1).json()["switch"]["id"] == 1  # the refused one is not in the log
+            assert (
+                switched(server, "stable", 1).json()["switch"]["id"] == 1
+            )  # the refused one is not in the log
             filler = fill(disk)
             assert switched(server, "stable", 2).status_code == 503
             assert answer(server, path="/v1/models/half/labels/stable:predict") == 2.0
@@ -111,7 +125,9 @@ def test_on_a_full_disk_it_serves_and_takes_switches_when_there_is_room(start_se
             assert answer(server, path="/v1/models/half/labels/stable:predict") == 3.0
 
 
-def test_kill_9_under_a_stream_of_switches_loses_none_that_was_acknowledged(start_server, models, tmp_path):
+def test_kill_9_under_a_stream_of_switches_loses_none_that_was_acknowledged(
+    start_server, models, tmp_path
+):
     file, acknowledged = tmp_path / "switches", {}
     server = start_server(models, "--switch-log", str(file), "--poll-seconds", "0.2")
     label = iter(range(10_000))
@@ -138,7 +154,9 @@ def test_kill_9_under_a_stream_of_switches_loses_none_that_was_acknowledged(star
     assert set(acknowledged) <= set(kept)
     assert len(set(acknowledged.values())) == len(acknowledged)
     unanswered = len(kept) - len(acknowledged)
-    print(f"kill -9 under switches: 0 of {len(acknowledged)} acknowledged ones lost, {unanswered} unanswered")
+    print(
+        f"kill -9 under switches: 0 of {len(acknowledged)} acknowledged ones lost, {unanswered} unanswered"
+    )
 
 
 def test_with_its_log_on_a_full_disk_it_starts_and_answers(models):
@@ -148,7 +166,9 @@ def test_with_its_log_on_a_full_disk_it_starts_and_answers(models):
         process = subprocess.Popen([DOGSNAP, "serve", *flags], stdout=full, stderr=full)
     try:
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/readyz"))
-        response = requests.post(f"http://127.0.0.1:{port}{PATH}", json={"instances": [2.0]}, timeout=60)
+        response = requests.post(
+            f"http://127.0.0.1:{port}{PATH}", json={"instances": [2.0]}, timeout=60
+        )
         assert response.json() == {"predictions": [2.0]}
     finally:
         process.terminate()
@@ -164,19 +184,28 @@ def test_a_port_in_use_ends_the_start_with_a_sentence(flag, protocol, models):
         ports = {"--port": str(free_port()), "--grpc-port": "0", flag: str(number)}
         done = serve("--models", str(models), *[part for pair in ports.items() for part in pair])
     assert done.returncode == 1
-    said = f"Error: cannot listen for {protocol} on 127.0.0.1 port {number}: Address already in use; "
+    said = (
+        f"Error: cannot listen for {protocol} on 127.0.0.1 port {number}: Address already in use; "
+    )
     said += f"choose another {flag} (DOGSNAP_{flag[2:].replace('-', '_').upper()})"
     assert done.stderr.strip().splitlines()[-1].startswith(said)
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.long
-def test_a_clock_that_jumps_by_hours_loses_no_request(start_server, sleeper, made_half, models, tmp_path):
+def test_a_clock_that_jumps_by_hours_loses_no_request(
+    start_server, sleeper, made_half, models, tmp_path
+):
     shutil.copytree(sleeper / "sleeper" / "1", models / "sleeper" / "1")
     clock = tmp_path / "clock"
     clock.write_text("0")
-    shifted = {"PYTHONPATH": str(Path(__file__).parents[1] / "support" / "shifted_clock"), "CLOCK_FILE": str(clock)}
-    server = start_server(models, "--poll-seconds", "0.2", "--deadline-ms", "10000", environ=shifted)
+    shifted = {
+        "PYTHONPATH": str(Path(__file__).parents[1] / "support" / "shifted_clock"),
+        "CLOCK_FILE": str(clock),
+    }
+    server = start_server(
+        models, "--poll-seconds", "0.2", "--deadline-ms", "10000", environ=shifted
+    )
     url, worker = f"{server.url}/v1/models/sleeper:predict", worker_of(server)
     sleep = partial(requests.post, url, json={"instances": [0.8]}, timeout=60)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -193,8 +222,12 @@ def test_a_clock_that_jumps_by_hours_loses_no_request(start_server, sleeper, mad
         assert worker_of(server) == worker
 
 
-@pytest.mark.skipif(not shutil.which("prlimit"), reason="prlimit, which takes files away from a server, is missing")
-def test_with_its_files_exhausted_it_answers_or_refuses_and_is_as_before_afterwards(start_server, made_half, models):
+@pytest.mark.skipif(
+    not shutil.which("prlimit"), reason="prlimit, which takes files away from a server, is missing"
+)
+def test_with_its_files_exhausted_it_answers_or_refuses_and_is_as_before_afterwards(
+    start_server, made_half, models
+):
     small = ("--run-threads", "2", "--queue-size", "4", "--poll-seconds", "0.2")
     server = start_server(models, *small, prefix=("prlimit", "--nofile=220:220"))
     worker = worker_of(server)
@@ -220,7 +253,9 @@ def test_with_its_files_exhausted_it_answers_or_refuses_and_is_as_before_afterwa
 
 def test_a_wrong_model_platform_and_a_wrong_settings_file_end_the_start_with_a_sentence(tmp_path):
     file = tmp_path / "models.config"
-    file.write_text("model_config_list { config { name: 'a' base_path: '/a' model_platform: 'torch' } }")
+    file.write_text(
+        "model_config_list { config { name: 'a' base_path: '/a' model_platform: 'torch' } }"
+    )
     done = serve("--model-config-file", str(file), "--port", str(free_port()), "--grpc-port", "0")
     starting, reason = done.stderr.splitlines()
     assert (done.returncode, "starting" in starting) == (4, True)

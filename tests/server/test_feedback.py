@@ -48,7 +48,9 @@ def start(start_server, models, tmp_path):
     """A function that starts a server that takes feedback in `tmp_path`."""
 
     def start(*flags, file=tmp_path / "feedback.db", **options):
-        return start_server(models, "--feedback", file, "--feedback-secret", SECRET, *flags, **options)
+        return start_server(
+            models, "--feedback", file, "--feedback-secret", SECRET, *flags, **options
+        )
 
     return start
 
@@ -116,14 +118,18 @@ def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
     repeated = say(server, answer["request_id"], verdict="no_dog")
     assert_refused(repeated, 409, "once")
     assert len(rows(file)) == len(before) + 1
-    for _ in range(2):  # a client's own id stays, and a signed one stands beside it; a proxy may send the same again
+    for _ in range(
+        2
+    ):  # a client's own id stays, and a signed one stands beside it; a proxy may send the same again
         answer = classify(server, headers={"X-Request-Id": "proxy-7"}).json()
         assert answer["request_id"] == "proxy-7"
         assert say(server, "proxy-7", verdict="right").status_code == 400
         assert say(server, answer["feedback_id"], verdict="right").status_code == 200
 
 
-def test_answers_and_errors_of_other_paths_and_of_a_server_without_the_setting_keep_short_ids(server, colour_server):
+def test_answers_and_errors_of_other_paths_and_of_a_server_without_the_setting_keep_short_ids(
+    server, colour_server
+):
     assert re.fullmatch("[0-9a-f]{16}", server.get("/api/models").headers["X-Request-Id"])
     assert re.fullmatch("[0-9a-f]{16}", server.classify(b"no photo").json()["request_id"])
     answer = classify(colour_server).json()
@@ -157,7 +163,13 @@ def test_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, fil
         f"{number}.{rest[:place]}{'A' if rest[place] != 'A' else 'B'}{rest[place + 1 :]}"
         for place in range(len(rest) - 1)
     ]
-    forged = ["0123456789abcdef.AAAA", *swapped, f"{new_id()}.{rest}", signed(secret=SECRET[::-1]), signed(version=4)]
+    forged = [
+        "0123456789abcdef.AAAA",
+        *swapped,
+        f"{new_id()}.{rest}",
+        signed(secret=SECRET[::-1]),
+        signed(version=4),
+    ]
     late = [signed(age) for age in (86_410, 4_000_000, -200, -4_000_000)]
     sent = [
         *[(400, each) for each in BAD],
@@ -165,7 +177,10 @@ def test_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, fil
         *[(404, {"request_id": each, "verdict": "right"}) for each in forged],
         *[(400, {"request_id": each, "verdict": "right"}) for each in late],
         (409, {"request_id": given, "verdict": "right"}),
-        *[(400, body) for body in (b"", b"{", b"[]", b"\xff", b"null", b"7", b'"x"', b"[" * 10_000)],
+        *[
+            (400, body)
+            for body in (b"", b"{", b"[]", b"\xff", b"null", b"7", b'"x"', b"[" * 10_000)
+        ],
     ]
     with requests.Session() as session:
         for status, body in sent:
@@ -176,7 +191,9 @@ def test_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, fil
     assert sample(server, "dogsnap_feedback_total") == metrics
 
 
-def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads_to_anybody(server, file):
+def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads_to_anybody(
+    server, file
+):
     answer = classify(server, "c1", version=2, headers={"X-Request-Key": "a-person"}).json()
     number = answer["request_id"].partition(".")[0]
     assert say(server, answer["request_id"], breed="c2").status_code == 200
@@ -186,7 +203,9 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     header, *lines = csv.reader(io.StringIO(text))
     assert header == list(COLUMNS)
     assert [line[0] for line in lines] == [row["request_id"] for row in rows(file)]
-    assert dogsnap("models", "feedback", "--url", server.url).output.splitlines() == text.splitlines()
+    assert (
+        dogsnap("models", "feedback", "--url", server.url).output.splitlines() == text.splitlines()
+    )
     at = time.mktime(time.strptime(row.pop("answered_at"), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     assert abs(time.time() - at) < 60
     row.pop("number")
@@ -196,11 +215,15 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     }  # fmt: skip
 
 
-def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(start_server, tmp_path):
+def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(
+    start_server, tmp_path
+):
     names = ["golden retriever", 'a "quoted", one', "犬/%20?&#"]
 
     def rename(description: dict) -> None:
-        description["labels"] = [{**each, "id": name} for each, name in zip(description["labels"], names, strict=True)]
+        description["labels"] = [
+            {**each, "id": name} for each, name in zip(description["labels"], names, strict=True)
+        ]
 
     file, models = tmp_path / "feedback.db", tmp_path / "models"
     two = tiny_models.colours(models / MODEL) / "2"
@@ -209,15 +232,23 @@ def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(st
     server = start_server(models, "--feedback", file)
     colours = [(200, 0, 0), (200, 200, 0), (200, 0, 200), (150, 150, 150), (2, 2, 2)]
     for colour, said in zip(colours, ("c1", "c2", "c2", "other", "no_dog"), strict=True):
-        answer = server.classify(colour_photos.encode(colour_photos.plain(colour), "PNG"), version=3)
+        answer = server.classify(
+            colour_photos.encode(colour_photos.plain(colour), "PNG"), version=3
+        )
         kind = "breed" if said.startswith("c") else "verdict"
         assert say(server, answer.json()["request_id"], **{kind: said}).status_code == 200
-    kept = [(row["level"], json.loads(row["breeds"]), row["is_right"], row["holds"]) for row in rows(file)]
+    kept = [
+        (row["level"], json.loads(row["breeds"]), row["is_right"], row["holds"])
+        for row in rows(file)
+    ]
     assert kept[0] == ("breed", ["c1"], 1, 1)
     level, breeds, is_right, holds = kept[1]
     assert (level, sorted(breeds), is_right, holds) == ("group", ["c1", "c2"], breeds[0] == "c2", 1)
     assert (kept[2][0], set(kept[2][1]), kept[2][2:]) == ("set", {"c1", "c3"}, (0, 0))
-    assert [(level, right, holds) for level, _, right, holds in kept[3:]] == [("unknown", 0, 1), ("no_dog", 1, 1)]
+    assert [(level, right, holds) for level, _, right, holds in kept[3:]] == [
+        ("unknown", 0, 1),
+        ("no_dog", 1, 1),
+    ]
     (version,) = verdict(server)["feedback"]["versions"]
     worth = version["levels"]
     assert {level: each["answers"] for level, each in worth.items()} == dict.fromkeys(worth, 1)
@@ -234,22 +265,55 @@ def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(st
 
 def test_feedback_is_counted_by_version_and_verdict(server):
     def counted(result: str) -> float:
-        return sample(server, "dogsnap_feedback_total", f'model="{MODEL}",verdict="{result}",version="2"')
+        return sample(
+            server, "dogsnap_feedback_total", f'model="{MODEL}",verdict="{result}",version="2"'
+        )
 
     before = {result: counted(result) for result in ("right", "wrong", "unclear")}
-    for said in ({"verdict": "right"}, {"breed": "c1"}, {"breed": "c3"}, {"verdict": "wrong"}, {"verdict": "mix"}):
-        assert say(server, classify(server, "c1", version=2).json()["request_id"], **said).status_code == 200
-    assert {result: counted(result) - before[result] for result in before} == {"right": 2, "wrong": 2, "unclear": 1}
+    for said in (
+        {"verdict": "right"},
+        {"breed": "c1"},
+        {"breed": "c3"},
+        {"verdict": "wrong"},
+        {"verdict": "mix"},
+    ):
+        assert (
+            say(server, classify(server, "c1", version=2).json()["request_id"], **said).status_code
+            == 200
+        )
+    assert {result: counted(result) - before[result] for result in before} == {
+        "right": 2,
+        "wrong": 2,
+        "unclear": 1,
+    }
 
 
 def test_names_of_unknown_breeds_are_kept_in_one_safe_line_and_listed_by_the_verdict(server, file):
     for typed in ("柴犬", "=Shiba\x1b[31m\n inu", "shiba[31m Inu", "x" * 60, "\x00"):
-        assert say(server, classify(server).json()["request_id"], verdict="other", text=typed).status_code == 200
+        assert (
+            say(
+                server, classify(server).json()["request_id"], verdict="other", text=typed
+            ).status_code
+            == 200
+        )
     for given, reason in (("other", "at most 60"), ("mix", "with verdict other alone")):
-        assert_refused(say(server, classify(server).json()["request_id"], verdict=given, text="柴" * 61), 400, reason)
-    assert [row["text"] for row in rows(file)][-5:] == ["柴犬", "Shiba[31m inu", "shiba[31m Inu", "x" * 60, None]
+        assert_refused(
+            say(server, classify(server).json()["request_id"], verdict=given, text="柴" * 61),
+            400,
+            reason,
+        )
+    assert [row["text"] for row in rows(file)][-5:] == [
+        "柴犬",
+        "Shiba[31m inu",
+        "shiba[31m Inu",
+        "x" * 60,
+        None,
+    ]
     typed = verdict(server)["feedback"]["typed"]
-    assert (typed[0]["text"].lower(), [each["times"] for each in typed]) == ("shiba[31m inu", [2, 1, 1])
+    assert (typed[0]["text"].lower(), [each["times"] for each in typed]) == (
+        "shiba[31m inu",
+        [2, 1, 1],
+    )
     assert "1 x 柴犬" in printed(server)
 
 
@@ -261,13 +325,18 @@ def test_feedback_can_be_deleted_with_its_id(server, file):
         assert server.post("/api/feedback/forget", json=body).status_code == 400
     number = gone.partition(".")[0]
     for ids, forgotten in (([number, f"{number}.AAAA"], 0), ([gone, "nonsense"], 1)):
-        assert server.post("/api/feedback/forget", json={"request_ids": ids}).json()["forgotten"] == forgotten
+        assert (
+            server.post("/api/feedback/forget", json={"request_ids": ids}).json()["forgotten"]
+            == forgotten
+        )
     ids = {row["request_id"] for row in rows(file)}
     assert kept.partition(".")[0] in ids
     assert number not in ids
 
 
-def test_what_is_older_than_its_days_is_removed_at_the_start_which_keeps_the_secret(start_server, models, tmp_path):
+def test_what_is_older_than_its_days_is_removed_at_the_start_which_keeps_the_secret(
+    start_server, models, tmp_path
+):
     file, secret = tmp_path / "feedback.db", tmp_path / "feedback.db.secret"
     flags = ("--feedback", file, "--feedback-days", "1")
     server = start_server(models, *flags)
@@ -280,12 +349,16 @@ def test_what_is_older_than_its_days_is_removed_at_the_start_which_keeps_the_sec
     query(file, "UPDATE feedback SET answered_at = '2020-01-01T00:00:00Z' WHERE number = 1")
     server = start_server(models, *flags)
     assert [row["number"] for row in rows(file)] == [2]
-    assert [tuple(row) for row in query(file, "SELECT verdict, answers FROM sums")] == [("right", 1)]
+    assert [tuple(row) for row in query(file, "SELECT verdict, answers FROM sums")] == [
+        ("right", 1)
+    ]
     assert say(server, ids[1], verdict="right").status_code == 200
     assert secret.read_text(encoding="ascii") == kept
 
 
-def test_feedback_needs_a_key_and_counts_for_its_rate_and_a_token_opens_what_it_says(start, tmp_path):
+def test_feedback_needs_a_key_and_counts_for_its_rate_and_a_token_opens_what_it_says(
+    start, tmp_path
+):
     keys = tmp_path / "keys.json"
     key = api_keys.add(keys, "app")
     token = "a-long-random-text"
@@ -293,13 +366,23 @@ def test_feedback_needs_a_key_and_counts_for_its_rate_and_a_token_opens_what_it_
     server = start(*flags, environ={"DOGSNAP_ADMIN_TOKEN": token})
     request_id = classify(server, headers={"X-Api-Key": key}).json()["request_id"]
     assert say(server, request_id, verdict="right").status_code == 401
-    accepted = say(server, request_id, {"X-Api-Key": key, "Origin": "http://other.test"}, verdict="right")
+    accepted = say(
+        server, request_id, {"X-Api-Key": key, "Origin": "http://other.test"}, verdict="right"
+    )
     assert (accepted.status_code, accepted.headers["Access-Control-Allow-Origin"]) == (200, "*")
     for path in ("verdict", "feedback.csv"):
         assert server.get(f"/api/admin/{path}", headers={"X-Api-Key": key}).status_code == 401
-        assert server.get(f"/api/admin/{path}", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        assert (
+            server.get(
+                f"/api/admin/{path}", headers={"Authorization": f"Bearer {token}"}
+            ).status_code
+            == 200
+        )
     ids = [classify(server, headers={"X-Api-Key": key}).json()["request_id"] for _ in range(2)]
-    assert [say(server, each, {"X-Api-Key": key}, verdict="right").status_code for each in ids] == [200, 429]
+    assert [say(server, each, {"X-Api-Key": key}, verdict="right").status_code for each in ids] == [
+        200,
+        429,
+    ]
 
 
 def test_a_gateway_takes_feedback_on_what_its_engine_answers(start, start_server, models, tmp_path):
@@ -322,7 +405,10 @@ def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(star
         with requests.Session() as session, suppress(requests.RequestException):
             for each in own:
                 body = {"request_id": each, "verdict": "right"}
-                assert session.post(f"{server.url}/api/feedback", json=body, timeout=60).status_code == 200
+                assert (
+                    session.post(f"{server.url}/api/feedback", json=body, timeout=60).status_code
+                    == 200
+                )
                 accepted.append(each.partition(".")[0])
 
     with ThreadPoolExecutor(4) as pool:
@@ -333,7 +419,9 @@ def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(star
         writer.result()
     assert [*query(tmp_path / "feedback.db", "PRAGMA integrity_check")[0]] == ["ok"]
     kept = {row["request_id"] for row in rows(tmp_path / "feedback.db")}
-    print(f"killed after {len(accepted)} acknowledged: {len(set(accepted) - kept)} lost, {len(kept)} kept")
+    print(
+        f"killed after {len(accepted)} acknowledged: {len(set(accepted) - kept)} lost, {len(kept)} kept"
+    )
     assert set(accepted) <= kept
     again = start()
     assert {say(again, each, verdict="right").status_code for each in ids[:8]} == {409}
@@ -348,7 +436,9 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
         assert (refused[-1].status_code, "Retry-After" in refused[-1].headers) == (503, True)
         answer = classify(server).json()
         assert answer["breeds"]
-        assert verdict(server)["feedback"]["answers"] == 1 + sum(each.status_code == 200 for each in refused)
+        assert verdict(server)["feedback"]["answers"] == 1 + sum(
+            each.status_code == 200 for each in refused
+        )
         filler.unlink()
         assert say(server, answer["request_id"], verdict="right").status_code == 200
         assert "disk is full" in server.log()
@@ -375,7 +465,12 @@ def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its
         assert "note" not in say(server, answer["request_id"], verdict="wrong").json()
     told = verdict(server)["feedback"]
     found = told["comparisons"][-1]
-    assert [sum(found[name]) for name in ("asked", "answered", "counted", "right")] == [12, 12, 12, 12]
+    assert [sum(found[name]) for name in ("asked", "answered", "counted", "right")] == [
+        12,
+        12,
+        12,
+        12,
+    ]
     assert (found["better"], told["answers"] - before) == (None, 39)
     assert query(file, "SELECT * FROM phones WHERE phone LIKE '%person%'") == []
     late = classify(server, "c3", headers={"X-Request-Key": "late"}).json()["request_id"]
@@ -383,8 +478,16 @@ def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its
     assert split(server, 30) == first + 1
     assert "has ended" in say(server, late, breed="c3").json()["note"]
     old, new = verdict(server)["feedback"]["comparisons"][-2:]
-    assert (sum(old["answered"]), sum(new["answered"]), bool(old["ended"]), new["ended"]) == (12, 0, True, None)
-    assert [row[0] for row in query(file, "SELECT salt IS NULL FROM splits ORDER BY id")][-2:] == [1, 0]
+    assert (sum(old["answered"]), sum(new["answered"]), bool(old["ended"]), new["ended"]) == (
+        12,
+        0,
+        True,
+        None,
+    )
+    assert [row[0] for row in query(file, "SELECT salt IS NULL FROM splits ORDER BY id")][-2:] == [
+        1,
+        0,
+    ]
     wait_until(lambda: query(file, f"SELECT * FROM phones WHERE split = {first}") == [])
 
 
@@ -403,7 +506,9 @@ def test_a_split_goes_on_as_the_same_after_kill_9_and_a_restart(start, tmp_path)
     assert (found["split"], found["ended"], sum(found["answered"])) == (number, None, 1)
 
 
-def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_answering_differ(server):
+def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_answering_differ(
+    server,
+):
     """By signed ids: that people in a browser do is tests/web/test_feedback_in_app.py."""
     admin(server, "default", version=3)
     number = split(server)
@@ -413,9 +518,18 @@ def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_ans
             assert say(server, answer, breed="c2" if wrong else "c1").status_code == 200
         if place == 10:
             early = verdict(server)["feedback"]["comparisons"][-1]
-            assert (early["better"], early["sentence"][:15], early["more"] > 0) == (None, "Not enough yet ", True)
+            assert (early["better"], early["sentence"][:15], early["more"] > 0) == (
+                None,
+                "Not enough yet ",
+                True,
+            )
     found = verdict(server)["feedback"]["comparisons"][-1]
-    assert (found["versions"], found["better"], found["counted"], found["right"]) == ([3, 2], 2, [200, 200], [175, 199])
+    assert (found["versions"], found["better"], found["counted"], found["right"]) == (
+        [3, 2],
+        2,
+        [200, 200],
+        [175, 199],
+    )
     assert "Version 2 is better than version 3: of those who answered" in printed(server)
     assert "25 x" in printed(server)
     people = [key for key in map(str, range(200)) if not Split(2, 0.5).takes(MODEL, key)]
@@ -461,12 +575,20 @@ def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path
         connection.executescript(FORMAT_1)
         insert = "INSERT INTO feedback VALUES (NULL, ?, ?, ?, 1, 2, ?, ?, 0.9, 3, 'breed', 'c1', 0.8, ?, ?, ?, 0)"
         for number, (before, _) in enumerate(MOVED):
-            connection.execute(insert, (f"{number:016}", time.strftime("%Y-%m-%dT%H:%M:%SZ"), MODEL, *before))
+            connection.execute(
+                insert, (f"{number:016}", time.strftime("%Y-%m-%dT%H:%M:%SZ"), MODEL, *before)
+            )
     for _ in range(2):
         server = start()
-        assert [(row["breeds"], row["is_right"], row["holds"]) for row in rows(file)] == [after for _, after in MOVED]
+        assert [(row["breeds"], row["is_right"], row["holds"]) for row in rows(file)] == [
+            after for _, after in MOVED
+        ]
         told = verdict(server)["feedback"]
-        assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (6, 2, 4)
+        assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (
+            6,
+            2,
+            4,
+        )
         assert told["comparisons"] == []
         server.stop()
 
@@ -476,7 +598,11 @@ def test_a_shadow_is_compared_by_agreement_without_any_feedback(server):
     admin(server, "shadow", version=3)
     for seen, photo in enumerate(("c1", "c1", "c1", "c3", "c2"), 1):
         classify(server, photo)
-        wait_until(lambda n=seen: sum(verdict(server)["shadow"][result] for result in ("agree", "differ")) == n)
+        wait_until(
+            lambda n=seen: (
+                sum(verdict(server)["shadow"][result] for result in ("agree", "differ")) == n
+            )
+        )
     told = verdict(server)["shadow"]
     assert (told["version"], told["agree"], told["differ"], told["agreement"]) == (3, 1, 4, 0.2)
     assert told["differences"] == [

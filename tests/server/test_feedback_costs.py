@@ -27,7 +27,11 @@ def store(tmp_path):
 
 @pytest.mark.long
 def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(store):
-    feedback, metrics, seconds = Feedback(store, Signer(SECRET.encode()), SplitRepository(), Metrics()), Metrics(), []
+    feedback, metrics, seconds = (
+        Feedback(store, Signer(SECRET.encode()), SplitRepository(), Metrics()),
+        Metrics(),
+        [],
+    )
     feedback._follow_splits()
     for phone, each in enumerate([answer(2, number % 120) for number in range(ANSWERS)]):
         spec = ModelSpec(DOGS, sticky_key=f"phone {phone}")
@@ -37,7 +41,9 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(store):
         seconds.append(time.perf_counter() - started)
     feedback.close()
     mean, median = sum(seconds) / ANSWERS, sorted(seconds)[ANSWERS // 2]
-    print(f"an answer takes {1e6 * mean:.0f} microseconds more on average, {1e6 * median:.0f} in the median")
+    print(
+        f"an answer takes {1e6 * mean:.0f} microseconds more on average, {1e6 * median:.0f} in the median"
+    )
     assert mean <= MOST_SECONDS
 
 
@@ -45,13 +51,20 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(store):
 def full(store):
     """A store with a million rows, and a split of which every row was a vote."""
     store.follow({ARMS})
-    columns = "request_id, answered_at, model, version, split, asked, level, breeds, verdict, is_right"
+    columns = (
+        "request_id, answered_at, model, version, split, asked, level, breeds, verdict, is_right"
+    )
     now = datetime.now(UTC).strftime(TIME)
     many = range(10**6)
-    said = ((f"{n:016x}", now, DOGS, 1 + n % 2, 1, 1, "breed", f'["n{n % 120:08}"]', "wrong", 0) for n in many)
+    said = (
+        (f"{n:016x}", now, DOGS, 1 + n % 2, 1, 1, "breed", f'["n{n % 120:08}"]', "wrong", 0)
+        for n in many
+    )
     voted = ((f"{n:016x}", 1 + n % 2) for n in many)
     with store.transaction() as connection:
-        connection.executemany(f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", said)
+        connection.executemany(
+            f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", said
+        )
         connection.executemany("INSERT INTO phones VALUES (1, ?, ?, 1)", voted)
     return store
 
@@ -66,7 +79,9 @@ def median(run, times: int = 50) -> float:
 
 
 @pytest.mark.long
-def test_of_a_million_rows_a_write_takes_2_ms_and_reports_20(full, tmp_path, start_server, colour_models):
+def test_of_a_million_rows_a_write_takes_2_ms_and_reports_20(
+    full, tmp_path, start_server, colour_models
+):
     def write(number: int) -> None:
         assert full.add(row(number, 2, False)) == ""
 
@@ -80,7 +95,10 @@ def test_of_a_million_rows_a_write_takes_2_ms_and_reports_20(full, tmp_path, sta
         polled = median(lambda _: session.get(page, timeout=60).raise_for_status())
         unchanged = session.get(page, headers={"If-None-Match": first.headers["ETag"]}, timeout=60)
     costs = {"a write": written, "a report": read, "the console's page": polled}
-    print("a million rows, ms (medians of 50):", {name: round(1000 * each, 2) for name, each in costs.items()})
+    print(
+        "a million rows, ms (medians of 50):",
+        {name: round(1000 * each, 2) for name, each in costs.items()},
+    )
     assert (unchanged.status_code, unchanged.content) == (304, b"")
     assert written <= 0.002
     assert max(read, polled) <= 0.020

@@ -39,7 +39,10 @@ from waiting import answers, wait_until
 
 RED = colour_photos.encode(colour_photos.plain(), "JPEG")
 SECONDS = 60
-SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+SERVING, NOT_SERVING = (
+    health_pb2.HealthCheckResponse.SERVING,
+    health_pb2.HealthCheckResponse.NOT_SERVING,
+)
 
 
 def classify(server, photo: bytes = RED, **fields) -> requests.Response:
@@ -50,7 +53,9 @@ def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
     """A JPEG of noise; the larger `detail`, the fewer bytes."""
     shape = size[1] // detail, size[0] // detail, 3
     pixels = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
-    return colour_photos.encode(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC), "JPEG", quality=quality)
+    return colour_photos.encode(
+        Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC), "JPEG", quality=quality
+    )
 
 
 LARGE_PHOTO = noisy((600, 600), 1, 98)
@@ -93,7 +98,9 @@ def test_a_photo_is_answered_as_the_engine_itself_would(engine, gateway, photo, 
     assert (ours.status_code, ours.body) == (theirs.status_code, theirs.body)
 
 
-def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(engine, gateway):
+def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(
+    engine, gateway
+):
     for server in (engine, gateway):
         unnamed = server.post("/", json={"model_name": "\ud800", "data": {}})
         assert_refused(unnamed, 400, "model's name in UTF-8, received '\\ud800'")
@@ -101,17 +108,25 @@ def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_al
         ModelSpec("inception_v3", label="\udfff")
 
 
-def test_labels_and_shares_are_the_engines_and_a_label_that_moves_is_followed_and_counted(engine, gateway):
+def test_labels_and_shares_are_the_engines_and_a_label_that_moves_is_followed_and_counted(
+    engine, gateway
+):
     model = "/api/admin/models/inception_v3"
     for version in (1, 2):  # the one takes images, the other files
         engine.post(f"{model}/labels/stable", json={"version": version}).raise_for_status()
-        assert classify(gateway, label="stable").json()["model"] == {"name": "inception_v3", "version": version}
+        assert classify(gateway, label="stable").json()["model"] == {
+            "name": "inception_v3",
+            "version": version,
+        }
         routed = f'label="stable",model="inception_v3",version="{version}"'
         assert sample(gateway, "dogsnap_routed_requests_total", routed) == 1
     assert predictions(gateway) >= 2
     engine.post(f"{model}/labels/stable", json={"version": None}).raise_for_status()
     gone = classify(gateway, label="stable")
-    assert (gone.status_code, "Unrecognized servable version label: stable" in gone.text) == (400, True)
+    assert (gone.status_code, "Unrecognized servable version label: stable" in gone.text) == (
+        400,
+        True,
+    )
 
     def versions(server) -> list[int]:
         answered = [server.classify(RED, {"X-Request-Key": str(number)}) for number in range(20)]
@@ -133,20 +148,28 @@ def test_what_there_is_is_told_as_the_engine_tells_it_and_switching_is_left_to_i
     ours, theirs = model_of(gateway), model_of(engine)
     assert theirs["default_version"] == 2
     for name in ("version", "state"):
-        assert [each[name] for each in ours["versions"]] == [each[name] for each in theirs["versions"]]
+        assert [each[name] for each in ours["versions"]] == [
+            each[name] for each in theirs["versions"]
+        ]
     assert [each["classes"] for each in theirs["versions"]] == [3, 3]
     assert ours["versions"][0]["classes"] == 3
     assert ours["versions"][1]["classes"] in (None, 3)  # not known before somebody asks for it
     posted = {"models/inception_v3/default": {"version": 1}, "undo": {"id": 1}}
     for path in ("models", "switches", *posted):
-        response = gateway.request("POST" if path in posted else "GET", f"/api/admin/{path}", json=posted.get(path))
+        response = gateway.request(
+            "POST" if path in posted else "GET", f"/api/admin/{path}", json=posted.get(path)
+        )
         assert_refused(response, 501, "send this request to the engine")
 
 
-def test_without_names_of_breeds_in_the_models_folder_tensors_are_answered(start_server, engine, tmp_path):
+def test_without_names_of_breeds_in_the_models_folder_tensors_are_answered(
+    start_server, engine, tmp_path
+):
     gateway = start_server(tmp_path, "--engine", target_of(engine))
     assert asked_as_tensor(gateway, RED).json()["predictions"][0]["dog"] > 0.5
-    assert_refused(classify(gateway), 400, "inception_v3/2/assets.extra/dogsnap.json of this server (--models")
+    assert_refused(
+        classify(gateway), 400, "inception_v3/2/assets.extra/dogsnap.json of this server (--models"
+    )
 
 
 def asked_as_tensor(server, photo: bytes) -> requests.Response:
@@ -174,7 +197,9 @@ def stub(colour_models):
 
 @pytest.fixture(scope="module")
 def stub_gateway(start_server, colour_models, stub):
-    return start_server(colour_models, "--engine", f"{stub.target}?application=dogs", "--deadline-ms", "3000")
+    return start_server(
+        colour_models, "--engine", f"{stub.target}?application=dogs", "--deadline-ms", "3000"
+    )
 
 
 @contextmanager
@@ -212,7 +237,11 @@ def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stu
         response = stub_gateway.post("/api/classify", RED, headers=headers)
     response.raise_for_status()
     ((metadata, seconds),) = seen
-    assert (metadata["x-request-id"], metadata["x-request-key"], metadata["application"]) == ("one-2", "phone", "dogs")
+    assert (metadata["x-request-id"], metadata["x-request-key"], metadata["application"]) == (
+        "one-2",
+        "phone",
+        "dogs",
+    )
     assert 0 < seconds <= 3
 
 
@@ -233,19 +262,25 @@ CODES = {
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("photo", [RED, LARGE_PHOTO], ids=["small", "large"])
-def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(stub, stub_gateway, code, photo):
+def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(
+    stub, stub_gateway, code, photo
+):
     status, says = CODES[code]
     with answering(stub, lambda request, context: context.abort(grpc.StatusCode[code], THEIRS)):
         response = classify(stub_gateway, photo)
     assert_refused(response, status, says)
     assert ("Retry-After" in response.headers) == (status == 503)
-    assert sample(stub_gateway, "dogsnap_engine_failures_total", f'call="Predict",code="{code}"') >= 1
+    assert (
+        sample(stub_gateway, "dogsnap_engine_failures_total", f'call="Predict",code="{code}"') >= 1
+    )
     if status == 502:
         number = response.json()["request_id"]
         assert f"request {number} failed at the engine: {code} {THEIRS}" in stub_gateway.log()
 
 
-def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is(stub, stub_gateway):
+def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is(
+    stub, stub_gateway
+):
     sizes = []
     assert len(LARGE_PHOTO) > 2 * 2**18  # what gRPC keeps by default
 
@@ -292,31 +327,49 @@ def switched_to_3(stub, gateway, outputs: tuple[str, ...]):
     wait_until(lambda: classify(gateway).status_code == 200)  # after the next poll
 
 
-def test_outputs_and_names_are_those_of_the_version_that_the_engine_has_switched_to(stub, stub_gateway):
+def test_outputs_and_names_are_those_of_the_version_that_the_engine_has_switched_to(
+    stub, stub_gateway
+):
     with switched_to_3(stub, stub_gateway, ("prediction", "dog")):
         unnamed = classify(stub_gateway)
-    assert_refused(unnamed, 400, "inception_v3/3/assets.extra/dogsnap.json of this server (--models")
+    assert_refused(
+        unnamed, 400, "inception_v3/3/assets.extra/dogsnap.json of this server (--models"
+    )
     with switched_to_3(stub, stub_gateway, ("prediction", "dog", "cat")):
-        assert set(asked_as_tensor(stub_gateway, RED).json()["predictions"][0]) == {"prediction", "dog", "cat"}
+        assert set(asked_as_tensor(stub_gateway, RED).json()["predictions"][0]) == {
+            "prediction",
+            "dog",
+            "cat",
+        }
     with switched_to_3(stub, stub_gateway, ("dog", "cat")):
         lacking = classify(stub_gateway)
-    assert_refused(lacking, 503, "just switched to inception_v3 version 3, which gives other outputs; try again")
+    assert_refused(
+        lacking,
+        503,
+        "just switched to inception_v3 version 3, which gives other outputs; try again",
+    )
     assert lacking.headers["Retry-After"] == "1"
 
 
-def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(start_server, colour_models, stub):
+def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(
+    start_server, colour_models, stub
+):
     small = "--run-threads", "1", "--queue-size", "1", "--deadline-ms", "4000"
     gateway = start_server(colour_models, "--engine", stub.target, *small)
     go_on, asked, seconds = threading.Event(), 10, []
 
     def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
-        if get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec.version_label:
+        if get_model_metadata_pb2.GetModelMetadataRequest.FromString(
+            request
+        ).model_spec.version_label:
             seconds.append(context.time_remaining())
             go_on.wait(SECONDS)
         return stub.about
 
     with concurrent.futures.ThreadPoolExecutor(asked) as pool, answering(stub, stub.answer, hang):
-        answers = [pool.submit(classify, gateway, label=f"label{number}") for number in range(asked)]
+        answers = [
+            pool.submit(classify, gateway, label=f"label{number}") for number in range(asked)
+        ]
         wait_until(lambda: len(seconds) >= 2)
         status = gateway.get("/v1/models/inception_v3")
         codes = {each.result().status_code for each in answers}
@@ -341,7 +394,9 @@ def test_slow_answers_do_not_delay_other_requests(stub, stub_gateway):
     held, at_once = Held(stub), stub.answer
     with concurrent.futures.ThreadPoolExecutor(24) as pool, answering(stub, held):
         asked = [pool.submit(classify, stub_gateway) for _ in range(24)]
-        wait_until(lambda: len(held.arrived) == 24, 2)  # before the first deadline: three times as many as run threads
+        wait_until(
+            lambda: len(held.arrived) == 24, 2
+        )  # before the first deadline: three times as many as run threads
         stub.answer = at_once
         assert classify(stub_gateway).status_code == 200
         held.go_on.set()
@@ -352,7 +407,9 @@ def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_ser
     """The engine that goes has no ModelService, the one that comes tells no health."""
     port, health = free_port(), HealthServicer()
     health.set("", SERVING)
-    with StubEngine(port, colour_models / "inception_v3" / "2", with_status=False, health=health) as stub:
+    with StubEngine(
+        port, colour_models / "inception_v3" / "2", with_status=False, health=health
+    ) as stub:
         gateway = start_server(colour_models, "--engine", stub.target, "--poll-seconds", "0.2")
         assert classify(gateway).json()["breeds"][0]["name"] == "red dog"
         assert gateway.get("/v1/models/inception_v3").json()["model_version_status"]
@@ -399,25 +456,44 @@ def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server,
     engines = [start_server(sleeper) for _ in range(2)]
     gateway = start_server(sleeper, "--engine", target_of(*engines))
     silent = worker_of(engines[0])
-    os.kill(silent, signal.SIGSTOP)  # its connections stay open, as those of a machine without power do
+    os.kill(
+        silent, signal.SIGSTOP
+    )  # its connections stay open, as those of a machine without power do
     try:
         started = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            asked = pool.map(lambda _: gateway.post("/v1/models/sleeper:predict", json={"inputs": [0.05]}), range(100))
+            asked = pool.map(
+                lambda _: gateway.post("/v1/models/sleeper:predict", json={"inputs": [0.05]}),
+                range(100),
+            )
             statuses = [each.status_code for each in asked]
         seconds = time.monotonic() - started
     finally:
         os.kill(silent, signal.SIGCONT)
-    print(f"\n100 requests, one of two engines silent: {100 - statuses.count(200)} lost, {seconds:.0f} s")
+    print(
+        f"\n100 requests, one of two engines silent: {100 - statuses.count(200)} lost, {seconds:.0f} s"
+    )
     assert set(statuses) == {200}
     assert seconds < SECONDS
 
 
 def test_one_engine_or_several_are_an_address_for_grpc_and_what_is_none_is_refused_without_showing_what_goes_along():
     assert Target.parse("grpc://dogs.svc:8500").address() == "dns:///dogs.svc:8500"
-    assert Target.parse("grpc://127.0.0.1:1,127.0.0.2:2").address() == "ipv4:127.0.0.1:1,127.0.0.2:2"
-    assert Target.parse("grpc://[::1]:1,127.0.0.1:2").address() == "ipv6:[::1]:1,[::ffff:127.0.0.1]:2"
-    for text in ("", "http://a:1", "grpc://a", "grpc://a:0", "grpc://a:1,", "grpc://a:1?Key=x", "grpc://a:1?a=\n"):
+    assert (
+        Target.parse("grpc://127.0.0.1:1,127.0.0.2:2").address() == "ipv4:127.0.0.1:1,127.0.0.2:2"
+    )
+    assert (
+        Target.parse("grpc://[::1]:1,127.0.0.1:2").address() == "ipv6:[::1]:1,[::ffff:127.0.0.1]:2"
+    )
+    for text in (
+        "",
+        "http://a:1",
+        "grpc://a",
+        "grpc://a:0",
+        "grpc://a:1,",
+        "grpc://a:1?Key=x",
+        "grpc://a:1?a=\n",
+    ):
         with pytest.raises(InvalidArgument, match="--engine"):
             Target.parse(text)
     with pytest.raises(InvalidArgument, match="expected grpc://host:port") as refused:
@@ -442,15 +518,28 @@ pinned = pytest.mark.skipif(
 @pytest.fixture
 def instant_engine(colour_models):
     """The ports of an engine that answers at once, on the second core, and of `plain_gateway` before it, on the first."""
-    first, second, port, gateway_port = *sorted(os.sched_getaffinity(0))[:2], free_port(), free_port()
+    first, second, port, gateway_port = (
+        *sorted(os.sched_getaffinity(0))[:2],
+        free_port(),
+        free_port(),
+    )
     model = colour_models / "inception_v3" / "2"
     engine = FORKS.Process(target=stub_engine.serve, args=(port, model, second), daemon=True)
     engine.start()
     gunicorn = ("gunicorn", "--threads", "64", "--no-control-socket", "--log-level", "warning")
-    command = [sys.executable, "-m", *gunicorn, "--bind", f"127.0.0.1:{gateway_port}", "plain_gateway:app"]
+    command = [
+        sys.executable,
+        "-m",
+        *gunicorn,
+        "--bind",
+        f"127.0.0.1:{gateway_port}",
+        "plain_gateway:app",
+    ]
     environ = {**os.environ, "ENGINE": f"127.0.0.1:{port}"}
     folder = Path(__file__).parents[1] / "support"
-    with subprocess.Popen(["taskset", "-c", str(first), *command], cwd=folder, env=environ) as gateway:
+    with subprocess.Popen(
+        ["taskset", "-c", str(first), *command], cwd=folder, env=environ
+    ) as gateway:
         try:
             wait_until(lambda: listens(gateway_port))
             yield port, gateway_port
@@ -462,7 +551,9 @@ def instant_engine(colour_models):
 
 @pytest.mark.long
 @pinned
-def test_a_third_of_the_rate_without_limits_and_checks_is_kept(start_server, colour_models, instant_engine):
+def test_a_third_of_the_rate_without_limits_and_checks_is_kept(
+    start_server, colour_models, instant_engine
+):
     port, plain_port = instant_engine
     first, second = [("taskset", "-c", str(core)) for core in sorted(os.sched_getaffinity(0))[:2]]
     photo = noisy((640, 480), 8, 22)
@@ -476,12 +567,16 @@ def test_a_third_of_the_rate_without_limits_and_checks_is_kept(start_server, col
         "REST": (gateway, "/v1/models/inception_v3:predict", tensor),
     }
     rates = dict.fromkeys(asked, 0.0)
-    for _ in range(ROUNDS):  # one after the other: a processor that others use as well changes its speed within seconds
+    for _ in range(
+        ROUNDS
+    ):  # one after the other: a processor that others use as well changes its speed within seconds
         for name, (server, path, body) in asked.items():
             answered = Load(server, path, body, ROUND_SECONDS, second, clients=CLIENTS).answers()
             assert {each.status for each in answered} == {200}
             rates[name] = max(rates[name], len(answered) / span(answered))
-    print(f"\nphotos of {len(photo)} bytes a second on one core: { ({name: round(rates[name]) for name in rates}) }")
+    print(
+        f"\nphotos of {len(photo)} bytes a second on one core: { ({name: round(rates[name]) for name in rates}) }"
+    )
     assert min(rates.values()) >= OF_THE_PLAIN_RATE * rates["plain"]
 
 
@@ -506,6 +601,8 @@ def test_of_a_photo_at_the_engine_there_is_one_copy(start_server, stub, colour_m
         copies = copies_held()
         held.go_on.set()
         assert {each.result().status_code for each in asked} == {200}
-    print(f"\n{count} photos of {len(photo) / 2**20:.1f} MiB at the engine: {copies:.2f} times as much in memory")
+    print(
+        f"\n{count} photos of {len(photo) / 2**20:.1f} MiB at the engine: {copies:.2f} times as much in memory"
+    )
     assert copies < COPIES
     wait_until(lambda: copies_held() < LEFT)

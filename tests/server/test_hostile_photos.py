@@ -27,7 +27,9 @@ APP = {
     "form": lambda contents: {"files": {"image": ("a.jpg", contents)}},
 }
 TENSOR = {
-    "bytes": lambda contents: {"json": {"signature_name": "image_bytes", "instances": [{"b64": text(contents)}]}},
+    "bytes": lambda contents: {
+        "json": {"signature_name": "image_bytes", "instances": [{"b64": text(contents)}]}
+    },
     "text": lambda contents: {"json": {"inputs": [text(contents)]}},
 }
 
@@ -41,7 +43,9 @@ def cases() -> list[Case]:
 
 def taking_turns(cases: list[Case]) -> Iterator[tuple[Case, str]]:
     """Each case once to /api/classify and once as a tensor, in a form that changes from case to case."""
-    return itertools.chain(*(zip(cases, itertools.cycle(ways), strict=False) for ways in (APP, TENSOR)))
+    return itertools.chain(
+        *(zip(cases, itertools.cycle(ways), strict=False) for ways in (APP, TENSOR))
+    )
 
 
 def faults(server, sendings: Iterable[tuple[Case, str]]) -> list[str]:
@@ -69,9 +73,13 @@ def test_two_hundred_of_them_get_their_answer(colour_server, cases):
 
 
 @pytest.mark.long
-def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(colour_server, cases):
+def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(
+    colour_server, cases
+):
     server, process = colour_server, worker_of(colour_server)
-    special = itertools.product([*hostile_photos.good(), *hostile_photos.strange()], (*APP, *TENSOR))
+    special = itertools.product(
+        [*hostile_photos.good(), *hostile_photos.strange()], (*APP, *TENSOR)
+    )
     found = faults(server, special) + faults(server, taking_turns(cases[::8]))  # warms up as well
     before = memory(process)
     found += faults(server, taking_turns(cases))

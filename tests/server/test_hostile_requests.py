@@ -26,7 +26,12 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 MOST_GROWTH = 50  # MiB
 JSON_EXAMPLES = 60
-FUZZ = {"deadline": None, "database": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+FUZZ = {
+    "deadline": None,
+    "database": None,
+    "derandomize": True,
+    "suppress_health_check": list(HealthCheck),
+}
 PROMISES = [content_type_conformance, response_schema_conformance]
 FUZZ["phases"] = (Phase.explicit, Phase.generate)  # nothing is made smaller: a fault is a fault
 TEXT = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
@@ -52,8 +57,12 @@ def unharmed(server):
     assert server.get("/healthz").status_code == 200
 
 
-def send(server, body: bytes, path: str = "/v1/models/half:predict", **headers: str) -> requests.Response:
-    response = server.post(path, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+def send(
+    server, body: bytes, path: str = "/v1/models/half:predict", **headers: str
+) -> requests.Response:
+    response = server.post(
+        path, body, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
     assert_clear(response)
     return response
 
@@ -62,7 +71,9 @@ def send(server, body: bytes, path: str = "/v1/models/half:predict", **headers: 
 def test_requests_made_from_the_openapi_document_get_what_it_promises(server, examples):
     """So many for each operation with data that the document allows, and as many with data that it does not."""
     document = server.get("/openapi.json").json()
-    document["paths"]["/api/classify"]["post"]["requestBody"]["content"].pop("image/*")  # sent by the photos' own tests
+    document["paths"]["/api/classify"]["post"]["requestBody"]["content"].pop(
+        "image/*"
+    )  # sent by the photos' own tests
     schema = schemathesis.openapi.from_dict(document)
     before, sent = memory(worker_of(server)), 0
     with requests.Session() as session:
@@ -98,12 +109,16 @@ def fuzz(server, session: requests.Session, operation, mode: GenerationMode, exa
     return len(sent)
 
 
-numbers = st.one_of(st.integers(), st.integers(-(10**400), 10**400), st.floats(), st.just(1e308), st.just(-0.0))
+numbers = st.one_of(
+    st.integers(), st.integers(-(10**400), 10**400), st.floats(), st.just(1e308), st.just(-0.0)
+)
 scalars = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=20), st.just(TEXT))
 encoded = st.one_of(st.text(max_size=8), st.just(TEXT), st.integers(), st.none())
 values = st.recursive(
     st.one_of(scalars, st.fixed_dictionaries({"b64": encoded})),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("xab"), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("xab"), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 KEYS = ("instances", "inputs", "signature_name", "examples", "context", "x", "image", "")
@@ -125,7 +140,9 @@ def test_json_of_any_shape_is_answered(server, path, body):
     send(server, json.dumps(body).encode("utf-8", "surrogatepass"), path)
 
 
-TYPES = [name for name in tiny_models.TYPES if name != "complex64"]  # which has no form in JSON: 501
+TYPES = [
+    name for name in tiny_models.TYPES if name != "complex64"
+]  # which has no form in JSON: 501
 
 
 @settings(max_examples=JSON_EXAMPLES, **FUZZ)
@@ -137,7 +154,9 @@ def test_values_for_each_type_are_answered_in_strict_json(server, name, key, val
 
 
 @settings(max_examples=JSON_EXAMPLES, **FUZZ)
-@given(path=st.sampled_from(PATHS), body=bodies, place=st.integers(0, 200), bad=st.binary(max_size=300))
+@given(
+    path=st.sampled_from(PATHS), body=bodies, place=st.integers(0, 200), bad=st.binary(max_size=300)
+)
 def test_json_that_is_damaged_and_bytes_that_are_none_are_answered(server, path, body, place, bad):
     text = json.dumps(body).encode("utf-8", "surrogatepass")
     send(server, text[:place] + bad + text[place + 1 :], path)
@@ -172,21 +191,31 @@ JSON_CASES = {
 @pytest.mark.parametrize("case", JSON_CASES)
 def test_hostile_json_is_answered(server, case, path):
     response = send(server, JSON_CASES[case], path, Content_Type="application/json")
-    if case == "the same key twice" and "half" in path:  # its last value counts, as for every parser here
+    if (
+        case == "the same key twice" and "half" in path
+    ):  # its last value counts, as for every parser here
         assert response.json() == {"predictions": [3.0]}
 
 
 FULL = {  # made when they are sent: most processes of a test run send none of them
     "of whole numbers": (lambda: b'{"instances": [' + b"1," * 8_000_000 + b"1]}", 200),
     "of lists": (lambda: b'{"instances": [' + b"[]," * 30_000_000 + b"1]}", 413),
-    "of keys": (lambda: b"{" + b",".join(b'"%d":1' % number for number in range(1_300_000)) + b"}", 400),
-    "of many deep lists": (lambda: b'{"instances": [' + (b"[" * 90 + b"]" * 90 + b",") * 90_000 + b"1]}", 413),
+    "of keys": (
+        lambda: b"{" + b",".join(b'"%d":1' % number for number in range(1_300_000)) + b"}",
+        400,
+    ),
+    "of many deep lists": (
+        lambda: b'{"instances": [' + (b"[" * 90 + b"]" * 90 + b",") * 90_000 + b"1]}",
+        413,
+    ),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", FULL)
-def test_a_body_full_of_values_is_answered_or_refused_and_its_neighbours_are_answered_meanwhile(server, case):
+def test_a_body_full_of_values_is_answered_or_refused_and_its_neighbours_are_answered_meanwhile(
+    server, case
+):
     make_body, status = FULL[case]
     body = make_body()
     seconds, over = [], threading.Event()
@@ -195,7 +224,9 @@ def test_a_body_full_of_values_is_answered_or_refused_and_its_neighbours_are_ans
         with requests.Session() as session:
             while not over.is_set():
                 begun = time.monotonic()
-                answer = session.post(f"{server.url}/v1/models/half:predict", data=b'{"instances": [1.0]}', timeout=60)
+                answer = session.post(
+                    f"{server.url}/v1/models/half:predict", data=b'{"instances": [1.0]}', timeout=60
+                )
                 assert answer.status_code == 200
                 seconds.append(time.monotonic() - begun)
 
@@ -223,10 +254,19 @@ GZIPPED = {
     "a bomb of 300 MB": (lambda: deflated(300_000_000), 413),
     "a bomb in a bomb": (lambda: deflated(300_000_000, 2), 400),
     "many files in one": (lambda: gzip.compress(b'{"instances": [1.0]}') * 1000, 400),
-    "one text in two files": (lambda: gzip.compress(b'{"instances": [1.0]') + gzip.compress(b"}"), 400),
-    "an empty file before it": (lambda: gzip.compress(b"") + gzip.compress(b'{"instances": [1.0]}'), 200),
+    "one text in two files": (
+        lambda: gzip.compress(b'{"instances": [1.0]') + gzip.compress(b"}"),
+        400,
+    ),
+    "an empty file before it": (
+        lambda: gzip.compress(b"") + gzip.compress(b'{"instances": [1.0]}'),
+        200,
+    ),
     "more than it declares": (lambda: gzip.compress(BLANKS)[:-4] + (20).to_bytes(4, "little"), 400),
-    "less than it declares": (lambda: gzip.compress(BLANKS)[:-4] + (2000).to_bytes(4, "little"), 400),
+    "less than it declares": (
+        lambda: gzip.compress(BLANKS)[:-4] + (2000).to_bytes(4, "little"),
+        400,
+    ),
     "cut off": (lambda: gzip.compress(b'{"instances": [1.0]}' * 100)[:30], 400),
     "with a wrong checksum": (lambda: gzip.compress(b'{"instances": [1.0]}')[:-8] + b"\0" * 8, 400),
     "no gzip at all": (lambda: b'{"instances": [1.0]}', 400),
@@ -288,7 +328,9 @@ TARGETS = (
 HOME = ("//", "/;x", "/%", "/?" + "a=b&" * 1500)  # which may be the app
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"])
+@pytest.mark.parametrize(
+    "method", ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"]
+)
 def test_paths_and_methods_that_lead_nowhere_are_refused(server, method):
     for target in (*TARGETS, *HOME):
         response = raw(server, method, target)

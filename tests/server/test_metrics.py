@@ -33,7 +33,11 @@ def page(start_server, colour_models, tmp_path_factory) -> str:
     key = api_keys.add(keys, "test")
     server = start_server(models, "--api-keys", keys)
     headers = {"X-Api-Key": key}
-    for photo, sent, status in ((PHOTO, headers, 200), (b"no photo", headers, 415), (PHOTO, {}, 401)):
+    for photo, sent, status in (
+        (PHOTO, headers, 200),
+        (b"no photo", headers, 415),
+        (PHOTO, {}, 401),
+    ):
         assert server.classify(photo, sent).status_code == status
     four = {"instances": [[[[0.5, 0.1, 0.1]] * 16] * 16] * 4}
     path = "/v1/models/inception_v3/versions/1:predict"
@@ -95,13 +99,19 @@ def metrics_in(expression: str) -> set[str]:
     bare = re.sub(r'"[^"]*"', "", expression)
     bare = re.sub(r"\b(by|without|offset|on)\s*(\([^)]*\)|\w+)", "", bare)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
-    return {word for word in re.findall(r"[a-zA-Z_:][\w:]*(?!\w*\s*\()", bare) if word not in KEYWORDS}
+    return {
+        word for word in re.findall(r"[a-zA-Z_:][\w:]*(?!\w*\s*\()", bare) if word not in KEYWORDS
+    }
 
 
 def expressions() -> dict[str, str]:
     """Every expression of the dashboard and the alerts, by its title."""
     board = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
-    found = {f"{panel['title']} {t['refId']}": t["expr"] for panel in board["panels"] for t in panel["targets"]}
+    found = {
+        f"{panel['title']} {t['refId']}": t["expr"]
+        for panel in board["panels"]
+        for t in panel["targets"]
+    }
     alerts = (DEPLOY / "alerts.yml").read_text(encoding="utf-8")
     named = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", alerts)
     assert len(named) == alerts.count("- alert:") >= 8
@@ -111,7 +121,11 @@ def expressions() -> dict[str, str]:
 @pytest.mark.parametrize("title", expressions())
 def test_the_dashboard_and_the_alerts_ask_for_metrics_that_exist(page, title):
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))
-    names = {name + suffix for name, kind in kinds.items() for suffix in (SUFFIXES if kind == "histogram" else ("",))}
+    names = {
+        name + suffix
+        for name, kind in kinds.items()
+        for suffix in (SUFFIXES if kind == "histogram" else ("",))
+    }
     asked = metrics_in(expressions()[title])
     assert asked
     assert asked <= names | OWN
@@ -119,7 +133,11 @@ def test_the_dashboard_and_the_alerts_ask_for_metrics_that_exist(page, title):
 
 def test_every_metric_of_the_server_is_on_the_dashboard(page):
     asked = set().union(*(metrics_in(each) for each in expressions().values()))
-    ours = {name for name in re.findall(r"^# TYPE (dogsnap_\S+) ", page, re.M) if not name.endswith("_created")}
+    ours = {
+        name
+        for name in re.findall(r"^# TYPE (dogsnap_\S+) ", page, re.M)
+        if not name.endswith("_created")
+    }
     unseen = {name for name in ours if not any(each.startswith(name) for each in asked)}
     assert unseen == {"dogsnap_load_duration_seconds"}
 
@@ -150,10 +168,17 @@ OF_SPLIT = """[{exp_labels: {severity: page, model: m, version: "2"}, exp_annota
 sends requests, fails: `dogsnap models undo`."}}]"""
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool, which reads the rules, is missing: install Debian's prometheus")
+@pytest.mark.skipif(
+    PROMTOOL is None,
+    reason="promtool, which reads the rules, is missing: install Debian's prometheus",
+)
 @pytest.mark.parametrize(("split", "of_split"), [(2, OF_SPLIT), (1, "[]")])
-def test_a_version_that_fails_in_a_small_split_raises_an_alert_of_its_own(tmp_path, split, of_split):
-    text = SPLIT_THAT_FAILS.format(rules=DEPLOY / "alerts.yml", label="stable", split=split, of_split=of_split)
+def test_a_version_that_fails_in_a_small_split_raises_an_alert_of_its_own(
+    tmp_path, split, of_split
+):
+    text = SPLIT_THAT_FAILS.format(
+        rules=DEPLOY / "alerts.yml", label="stable", split=split, of_split=of_split
+    )
     (tmp_path / "rules_test.yml").write_text(text, encoding="utf-8")
     command = [PROMTOOL, "test", "rules", tmp_path / "rules_test.yml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -45,7 +45,11 @@ def refusal(server, *arguments: str, token: str = TOKEN) -> str:
 def test_the_list_shows_every_version_and_what_sends_requests_to_it(server):
     said(server, "label", "set", "listed", "1")
     lines = [line.split() for line in said(server, "list").splitlines()]
-    assert [line[:3] for line in lines[:3]] == [["half"], ["version", "state", "used"], ["2", "AVAILABLE", "default"]]
+    assert [line[:3] for line in lines[:3]] == [
+        ["half"],
+        ["version", "state", "used"],
+        ["2", "AVAILABLE", "default"],
+    ]
     assert lines[3][:2] == ["1", "AVAILABLE"]
     assert "listed" in lines[3]
 
@@ -68,9 +72,14 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half
     assert "next" in said(server, "show")
     said(server, "label", "remove", "next")
     assert said(server, "unload", "3") == "version 3 of half is unloaded\n"
-    assert server.post("/v1/models/half/versions/3:predict", json={"instances": [0.0]}).status_code == 404
+    assert (
+        server.post("/v1/models/half/versions/3:predict", json={"instances": [0.0]}).status_code
+        == 404
+    )
     assert "END" in said(server, "list")
-    assert "version 3 of half was unloaded by hand; load it again first" in refusal(server, "label", "set", "next", "3")
+    assert "version 3 of half was unloaded by hand; load it again first" in refusal(
+        server, "label", "set", "next", "3"
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,4 +178,6 @@ def test_when_no_server_or_another_kind_of_server_answers_it_says_so():
     )
     assert "expected http:// or https://" in refusal("no url", "list")
     with StubService() as other:
-        assert "answers, but not as a dogsnap server does (status 501)" in refusal(other.url, "list")
+        assert "answers, but not as a dogsnap server does (status 501)" in refusal(
+            other.url, "list"
+        )

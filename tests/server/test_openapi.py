@@ -22,13 +22,23 @@ def document(app) -> dict:
         return openapi.describe(app, Settings())
 
 
-def test_the_document_has_every_route_with_its_methods_under_a_name_of_its_own_and_no_other(app, document):
-    rules = [rule for rule in app.url_map.iter_rules() if rule.endpoint != "rest.handle"]  # whose pattern is below
+def test_the_document_has_every_route_with_its_methods_under_a_name_of_its_own_and_no_other(
+    app, document
+):
+    rules = [
+        rule for rule in app.url_map.iter_rules() if rule.endpoint != "rest.handle"
+    ]  # whose pattern is below
     for rule in rules:
         operations = document["paths"][openapi.path_of(rule)]
-        assert {method.lower() for method in rule.methods & {"GET", "POST"}} <= set(operations), rule.rule
+        assert {method.lower() for method in rule.methods & {"GET", "POST"}} <= set(operations), (
+            rule.rule
+        )
     assert set(openapi.operations(Settings())) == {rule.endpoint for rule in rules}
-    names = [each["operationId"] for operations in document["paths"].values() for each in operations.values()]
+    names = [
+        each["operationId"]
+        for operations in document["paths"].values()
+        for each in operations.values()
+    ]
     assert len(names) == len(set(names)) > 40
 
 
@@ -47,8 +57,13 @@ def test_the_fields_of_a_photo_and_the_limits_are_those_that_the_server_checks(a
         text = openapi.describe(app, Settings(max_body_mb=3, max_photos=7))
     for name in openapi.LIMITS:
         assert variable(name) in text["info"]["description"]
-    assert "`DOGSNAP_MAX_PHOTOS`" in re.search(r"most photos in one request: 7 .*", text["info"]["description"])[0]
-    photo = text["paths"]["/api/classify"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert (
+        "`DOGSNAP_MAX_PHOTOS`"
+        in re.search(r"most photos in one request: 7 .*", text["info"]["description"])[0]
+    )
+    photo = text["paths"]["/api/classify"]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
     assert photo["properties"]["image"]["maxLength"] == 3 * 2**20
     bodies = document["paths"]["/api/classify"]["post"]["requestBody"]["content"]
     for kind in ("application/json", "multipart/form-data"):

@@ -16,7 +16,11 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.long
 
-THREADS, QUEUE, STEP = 2, 8, 0.1  # a step of a tenth of a second, two at a time: 20 requests a second
+THREADS, QUEUE, STEP = (
+    2,
+    8,
+    0.1,
+)  # a step of a tenth of a second, two at a time: 20 requests a second
 CAPACITY = THREADS / STEP
 REFUSED_SECONDS = 0.05
 DEADLINE = 2.0
@@ -25,7 +29,14 @@ PATH = "/v1/models/sleeper:predict"
 
 @pytest.fixture(scope="module")
 def server(start_server, sleeper):
-    flags = ("--run-threads", str(THREADS), "--queue-size", str(QUEUE), "--deadline-ms", str(round(1000 * DEADLINE)))
+    flags = (
+        "--run-threads",
+        str(THREADS),
+        "--queue-size",
+        str(QUEUE),
+        "--deadline-ms",
+        str(round(1000 * DEADLINE)),
+    )
     return start_server(sleeper, *flags)
 
 
@@ -42,7 +53,9 @@ def p99_alone(server, path: str, value: object, seconds: float) -> float:
     return percentile(answers, 99)
 
 
-def overload(server, path: str, value: object, capacity: float, seconds: float, alone: float) -> bool:
+def overload(
+    server, path: str, value: object, capacity: float, seconds: float, alone: float
+) -> bool:
     """Send 8 times what the server can answer, and print the figures; whether they are as they should be.
 
     The 99th percentile of the accepted requests may take three times that of a request `alone`, in seconds, and as long as
@@ -70,7 +83,9 @@ def mostly_kept(*measurement: object) -> bool:
     return (first and second) or ((first or second) and overload(*measurement))
 
 
-def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refused_at_once(server, alone):
+def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refused_at_once(
+    server, alone
+):
     print(f"alone p99 {1000 * alone:.0f} ms")
     assert mostly_kept(server, PATH, STEP, CAPACITY, 6, alone), "the figures are above"
 
@@ -78,7 +93,10 @@ def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refu
 def test_the_real_network_keeps_these_times_too(start_server):
     """`pytest -s -m long tests/server/test_overload.py` prints the figures; it needs a machine that does nothing else."""
     server = start_server(built_models(), "--run-threads", str(THREADS), "--queue-size", str(QUEUE))
-    path, photo = "/api/classify", {"image": base64.b64encode(encode(textured((640, 480)), "JPEG")).decode()}
+    path, photo = (
+        "/api/classify",
+        {"image": base64.b64encode(encode(textured((640, 480)), "JPEG")).decode()},
+    )
     Load(server, path, photo, 3, clients=THREADS).answers()
     capacity = len(Load(server, path, photo, 10, clients=THREADS).answers()) / 10
     alone = p99_alone(server, path, photo, 10)
@@ -90,7 +108,11 @@ def test_the_real_network_keeps_these_times_too(start_server):
 def waiting(server):
     """Both threads run for 1.5 s, and as many as may wait: their connections, which hang up afterwards."""
     body = b'{"instances": [0.1]}'
-    message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
+    message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (
+        PATH.encode(),
+        len(body),
+        body,
+    )
     wait_until(lambda: held(server) == 0)
     with ThreadPoolExecutor(THREADS) as pool, contextlib.ExitStack() as clients:
         for _ in range(THREADS):
@@ -134,9 +156,12 @@ def test_a_full_server_refuses_a_large_body_before_it_has_come(server, waiting):
 
 
 @pytest.mark.parametrize(
-    ("version", "header", "is_kept"), [("1.1", "", True), ("1.1", "Connection: close\r\n", False), ("1.0", "", False)]
+    ("version", "header", "is_kept"),
+    [("1.1", "", True), ("1.1", "Connection: close\r\n", False), ("1.0", "", False)],
 )
-def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, waiting, version, header, is_kept):
+def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(
+    server, waiting, version, header, is_kept
+):
     body = b'{"instances": [0.1]}'
     head = f"POST {PATH} HTTP/{version}\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:

@@ -54,7 +54,9 @@ FORMS = {
     "bytes": bytes,
     "base64 text": base64.b64encode,
     "base64 text after a line break": lambda contents: b"\n" + base64.b64encode(contents),
-    "base64 text after a long prefix": lambda contents: f"data:{'é' * 256},".encode() + base64.b64encode(contents),
+    "base64 text after a long prefix": lambda contents: (
+        f"data:{'é' * 256},".encode() + base64.b64encode(contents)
+    ),
     "a tf.Example": example,
     "a tf.SequenceExample": example_in_rows,
 }
@@ -62,10 +64,16 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_photos_are_seen_as_they_came_but_for_long_gifs_and_not_with_too_many_pixels(form):
-    values = {name: FORMS[form](contents) for name, contents in hostile_photos.small_files().items()}
+    values = {
+        name: FORMS[form](contents) for name, contents in hostile_photos.small_files().items()
+    }
     values.pop("animated webp")
-    as_they_came = {name: (value, web_safe(value)) for name, value in values.items()}  # in the alphabet of TensorFlow
-    assert [name for name, value in values.items() if seen(value) not in as_they_came[name]] == ["animated gif"]
+    as_they_came = {
+        name: (value, web_safe(value)) for name, value in values.items()
+    }  # in the alphabet of TensorFlow
+    assert [name for name, value in values.items() if seen(value) not in as_they_came[name]] == [
+        "animated gif"
+    ]
     assert all(seen(value, MOVING) in as_they_came[name] for name, value in values.items())
     with pytest.raises(TooLarge, match=r"81\.0 megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
         seen(FORMS[form](BOMB))
@@ -82,15 +90,24 @@ def test_texts_are_decoded_together_or_not_at_all():
 
 def test_what_tensorflow_finds_in_an_example_is_what_is_checked_or_it_is_refused():
     numbers = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
-    both = of_bytes(BOMB).SerializeToString() + numbers.SerializeToString()  # messages keep the last of the two
-    entry = any_pb2.Any(type_url="image", value=both)  # its fields are written as those of a map's entry
+    both = (
+        of_bytes(BOMB).SerializeToString() + numbers.SerializeToString()
+    )  # messages keep the last of the two
+    entry = any_pb2.Any(
+        type_url="image", value=both
+    )  # its fields are written as those of a map's entry
     features = wrappers_pb2.BytesValue(value=entry.SerializeToString())
     hidden = wrappers_pb2.BytesValue(value=features.SerializeToString()).SerializeToString()
     wanted = {"image": tf.io.VarLenFeature(tf.string)}
     assert tf.io.parse_single_example(hidden, wanted)["image"].values.numpy().tolist() == [BOMB]
     assert BOMB not in seen(hidden)
     badly_named = example(BOMB).replace(b"size", b"siz\xff")
-    assert tf.io.parse_single_example(badly_named, {"image": tf.io.FixedLenFeature([], tf.string)})["image"] == BOMB
+    assert (
+        tf.io.parse_single_example(badly_named, {"image": tf.io.FixedLenFeature([], tf.string)})[
+            "image"
+        ]
+        == BOMB
+    )
     with pytest.raises(InvalidArgument, match="names of its features in UTF-8"):
         seen(badly_named)
 
@@ -105,7 +122,15 @@ def test_of_a_gif_the_graph_sees_the_first_frame_but_where_it_takes_all_they_are
 
 
 def test_texts_that_begin_like_pictures_are_left_alone():
-    for text in (b"BMW builds cars in Munich", b"hello123", b"\nhello", b"\x12hello", b"\n\0", b"", b"RIFF raff"):
+    for text in (
+        b"BMW builds cars in Munich",
+        b"hello123",
+        b"\nhello",
+        b"\x12hello",
+        b"\n\0",
+        b"",
+        b"RIFF raff",
+    ):
         assert seen(text) == text
 
 
@@ -138,7 +163,10 @@ ANIMATED_WEBP = encode(plain(), "WEBP", save_all=True, append_images=hostile_pho
 HOSTILE = {
     "a png of 50,000 x 50,000": (huge_png(50_000, 50_000), 413),
     "a jpeg of 1,000 scans": (hostile_photos.many_scans(1000), 415),
-    "a webp that moves": (ANIMATED_WEBP, 400),  # would end the process where any number of channels is taken
+    "a webp that moves": (
+        ANIMATED_WEBP,
+        400,
+    ),  # would end the process where any number of channels is taken
     "a gif of 10,000 frames": (LONG_GIF, 200),
 }
 
@@ -146,7 +174,13 @@ HOSTILE = {
 def ask(server, graph: str, contents: bytes) -> requests.Response:
     model, signature, key = GRAPHS[graph]
     text = base64.b64encode(contents).decode()
-    value = {"image": {"b64": text}} if key == "examples" else text if graph == "merged, text" else {"b64": text}
+    value = (
+        {"image": {"b64": text}}
+        if key == "examples"
+        else text
+        if graph == "merged, text"
+        else {"b64": text}
+    )
     path = f"/v1/models/{model}:{'classify' if key == 'examples' else 'predict'}"
     return server.post(path, json={"signature_name": signature, key: [value]})
 

@@ -42,7 +42,9 @@ def test_the_command_prints_the_answer_and_nothing_else_on_standard_output(colou
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_photo_gets_the_same_answer_here_and_by_a_server(colour_models, colour_server, photo, version):
+def test_a_photo_gets_the_same_answer_here_and_by_a_server(
+    colour_models, colour_server, photo, version
+):
     here = answer(photo, "--models", colour_models, "--version", version)
     assert here["model"] == {"name": "inception_v3", "version": version}
     assert here["breeds"][0]["id"] == "c2"
@@ -56,10 +58,14 @@ def test_inputs_of_another_signature_are_refused_with_its_name(colour_server, fo
     path = "/v1/models/inception_v3/versions/2:predict"
     said = '; for image_bytes send "signature_name": "image_bytes"'
     assert_refused(colour_server.post(path, json=body), 400, said)
-    assert colour_server.post(path, json={**body, "signature_name": "image_bytes"}).status_code == 200
+    assert (
+        colour_server.post(path, json={**body, "signature_name": "image_bytes"}).status_code == 200
+    )
 
 
-def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(colour_models, colour_server, photo, tmp_path):
+def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(
+    colour_models, colour_server, photo, tmp_path
+):
     file, url = tmp_path / "huge.png", colour_server.url
     file.write_bytes(huge_png(9000, 9000))
     too_large = "the photo has 81.0 megapixels (9000 x 9000); at most 50 are taken"
@@ -71,7 +77,10 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(colour_model
         ((photo, "--url", url, "--version", 9), "Specific(inception_v3, 9)"),
         ((photo, "--url", url, "--model", "nope"), "Latest(nope)"),
         ((photo, "--url", "http://127.0.0.1:9"), no_server),
-        ((photo, "--url", "localhost:8501"), "expected http:// or https:// before it, such as http://localhost:8501"),
+        (
+            (photo, "--url", "localhost:8501"),
+            "expected http:// or https:// before it, such as http://localhost:8501",
+        ),
         ((photo, "--url", url.replace("http:", "https:")), no_tls),
     ):
         said = refused(dogsnap("predict", *arguments))
@@ -81,25 +90,41 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(colour_model
 WITHOUT_TENSORFLOW = {
     "version": (("--version", 9), "Specific(inception_v3, 9); versions on disk: 1, 2"),
     "model": (("--model", "nosuch"), "Latest(nosuch); models on disk: inception_v3"),
-    "label": (("--label", "stable"), "label: stable; versions of inception_v3 on disk: 1, 2; labels: none here"),
+    "label": (
+        ("--label", "stable"),
+        "label: stable; versions of inception_v3 on disk: 1, 2; labels: none here",
+    ),
     "no photo": ((), "README.md is no photo: expected JPEG"),
 }
 
 
 @pytest.mark.parametrize("case", WITHOUT_TENSORFLOW)
-def test_what_is_not_on_disk_is_told_with_what_is_before_tensorflow_is_loaded(colour_models, photo, tmp_path, case):
+def test_what_is_not_on_disk_is_told_with_what_is_before_tensorflow_is_loaded(
+    colour_models, photo, tmp_path, case
+):
     arguments, sentence = WITHOUT_TENSORFLOW[case]
     (tmp_path / "README.md").write_text("# no photo")
     file = tmp_path / "README.md" if case == "no photo" else photo
     code = "import atexit, sys; atexit.register(lambda: print('tensorflow' in sys.modules))\n"
     code += "from dogsnap.cli import main; main()"
-    command = [sys.executable, "-c", code, "predict", str(file), "--models", str(colour_models), *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "predict",
+        str(file),
+        "--models",
+        str(colour_models),
+        *map(str, arguments),
+    ]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stdout) == (1, "False\n")
     assert sentence in result.stderr
 
 
-def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_before(colour_models, photo, tmp_path):
+def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_before(
+    colour_models, photo, tmp_path
+):
     shutil.copytree(colour_models / "inception_v3", tmp_path / "models" / "inception_v3")
     (tmp_path / "models/inception_v3/3").mkdir()
     (tmp_path / "models/inception_v3/3/saved_model.pb").write_bytes(b"corrupt")
@@ -117,7 +142,9 @@ def test_labels_and_names_of_a_configuration_file_are_known(colour_models, photo
     file = tmp_path / "models.config"
     label = 'version_labels { key: "stable" value: 1 }'
     base_path = colour_models / "inception_v3"
-    file.write_text(f'model_config_list {{ config {{ name: "inception_v3" base_path: "{base_path}" {label} }} }}')
+    file.write_text(
+        f'model_config_list {{ config {{ name: "inception_v3" base_path: "{base_path}" {label} }} }}'
+    )
     labelled = answer(photo, "--model-config-file", file, "--label", "stable")
     assert labelled["model"] == {"name": "inception_v3", "version": 1}
     wrong = run(photo, "--model-config-file", file, "--label", "canary")
@@ -130,10 +157,14 @@ def keyed(start_server, colour_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("keyed")
     shutil.copytree(colour_models / "inception_v3", folder / "models" / "ours")
     key = api_keys.add(folder / "keys.json", "phone")
-    return start_server(folder / "models", "--default-model", "ours", "--api-keys", folder / "keys.json"), key
+    return start_server(
+        folder / "models", "--default-model", "ours", "--api-keys", folder / "keys.json"
+    ), key
 
 
-def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_default_model_answers(keyed, photo, tmp_path):
+def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_default_model_answers(
+    keyed, photo, tmp_path
+):
     server, key = keyed
     for arguments, environ in ((("--key", key), {}), ((), {"DOGSNAP_KEY": key})):
         answered = answer(photo, "--url", server.url, *arguments, **environ)
@@ -145,10 +176,15 @@ def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_defaul
     assert "expected a key of this server" in run(*arguments).output
 
 
-def test_what_can_be_no_key_is_not_shown_and_a_photo_or_a_file_of_instances_is_needed_and_not_both(photo):
+def test_what_can_be_no_key_is_not_shown_and_a_photo_or_a_file_of_instances_is_needed_and_not_both(
+    photo,
+):
     for wrong in ("dogsnap_1\n", "dogsnap 1", "dogsnap_狗"):
         said = refused(dogsnap("predict", photo, "--url", "http://127.0.0.1:9", "--key", wrong))
-        assert ("expected a key as `dogsnap keys add` prints it" in said, wrong in said) == (True, False), said
+        assert ("expected a key as `dogsnap keys add` prints it" in said, wrong in said) == (
+            True,
+            False,
+        ), said
     for arguments in ((), (photo, "--json-instances", photo)):
         said = refused(dogsnap("predict", *arguments))
         assert "expected either PHOTO or --json-instances FILE" in said

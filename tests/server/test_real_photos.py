@@ -28,8 +28,17 @@ def _answer(server, photo: Path | bytes, **fields: object) -> dict:
 
 def _top1(server, photos: Iterable[Path], **fields: object) -> float:
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda photo: (photo, _answer(server, photo, top_k=1, **fields)), photos))
-    return float(np.mean([answer["breeds"][0]["id"] == photo.parent.name.split("-")[0] for photo, answer in answers]))
+        answers = list(
+            pool.map(lambda photo: (photo, _answer(server, photo, top_k=1, **fields)), photos)
+        )
+    return float(
+        np.mean(
+            [
+                answer["breeds"][0]["id"] == photo.parent.name.split("-")[0]
+                for photo, answer in answers
+            ]
+        )
+    )
 
 
 def test_real_dogs_get_their_breed(app_server, data_dir: Path) -> None:
@@ -38,10 +47,14 @@ def test_real_dogs_get_their_breed(app_server, data_dir: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", [2, 3])
-def test_at_least_80_percent_of_a_third_of_the_test_list_get_their_breed(app_server, data_dir: Path, version) -> None:
+def test_at_least_80_percent_of_a_third_of_the_test_list_get_their_breed(
+    app_server, data_dir: Path, version
+) -> None:
     (model,) = app_server.get("/api/models").json()["models"]
     if version not in [each["version"] for each in model["versions"]]:
-        pytest.skip(f"version {version} is not there: this processor multiplies no faster in bfloat16")
+        pytest.skip(
+            f"version {version} is not there: this processor multiplies no faster in bfloat16"
+        )
     share = _top1(app_server, _test_list(data_dir, every=3), version=version)
     print(f"top-1 over HTTP on a third of the test list, version {version}: {share:.2%}")
     assert share >= 0.8
@@ -55,8 +68,13 @@ def test_versions_1_and_2_answer_at_the_same_time_and_agree(app_server, data_dir
         pairs = list(zip(first, second, strict=True))
     assert {(a["model"]["version"], b["model"]["version"]) for a, b in pairs} == {(1, 2)}
     assert np.mean([a["breeds"][0]["id"] == b["breeds"][0]["id"] for a, b in pairs]) >= 0.97
-    likely = [[{each["id"]: each["probability"] for each in answer["breeds"]} for answer in pair] for pair in pairs]
-    gaps = [abs(one[wnid] - probability) for one, two in likely for wnid, probability in two.items()]
+    likely = [
+        [{each["id"]: each["probability"] for each in answer["breeds"]} for answer in pair]
+        for pair in pairs
+    ]
+    gaps = [
+        abs(one[wnid] - probability) for one, two in likely for wnid, probability in two.items()
+    ]
     assert np.mean(gaps) <= 0.001
 
 
@@ -69,7 +87,10 @@ def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data
 
 @pytest.mark.long
 def test_of_two_dogs_side_by_side_the_box_mostly_shows_one(app_server, data_dir: Path) -> None:
-    dogs = [Image.open(path).convert("RGB").resize((320, 320)) for path in _test_list(data_dir, every=72)]
+    dogs = [
+        Image.open(path).convert("RGB").resize((320, 320))
+        for path in _test_list(data_dir, every=72)
+    ]
     shares = []
     for left, right in pairwise(dogs):
         both = Image.new("RGB", (640, 320))
@@ -87,7 +108,9 @@ def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
     """A version has no network for OpenVINO if its export measured that this is hardly faster than TensorFlow."""
     (model,) = app_server.get("/api/models").json()["models"]
     for version in model["versions"]:
-        brings_network = (built_models() / model["name"] / str(version["version"]) / openvino_runtime.FOLDER).is_dir()
+        brings_network = (
+            built_models() / model["name"] / str(version["version"]) / openvino_runtime.FOLDER
+        ).is_dir()
         runtime = version["runtime"]
         assert runtime["name"] == ("openvino" if brings_network else "tensorflow")
         if brings_network:

@@ -24,7 +24,9 @@ def watched(made_half, tmp_path) -> WatchedModels:
     return WatchedModels(made_half, tmp_path / "models")
 
 
-def test_the_largest_number_is_the_latest_and_what_is_not_there_is_not_found_naming_what_is(watched):
+def test_the_largest_number_is_the_latest_and_what_is_not_there_is_not_found_naming_what_is(
+    watched,
+):
     with pytest.raises(Unavailable, match="still starting"):
         watched.answers()
     assert watched.repository.not_ready() == "the models are still loading"
@@ -33,14 +35,18 @@ def test_the_largest_number_is_the_latest_and_what_is_not_there_is_not_found_nam
     assert watched.answers() == 10
     assert [watched.answers(number) for number in (2, 9, 10)] == [2, 9, 10]
     assert list(watched.states()) == [10, 9, 2]
-    with pytest.raises(NotFound, match=r"not found for request: Specific\(half, 4\); available versions: 10, 9, 2"):
+    with pytest.raises(
+        NotFound, match=r"not found for request: Specific\(half, 4\); available versions: 10, 9, 2"
+    ):
         watched.answers(4)
     said = r"Servable not found for request: Latest\(whole\); models served here: half"
     with pytest.raises(NotFound, match=said), watched.repository.acquire(ModelSpec("whole")):
         pass
 
 
-def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_comes_back_when_it_is_put_back(watched):
+def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_comes_back_when_it_is_put_back(
+    watched,
+):
     watched.put(1, 2)
     watched.repository.start(poll_seconds=30)
     wait_until(lambda: not watched.repository.not_ready())
@@ -96,7 +102,10 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
     shutil.copy(made / "saved_model.pb", target)
     shutil.copy(made / "variables" / "variables.index", target / "variables")
     shard = target / "variables" / "variables.data-00001-of-00002"
-    for missing in ("still lacks variables/variables.data-*;", "lacks some of the 2 files variables/variables.data-*;"):
+    for missing in (
+        "still lacks variables/variables.data-*;",
+        "lacks some of the 2 files variables/variables.data-*;",
+    ):
         for _ in range(3):
             watched.scan(trust=False)
             assert (watched.answers(), watched.states()[2]) == (1, State.START)
@@ -113,7 +122,9 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
     assert watched.answers(2) == 2
 
 
-def test_a_version_that_failed_is_tried_again_after_a_while(made_half, tmp_path, caplog, monkeypatch):
+def test_a_version_that_failed_is_tried_again_after_a_while(
+    made_half, tmp_path, caplog, monkeypatch
+):
     watched = WatchedModels(made_half, tmp_path / "models", retry_seconds=60)
     later, now = 0.0, time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: now() + later)
@@ -165,7 +176,9 @@ def write_records(version: Path, record: prediction_log_pb2.PredictionLog, count
 
 @pytest.mark.parametrize("record", [of_input("x"), of_example(1.0)], ids=["tensors", "examples"])
 def test_the_warm_up_records_run_before_a_version_answers(watched, caplog, record):
-    write_records(tiny_models.half_plus_two_of_examples(watched.models / "half" / "1"), record, count=3)
+    write_records(
+        tiny_models.half_plus_two_of_examples(watched.models / "half" / "1"), record, count=3
+    )
     with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
         watched.scan()
     assert watched.answers() == 1
@@ -173,7 +186,8 @@ def test_the_warm_up_records_run_before_a_version_answers(watched, caplog, recor
 
 
 @pytest.mark.parametrize(
-    ("alias", "count", "reason"), [("z", 1, "z"), ("x", 1001, "Number of warmup records exceeds the maximum (1000)")]
+    ("alias", "count", "reason"),
+    [("z", 1, "z"), ("x", 1001, "Number of warmup records exceeds the maximum (1000)")],
 )
 def test_a_warm_up_that_fails_fails_the_load_unless_it_is_left_out(watched, alias, count, reason):
     watched.put(1, 2)
@@ -219,7 +233,9 @@ def test_with_latest_the_old_version_goes_once_the_new_one_answers(watched):
 
 
 def test_a_label_for_a_version_that_is_not_there_waits_for_it_and_says_so(watched):
-    watched.config_text = "version_labels { key: 'stable' value: 1 } version_labels { key: 'canary' value: 2 }"
+    watched.config_text = (
+        "version_labels { key: 'stable' value: 1 } version_labels { key: 'canary' value: 2 }"
+    )
     watched.put(1)
     watched.scan()
     assert watched.answers(label="stable") == 1
@@ -242,7 +258,9 @@ def moved(watched, tmp_path) -> WatchedModels:
     return watched
 
 
-def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_status_says_why(moved):
+def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_status_says_why(
+    moved,
+):
     folder = moved.models / "half" / "1"
     index = (folder / "variables" / "variables.index").rename(moved.models / "kept")
     for _ in range(3):  # it is still being copied
@@ -255,7 +273,9 @@ def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_s
     assert moved.computes() == 2.0
     (status,) = moved.repository.status(ModelSpec("half"))
     assert status.state == State.AVAILABLE
-    assert status.error.startswith("it answers from its old base path, since loading it from the new one failed: ")
+    assert status.error.startswith(
+        "it answers from its old base path, since loading it from the new one failed: "
+    )
     (folder / "saved_model.pb").write_bytes(graph)
     for _ in range(2):
         moved.scan(trust=False)
@@ -271,12 +291,24 @@ ONE = "name: 'a' base_path: '/a'"
     [
         ("model_config_list { config { nam: 'a' } }", "protobuf's text format"),
         ("model_config_list { config { name: 'a' } }", "expected a name and a base_path"),
-        ("model_config_list {" + 2 * f"config {{ {ONE} }}" + "}", "Illegal to list model a multiple times"),
-        (f"model_config_list {{ config {{ {ONE} model_platform: 'torch' }} }}", "model_platform tensorflow"),
+        (
+            "model_config_list {" + 2 * f"config {{ {ONE} }}" + "}",
+            "Illegal to list model a multiple times",
+        ),
+        (
+            f"model_config_list {{ config {{ {ONE} model_platform: 'torch' }} }}",
+            "model_platform tensorflow",
+        ),
         ('{"model_config_list": {"name": "a"}}', r'expected \{"model_config_list": \[\{"name"'),
         ('{"model_config_list": [', "Simple TensorFlow Serving's JSON: Expecting value"),
-        ('{"model_config_list": [{"name": "a", "base_path": 7}]}', "JSON: Failed to parse base_path"),
-        ('{"model_config_list": [{"name": "a", "base_path": "/a", "platform": "onnx"}]}', "model_platform tensorflow"),
+        (
+            '{"model_config_list": [{"name": "a", "base_path": 7}]}',
+            "JSON: Failed to parse base_path",
+        ),
+        (
+            '{"model_config_list": [{"name": "a", "base_path": "/a", "platform": "onnx"}]}',
+            "model_platform tensorflow",
+        ),
         (
             '{"model_config_list": [{"name": "a", "base_path": "/a", "custom_op_paths": ["x"]}]}',
             "custom_op_paths of a is not",
@@ -295,11 +327,18 @@ def test_the_policy_latest_is_for_models_that_have_none(tmp_path):
     own = "config { name: 'a' base_path: '/a' model_version_policy { all {} } }"
     file.write_text(f"model_config_list {{ {own} config {{ name: 'b' base_path: '/b' }} }}")
     configs = model_source(Settings(model_config_file=str(file), version_policy="latest"))()
-    assert [each.model_version_policy.WhichOneof("policy_choice") for each in configs] == ["all", "latest"]
+    assert [each.model_version_policy.WhichOneof("policy_choice") for each in configs] == [
+        "all",
+        "latest",
+    ]
 
 
 def test_the_json_of_simple_tensorflow_serving_names_models_as_the_text_does(tmp_path):
     text, as_json = tmp_path / "models.config", tmp_path / "model_config_file.json"
-    text.write_text("model_config_list { config { name: 'a' base_path: './a' model_platform: 'tensorflow' } }")
-    as_json.write_text('{"model_config_list": [{"name": "a", "base_path": "./a", "platform": "tensorflow"}]}')
+    text.write_text(
+        "model_config_list { config { name: 'a' base_path: './a' model_platform: 'tensorflow' } }"
+    )
+    as_json.write_text(
+        '{"model_config_list": [{"name": "a", "base_path": "./a", "platform": "tensorflow"}]}'
+    )
     assert configs_in_file(as_json) == configs_in_file(text)

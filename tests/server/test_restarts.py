@@ -33,7 +33,9 @@ def with_sleeper(models: Path, sleeper: Path, load_seconds: float) -> Path:
     folder = shutil.copytree(sleeper / "sleeper" / "1", models / "sleeper" / "1")
     records = folder / RECORDS_FILE
     records.parent.mkdir(exist_ok=True)
-    write_warmup_requests(records, "sleeper", {"serving_default": {"x": np.array([load_seconds], np.float32)}})
+    write_warmup_requests(
+        records, "sleeper", {"serving_default": {"x": np.array([load_seconds], np.float32)}}
+    )
     return models
 
 
@@ -46,11 +48,21 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail(start_server, 
         wait_until(lambda: answered(server) >= 40 and len(calls.answered) >= 20)
         worker = worker_of(server)
         os.kill(worker, signal.SIGKILL)
-        killed, killed_at = time.time(), time.monotonic()  # after it: a request may be sent until the very moment
+        killed, killed_at = (
+            time.time(),
+            time.monotonic(),
+        )  # after it: a request may be sent until the very moment
         wait_until(lambda: calls.answered[-1] > killed_at + 0.1 and answered(server) >= 40, 60)
     answers = load.stop()
     failed = [each for each in answers if each.status != 200]
-    back = min(each.sent + each.seconds for each in answers if each.status == 200 and each.sent > killed) - killed
+    back = (
+        min(
+            each.sent + each.seconds
+            for each in answers
+            if each.status == 200 and each.sent > killed
+        )
+        - killed
+    )
     called = min(each for each in calls.answered if each > killed_at + 0.1) - killed_at
     print(
         f"killed: {len(failed)} of {len(answers)} failed, {CLIENTS} were in flight; the next answer came after {back:.1f} s; "
@@ -69,7 +81,9 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail(start_server, 
 
 def answered(server) -> float:
     """How many requests to `sleeper` this worker has answered."""
-    return sample(server, "dogsnap_request_seconds_count", 'door="rest",model="sleeper",version="1"')
+    return sample(
+        server, "dogsnap_request_seconds_count", 'door="rest",model="sleeper",version="1"'
+    )
 
 
 @contextmanager
@@ -102,11 +116,16 @@ def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, mod
     url = f"{server.url}/v1/models/sleeper:predict"
     requests.post(url, json={"instances": [0]}, timeout=60)
     with ThreadPoolExecutor(12) as pool:
-        waiting = [pool.submit(requests.post, url, json={"instances": [0.5]}, timeout=60) for _ in range(12)]
+        waiting = [
+            pool.submit(requests.post, url, json={"instances": [0.5]}, timeout=60)
+            for _ in range(12)
+        ]
         wait_until(lambda: held(server) == 12)
         begun = time.monotonic()
         assert server.stop() == 0
-        print(f"SIGTERM with 12 accepted requests of 0.5 s, two at a time: over after {time.monotonic() - begun:.1f} s")
+        print(
+            f"SIGTERM with 12 accepted requests of 0.5 s, two at a time: over after {time.monotonic() - begun:.1f} s"
+        )
         assert time.monotonic() - begun < 30
         assert [each.result().status_code for each in waiting] == [200] * 12
     assert "Traceback" not in server.log()
@@ -135,7 +154,9 @@ def new_server(server) -> Iterator[int]:
 
 
 @pytest.mark.long
-def test_sigusr2_brings_new_settings_without_failing_a_request(start_server, models, sleeper, tmp_path):
+def test_sigusr2_brings_new_settings_without_failing_a_request(
+    start_server, models, sleeper, tmp_path
+):
     file = tmp_path / "settings"
     file.write_text("# limits\nDOGSNAP_MAX_PHOTOS=3\nDOGSNAP_QUEUE_SIZE=20\n")
     server = start_server(with_sleeper(models, sleeper, 1.0), "--settings-file", str(file))
@@ -160,9 +181,13 @@ def test_sigusr2_brings_new_settings_without_failing_a_request(start_server, mod
         answers = load.stop()
     # grpcio cancels a call that reaches it in the very moment its server begins to stop.
     assert [each.code() for each in calls.failed] in ([], [grpc.StatusCode.CANCELLED]), calls.failed
-    assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
+    assert {each.status for each in answers} == {200}, [
+        each for each in answers if each.status != 200
+    ]
     assert answers[0].sent < taken_over < answers[-1].sent + answers[-1].seconds
-    print(f"SIGUSR2: {len(answers)} requests meanwhile, none failed, the slowest took {percentile(answers, 100):.2f} s")
+    print(
+        f"SIGUSR2: {len(answers)} requests meanwhile, none failed, the slowest took {percentile(answers, 100):.2f} s"
+    )
 
 
 @pytest.mark.long
@@ -172,7 +197,9 @@ def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_serve
     worker = worker_of(server)
     (models / "broken" / "1").mkdir(parents=True)
     server.process.send_signal(signal.SIGUSR2)
-    wait_until(lambda: "the new server gives up: no version available of: broken" in server.log(), 60)
+    wait_until(
+        lambda: "the new server gives up: no version available of: broken" in server.log(), 60
+    )
     wait_until(lambda: children(server.process.pid) == [worker], 60)
     assert answer(server) == 2.0
     shutil.rmtree(models / "broken")
@@ -180,7 +207,10 @@ def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_serve
     with new_server(server) as new:
         wait_until(lambda: children(new), 60)
         os.kill(children(new)[0], signal.SIGKILL)
-        wait_until(lambda: "cannot start: its worker ended before the models were loaded" in server.log(), 60)
+        wait_until(
+            lambda: "cannot start: its worker ended before the models were loaded" in server.log(),
+            60,
+        )
         wait_until(lambda: children(server.process.pid) == [worker], 60)
         assert answer(server) == 2.0
 
@@ -190,7 +220,9 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
     server = start_server(with_sleeper(models, sleeper, load_seconds=1))
     path = f"{server.url}/v1/models/sleeper:predict"
     with ThreadPoolExecutor(1) as pool:
-        last = pool.submit(requests.post, path, json={"instances": [20.0]}, timeout=60)  # which the old server finishes
+        last = pool.submit(
+            requests.post, path, json={"instances": [20.0]}, timeout=60
+        )  # which the old server finishes
         wait_until(lambda: held(server) == 1)
         with new_server(server) as new:
             wait_until(lambda: "takes the place of process" in server.log(), 60)
@@ -203,8 +235,12 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
 
 
 @pytest.mark.long
-def test_switches_before_a_new_server_takes_over_are_there_and_later_ones_refused(start_server, models, tmp_path):
-    server = start_server(models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2")
+def test_switches_before_a_new_server_takes_over_are_there_and_later_ones_refused(
+    start_server, models, tmp_path
+):
+    server = start_server(
+        models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2"
+    )
     acknowledged = []
     with new_server(server):
         while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
@@ -218,7 +254,9 @@ def test_switches_before_a_new_server_takes_over_are_there_and_later_ones_refuse
     print(f"SIGUSR2 under switches: 0 of {len(acknowledged)} acknowledged ones lost")
 
 
-def test_a_worker_is_restarted_by_sighup_and_tried_again_until_it_can_start(start_server, models, tmp_path):
+def test_a_worker_is_restarted_by_sighup_and_tried_again_until_it_can_start(
+    start_server, models, tmp_path
+):
     config = tmp_path / "models.config"
     good = f'model_config_list {{ config {{ name: "half" base_path: "{models / "half"}" }} }}'
     config.write_text(good)

@@ -53,7 +53,9 @@ def fed(servable: Servable, signature: str, count: int) -> dict:
 
 
 # Of no images, version 1 in TensorFlow gives an error of a kernel.
-@pytest.mark.parametrize(("number", "count"), [(1, 1), (1, 4), (2, 0), (2, 1), (2, 4), (3, 1), (3, 4)])
+@pytest.mark.parametrize(
+    ("number", "count"), [(1, 1), (1, 4), (2, 0), (2, 1), (2, 4), (3, 1), (3, 4)]
+)
 def test_every_signature_answers_as_the_savedmodel_does_in_tensorflow(made, loaded, number, count):
     reference = tf.saved_model.load(str(made / str(number))).signatures
     servable = loaded[number]
@@ -67,16 +69,28 @@ def test_every_signature_answers_as_the_savedmodel_does_in_tensorflow(made, load
         for output, value in expected.items():
             assert answers[output].shape == tuple(value.shape)
             if value.dtype != tf.string:
-                np.testing.assert_allclose(answers[output], value, atol=TOLERANCE[number], err_msg=f"{name}.{output}")
+                np.testing.assert_allclose(
+                    answers[output], value, atol=TOLERANCE[number], err_msg=f"{name}.{output}"
+                )
             elif number != 3:
                 assert answers[output].tolist() == value.numpy().tolist()
             else:  # other probabilities may come in another order
-                assert {name.decode() for row in answers[output] for name in row} <= {each["name"] for each in LABELS}
+                assert {name.decode() for row in answers[output] for name in row} <= {
+                    each["name"] for each in LABELS
+                }
 
 
 def test_versions_of_one_network_hold_it_once_on_the_disk_and_in_memory(made, loaded):
     folders = [made / number / openvino_runtime.FOLDER for number in "123"]
-    assert len({(each / openvino_runtime.NETWORK).with_suffix(".bin").stat().st_ino for each in folders}) == 1
+    assert (
+        len(
+            {
+                (each / openvino_runtime.NETWORK).with_suffix(".bin").stat().st_ino
+                for each in folders
+            }
+        )
+        == 1
+    )
     precisions = [openvino_runtime.NetworkManifest.read(each).precision for each in folders]
     assert precisions == ["f32", "f32", "bf16"]
     one, two, fast = (loaded[number]._loaded._network for number in (1, 2, 3))
@@ -89,11 +103,18 @@ def test_requests_side_by_side_get_their_own_answers_and_one_without_a_photo_an_
     servable = loaded[2]
     with pytest.raises(InvalidArgument):
         servable.run(servable.signature("scores"), {"image_bytes": [b"no photo"]})
-    alone = [servable.run_photos(servable.signature("scores"), [photo])["prediction"] for photo in PHOTOS]
+    alone = [
+        servable.run_photos(servable.signature("scores"), [photo])["prediction"] for photo in PHOTOS
+    ]
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(servable.run_photos, servable.signature("scores"), [photo]) for photo in PHOTOS * 8]
+        asked = [
+            pool.submit(servable.run_photos, servable.signature("scores"), [photo])
+            for photo in PHOTOS * 8
+        ]
         for place, answer in enumerate(asked):
-            np.testing.assert_allclose(answer.result()["prediction"], alone[place % len(PHOTOS)], atol=1e-6)
+            np.testing.assert_allclose(
+                answer.result()["prediction"], alone[place % len(PHOTOS)], atol=1e-6
+            )
 
 
 def test_after_an_error_every_request_is_idle_again(loaded, monkeypatch):
@@ -111,14 +132,18 @@ def test_after_an_error_every_request_is_idle_again(loaded, monkeypatch):
     wait_until(lambda: idle.qsize() == 2)
 
 
-@pytest.mark.parametrize("name", ["network.bin", "network.xml", "runtime.json", "around/saved_model.pb"])
+@pytest.mark.parametrize(
+    "name", ["network.bin", "network.xml", "runtime.json", "around/saved_model.pb"]
+)
 def test_a_changed_file_of_the_runtime_is_refused_with_its_name(copy, name):
     file = copy / openvino_runtime.FOLDER / name
     contents = bytearray(file.read_bytes())
     contents[len(contents) // 2] ^= 1
     file.unlink()  # it may be a link to another version's
     file.write_bytes(contents)
-    with pytest.raises(FailedPrecondition, match=f"^assets.extra/runtime/{name} was changed after the export"):
+    with pytest.raises(
+        FailedPrecondition, match=f"^assets.extra/runtime/{name} was changed after the export"
+    ):
         load(copy)
 
 
@@ -131,7 +156,9 @@ def test_a_changed_file_of_the_runtime_is_refused_with_its_name(copy, name):
     ],
     ids=["not installed", "other answers than at the export", "facts of another form"],
 )
-def test_a_runtime_that_cannot_be_used_leaves_all_to_tensorflow(loaded, copy, monkeypatch, caplog, change, reason):
+def test_a_runtime_that_cannot_be_used_leaves_all_to_tensorflow(
+    loaded, copy, monkeypatch, caplog, change, reason
+):
     expected = loaded[2].run_photos(loaded[2].signature("scores"), PHOTOS)["prediction"]
     monkeypatch.setattr(openvino_runtime, "_NETWORKS", {})
     if change is None:
@@ -156,5 +183,7 @@ def test_openvino_comes_without_the_part_that_reports_to_its_maker():
         "import sys; from dogsnap.serving.versions import openvino_runtime; openvino_runtime.import_openvino(); "
         "print([name for name in ('openvino_telemetry', 'openvino.tools.ovc') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"

@@ -26,7 +26,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def narrow_server(start_server, sleeper):
     """Runs one request, lets one wait, and gives each ten seconds."""
-    return start_server(sleeper, "--run-threads", "1", "--queue-size", "1", "--deadline-ms", "10000")
+    return start_server(
+        sleeper, "--run-threads", "1", "--queue-size", "1", "--deadline-ms", "10000"
+    )
 
 
 def sleep_for(server, seconds: float) -> requests.Response:
@@ -37,7 +39,10 @@ def test_an_answer_past_its_deadline_is_504_at_the_deadline(start_server, sleepe
     server = start_server(sleeper, "--deadline-ms", "500", "--drain-seconds", "1")
     assert_refused(sleep_for(server, 30), 504, "deadline")
     assert held(server) == 1, "the answer came when the work was done, not at the deadline"
-    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError, match="the request's deadline") as late:
+    with (
+        connected(server.grpc_port) as client,
+        pytest.raises(grpc.RpcError, match="the request's deadline") as late,
+    ):
         client.predict("sleeper", x=[30.0])  # whose client would wait longer
     assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
@@ -57,20 +62,31 @@ def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhi
         assert [first.result().status_code, second.result().status_code] == [200, 200]
 
 
-def test_metrics_have_two_addresses_and_no_name_that_a_client_made_up_and_the_log_says_what_was_loaded(narrow_server):
+def test_metrics_have_two_addresses_and_no_name_that_a_client_made_up_and_the_log_says_what_was_loaded(
+    narrow_server,
+):
     narrow_server.post("/v1/models/made-up:predict", json={"inputs": [1]})
     for path in ("/metrics", "/monitoring/prometheus/metrics"):
         page = narrow_server.get(path)
         assert page.headers["Content-Type"].startswith("text/plain")
-        assert 'dogsnap_requests_total{door="rest",model="",outcome="NOT_FOUND",version=""}' in page.text
+        assert (
+            'dogsnap_requests_total{door="rest",model="",outcome="NOT_FOUND",version=""}'
+            in page.text
+        )
         assert "made-up" not in page.text
     assert "loaded sleeper version 1 in" in narrow_server.log()
     assert f"ready: open http://localhost:{narrow_server.port}/" in narrow_server.log()
 
 
-def test_a_server_without_models_lives_but_is_not_ready_and_says_why_once_in_its_log(start_server, tmp_path):
-    server = start_server(tmp_path, "--poll-seconds", "0.1", wait=False).wait_until_ready("/healthz")
-    wait_until(lambda: "not ready: no model was found: expected a folder of model folders" in server.log())
+def test_a_server_without_models_lives_but_is_not_ready_and_says_why_once_in_its_log(
+    start_server, tmp_path
+):
+    server = start_server(tmp_path, "--poll-seconds", "0.1", wait=False).wait_until_ready(
+        "/healthz"
+    )
+    wait_until(
+        lambda: "not ready: no model was found: expected a folder of model folders" in server.log()
+    )
     ready = server.get("/readyz")
     assert (ready.status_code, "no model was found" in ready.text) == (503, True)
     time.sleep(0.5)
@@ -78,9 +94,13 @@ def test_a_server_without_models_lives_but_is_not_ready_and_says_why_once_in_its
     assert server.stop() == 0
 
 
-def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_with_what_to_do(monkeypatch, tmp_path):
+def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_with_what_to_do(
+    monkeypatch, tmp_path
+):
     assert "No such command 'modles'. Did you mean 'models'?" in refused(dogsnap("modles"))
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: os.open(tmp_path / "none" / "file", os.O_RDWR))
+    monkeypatch.setattr(
+        tempfile, "TemporaryFile", lambda: os.open(tmp_path / "none" / "file", os.O_RDWR)
+    )
     said = "no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp"
     assert refused(dogsnap("serve", "--models", tmp_path)) == f"Error: {said}\n"
 
@@ -88,13 +108,31 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--admin-token", "sesame"), "--admin-token has 6 characters and can be guessed; expected at least 16"),
-        (("--switch-log", "/no/folder/file"), "the log of switches cannot be written to /no/folder/file"),
-        (("--api-keys", "none.json"), "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`"),
-        (("--rate-limit-address", "often"), "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second"),
+        (
+            ("--admin-token", "sesame"),
+            "--admin-token has 6 characters and can be guessed; expected at least 16",
+        ),
+        (
+            ("--switch-log", "/no/folder/file"),
+            "the log of switches cannot be written to /no/folder/file",
+        ),
+        (
+            ("--api-keys", "none.json"),
+            "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`",
+        ),
+        (
+            ("--rate-limit-address", "often"),
+            "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second",
+        ),
         (("--rate-limit-key", "1/second"), "it needs --api-keys"),
-        (("--open-app", "1/second"), "--open-app excepts the app from --api-keys, which is not given"),
-        (("--rate-limit-storage", "radish://x"), "--rate-limit-storage is no place to count in; expected memory:// or"),
+        (
+            ("--open-app", "1/second"),
+            "--open-app excepts the app from --api-keys, which is not given",
+        ),
+        (
+            ("--rate-limit-storage", "radish://x"),
+            "--rate-limit-storage is no place to count in; expected memory:// or",
+        ),
         (("--feedback", "/no/such/folder/feedback.db"), "unable to open database file"),
         (("--feedback", __file__), "not a database"),
         (("--feedback-secret", "short"), "can be guessed"),
@@ -109,15 +147,21 @@ def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp
 def test_the_command_line_knows_its_commands_without_loading_tensorflow():
     code = "import sys, dogsnap.cli; [dogsnap.cli.main.get_command(None, name) for name in dogsnap.cli.COMMANDS]; "
     code += "print('tensorflow' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert result.stdout.strip() == "False"
 
 
-def test_of_several_models_one_has_to_be_named_or_be_the_default(start_server, half_models, tmp_path):
+def test_of_several_models_one_has_to_be_named_or_be_the_default(
+    start_server, half_models, tmp_path
+):
     for name in ("one", "other"):
         shutil.copytree(half_models / "half", tmp_path / name)
     said = "models served here: one, other; name one of them in the request, or start the server with --default-model"
     assert_refused(start_server(tmp_path).classify(PHOTO), 404, said)
     server = start_server(half_models, "--default-model", "nosuch")
-    assert "--default-model nosuch waits for a model of that name, there are: half; " in server.log()
+    assert (
+        "--default-model nosuch waits for a model of that name, there are: half; " in server.log()
+    )
     assert "until then, requests that name none are answered by half" in server.log()

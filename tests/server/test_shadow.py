@@ -38,7 +38,11 @@ def counts(server, shadow: int) -> dict[str, int]:
     text = server.get("/metrics").text
     lines = re.findall(r"^dogsnap_shadowed_photos_total\{(.*)\} ([\d.]+)$", text, re.M)
     found = [(dict(re.findall(r'(\w+)="(\w*)"', labels)), float(value)) for labels, value in lines]
-    return {labels["result"]: int(value) for labels, value in found if labels["shadow"] == str(shadow) and value}
+    return {
+        labels["result"]: int(value)
+        for labels, value in found
+        if labels["shadow"] == str(shadow) and value
+    }
 
 
 def cast(server, version: int | None) -> None:
@@ -68,12 +72,17 @@ def test_agreement_is_counted_and_the_answer_is_that_of_the_version_asked(server
 def test_photos_that_come_as_tensors_are_seen_too(server):
     cast(server, 3)
     before = counts(server, 3).get("differ", 0)
-    body = {"instances": [{"b64": base64.b64encode(PHOTO).decode()}] * 3, "signature_name": "image_bytes"}
+    body = {
+        "instances": [{"b64": base64.b64encode(PHOTO).decode()}] * 3,
+        "signature_name": "image_bytes",
+    }
     assert server.post("/v1/models/dogs/versions/2:predict", json=body).status_code == 200
     wait_until(lambda: counts(server, 3).get("differ", 0) == before + 3)
 
 
-def test_the_shadow_sees_neither_its_own_answers_nor_those_without_a_shadow_and_is_not_counted_as_a_request(server):
+def test_the_shadow_sees_neither_its_own_answers_nor_those_without_a_shadow_and_is_not_counted_as_a_request(
+    server,
+):
     cast(server, None)
     before = {version: counts(server, version) for version in (1, 3, 4)}
     classify(server, 2)
@@ -135,7 +144,9 @@ def test_a_slow_shadow_delays_no_request_and_the_photos_it_has_no_time_for_are_d
     wait_until(lambda: shadowed.count("agree") == 1 + PLACES)
 
 
-def test_a_shadow_that_raises_or_is_gone_fails_no_answer_and_a_busy_server_shows_it_nothing(shadowed, caplog):
+def test_a_shadow_that_raises_or_is_gone_fails_no_answer_and_a_busy_server_shows_it_nothing(
+    shadowed, caplog
+):
     def broken(servable):
         raise ZeroDivisionError("broken on purpose")
 

@@ -55,7 +55,9 @@ class Load:
     def go_on(self, share: float) -> None:
         """Wait until this share of the requests was answered from now on, so that every step meets its part of the load."""
         enough = len(self.answers) + share * self.wanted
-        wait_until(lambda: len(self.answers) >= enough or any(each.done() for each in self._clients), 300)
+        wait_until(
+            lambda: len(self.answers) >= enough or any(each.done() for each in self._clients), 300
+        )
 
     def _client(self, number: int) -> None:
         """Ends with the first request that fails."""
@@ -76,7 +78,9 @@ class Load:
 
 
 def by_rest(server, session: requests.Session, which: str) -> int:
-    response = session.post(f"{server.url}/v1/models/half{which}:predict", json={"instances": [4.0]}, timeout=60)
+    response = session.post(
+        f"{server.url}/v1/models/half{which}:predict", json={"instances": [4.0]}, timeout=60
+    )
     assert response.status_code == 200, response.text
     version = response.json()["predictions"][0] - 2.0
     assert version == float(response.headers["X-Dogsnap-Model-Version"])
@@ -122,7 +126,9 @@ def server(start_server, made, tmp_path):
 
 
 def admin(server, path: str, fields: dict | None = None) -> dict:
-    response = server.request("GET" if fields is None else "POST", f"/api/admin/{path}", json=fields)
+    response = server.request(
+        "GET" if fields is None else "POST", f"/api/admin/{path}", json=fields
+    )
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -153,7 +159,9 @@ def wait_for_versions(server, *expected: int) -> None:
     wait_until(lambda: available("half") == available("dogs") == set(expected))
 
 
-def appear_move_move_back_disappear(server, load: Load, made: Path, models: Path) -> dict[int, float]:
+def appear_move_move_back_disappear(
+    server, load: Load, made: Path, models: Path
+) -> dict[int, float]:
     """The switching itself, each step when its share of the load has passed; returns when the switches were answered."""
     load.go_on(0.1)
     answered: dict[int, float] = {}
@@ -176,7 +184,9 @@ def current(log: list[dict], answered: dict[int, float], answer: Answer) -> set[
 
     A switch is put down before it applies, and applies before it is answered.
     """
-    kind = {"kind": "label", "name": answer.label} if answer.label else {"kind": "default", "name": ""}
+    kind = (
+        {"kind": "label", "name": answer.label} if answer.label else {"kind": "default", "name": ""}
+    )
     moves = [each for each in log if each["model"] == answer.model and kind.items() <= each.items()]
     versions = {2}
     for each in sorted(moves, key=lambda each: each["id"]):
@@ -193,7 +203,9 @@ def test_the_requests_meet_every_switch_and_none_fails(server, made, tmp_path, w
         answered_at = appear_move_move_back_disappear(server, load, made, tmp_path)
     log = admin(server, "switches")["switches"]
     assert len(load.answers) >= wanted
-    assert [answer for answer in load.answers if answer.version not in current(log, answered_at, answer)] == []
+    assert [
+        answer for answer in load.answers if answer.version not in current(log, answered_at, answer)
+    ] == []
     answered = Counter((answer.model, answer.label, answer.version) for answer in load.answers)
     print(f"{len(load.answers)} answers: {dict(sorted(answered.items()))}")
     assert set(answered) >= set(itertools.product(("half", "dogs"), (STABLE, DEFAULT), (2, 3)))

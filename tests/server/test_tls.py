@@ -31,7 +31,16 @@ def certificate(tmp_path_factory) -> tuple[Path, Path]:
         pytest.skip("openssl, which makes a certificate for the test, is missing")
     folder = tmp_path_factory.mktemp("tls")
     cert, key = folder / "cert.pem", folder / "key.pem"
-    command = [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command = [
+        OPENSSL,
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
     command += ["-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", "/CN=localhost"]
     command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
@@ -44,18 +53,27 @@ def secure(start_server, half_models, certificate):
     server = start_server(half_models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
     trusted = grpc.ssl_channel_credentials(cert.read_bytes())
     with grpc.secure_channel(f"localhost:{server.grpc_port}", trusted) as channel:
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), 120, wait_for_ready=True)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(), 120, wait_for_ready=True
+        )
         next(each for each in watch if each.status == health_pb2.HealthCheckResponse.SERVING)
         watch.cancel()
     return server
 
 
-def test_https_answers_clients_that_trust_the_certificate_and_tells_browsers_to_keep_to_it(secure, certificate):
+def test_https_answers_clients_that_trust_the_certificate_and_tells_browsers_to_keep_to_it(
+    secure, certificate
+):
     url = f"https://localhost:{secure.port}/v1/models/half:predict"
-    with requests.Session() as session, socket.create_connection(("127.0.0.1", secure.port), timeout=60):
+    with (
+        requests.Session() as session,
+        socket.create_connection(("127.0.0.1", secure.port), timeout=60),
+    ):
         time.sleep(0.5)  # the client that begins no handshake delays no other
         for _ in range(3):
-            response = session.post(url, json={"instances": [2.0]}, timeout=10, verify=str(certificate[0]))
+            response = session.post(
+                url, json={"instances": [2.0]}, timeout=10, verify=str(certificate[0])
+            )
             assert response.json() == {"predictions": [2.0]}
     assert response.headers["Strict-Transport-Security"] == "max-age=31536000"
     with pytest.raises(requests.exceptions.SSLError):
@@ -63,14 +81,19 @@ def test_https_answers_clients_that_trust_the_certificate_and_tells_browsers_to_
     assert f"ready: open https://localhost:{secure.port}/" in secure.log()
 
 
-def test_grpc_takes_calls_by_the_same_certificate_and_without_tls_every_connection_is_refused(secure, certificate):
+def test_grpc_takes_calls_by_the_same_certificate_and_without_tls_every_connection_is_refused(
+    secure, certificate
+):
     trusted = grpc.ssl_channel_credentials(certificate[0].read_bytes())
     with grpc.secure_channel(f"localhost:{secure.grpc_port}", trusted) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         assert values(stub.Predict(predict_request("half", x=[2.0]), 60).outputs) == {"y": [2.0]}
     with pytest.raises(requests.RequestException):
         requests.get(f"http://localhost:{secure.port}/healthz", timeout=10)
-    with grpc.insecure_channel(f"127.0.0.1:{secure.grpc_port}") as channel, pytest.raises(grpc.RpcError):
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{secure.grpc_port}") as channel,
+        pytest.raises(grpc.RpcError),
+    ):
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), 10)
 
 
@@ -84,10 +107,15 @@ def test_a_certificate_that_cannot_be_used_ends_the_start_with_a_sentence(certif
         assert sentence in refused(dogsnap("serve", "--tls-cert", tls_cert, "--tls-key", tls_key))
 
 
-@pytest.mark.parametrize("path", ["healthz", "api/models", "v1/models/inception_v3", "nowhere", "console", "docs", ""])
+@pytest.mark.parametrize(
+    "path", ["healthz", "api/models", "v1/models/inception_v3", "nowhere", "console", "docs", ""]
+)
 def test_every_answer_carries_the_security_headers(colour_server, path):
     headers = colour_server.get(f"/{path}").headers
-    assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+    assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == (
+        "nosniff",
+        "no-referrer",
+    )
     policy = headers["Content-Security-Policy"]
     assert ("default-src 'none'" in policy, "unsafe" in policy) == (True, False)
     assert "Access-Control-Allow-Origin" not in headers
@@ -100,7 +128,14 @@ TOKEN = "a long random text"
     ("headers", "status"),
     [
         ({}, 200),
-        ({"Host": "localhost:8501", "Origin": "http://localhost:8501", "Sec-Fetch-Site": "same-origin"}, 200),
+        (
+            {
+                "Host": "localhost:8501",
+                "Origin": "http://localhost:8501",
+                "Sec-Fetch-Site": "same-origin",
+            },
+            200,
+        ),
         ({"Origin": "https://example.com"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Host": "example.com"}, 403),  # a name that its owner points to 127.0.0.1
@@ -109,16 +144,34 @@ TOKEN = "a long random text"
         ({"X-Forwarded-For": "10.0.0.7", "Authorization": "Bearer guess"}, 401),
     ],
 )
-def test_a_page_of_another_site_reads_no_metrics_even_where_cors_is_enabled(tmp_path, headers, status):
+def test_a_page_of_another_site_reads_no_metrics_even_where_cors_is_enabled(
+    tmp_path, headers, status
+):
     settings = Settings(models=tmp_path, enable_cors=True, admin_token=TOKEN)
     client = create_app(settings, create_predictor(settings)).test_client()
     assert client.get("/metrics", headers=headers).status_code == status
 
 
-OPEN = ("GET /healthz", "GET /readyz", "GET /api/models", "GET /v1/models/half", "GET /openapi.json")
+OPEN = (
+    "GET /healthz",
+    "GET /readyz",
+    "GET /api/models",
+    "GET /v1/models/half",
+    "GET /openapi.json",
+)
 CLOSED = (
-    *("GET /metrics", "GET /monitoring/prometheus/metrics", "GET /console/models", "GET /api/admin/models"),
-    *("GET /api/admin/switches", "GET /api/admin/verdict", "GET /api/admin/feedback.csv", "POST /api/admin/undo"),
+    *(
+        "GET /metrics",
+        "GET /monitoring/prometheus/metrics",
+        "GET /console/models",
+        "GET /api/admin/models",
+    ),
+    *(
+        "GET /api/admin/switches",
+        "GET /api/admin/verdict",
+        "GET /api/admin/feedback.csv",
+        "POST /api/admin/undo",
+    ),
     *("POST /api/admin/models/half/default", "POST /api/admin/models/half/labels/stable"),
     "POST /api/admin/models/half/versions/2/unload",
 )
@@ -150,7 +203,9 @@ def test_by_default_no_port_is_open_but_at_this_machines_own_address(colour_serv
 
 
 def test_logs_carry_request_ids_and_no_photo_no_secret_and_no_place(start_server, colour_models):
-    server = start_server(colour_models, "--access-log", "--log-format", "json", "--admin-token", TOKEN)
+    server = start_server(
+        colour_models, "--access-log", "--log-format", "json", "--admin-token", TOKEN
+    )
     exif = Image.Exif()
     exif[0x010E] = "Secret Garden"
     exif.get_ifd(0x8825).update({1: "N", 2: (47.0, 22.0, 33.3), 3: "E", 4: (8.0, 32.0, 11.1)})
@@ -158,7 +213,9 @@ def test_logs_carry_request_ids_and_no_photo_no_secret_and_no_place(start_server
     text = base64.b64encode(photo).decode()
     secret = {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "ours-1"}
     assert server.classify(photo, secret).status_code == 200
-    server.post("/api/classify?place=47.3759,8.5364", data=photo, headers={"Content-Type": "image/jpeg"})
+    server.post(
+        "/api/classify?place=47.3759,8.5364", data=photo, headers={"Content-Type": "image/jpeg"}
+    )
     server.post("/api/classify", json={"image": text[:200]})
     server.post("/v1/models/inception_v3/versions/2:predict", json={"instances": [text[:400]]})
     server.get("/api/admin/models", headers=secret)

@@ -10,7 +10,9 @@ from colour_photos import encode, plain
 from grpc_client import connected, predict_request
 from stub_service import StubService
 
-pytest.importorskip("opentelemetry.sdk", reason="the extra dogsnap[otel], which sends traces, is not installed")
+pytest.importorskip(
+    "opentelemetry.sdk", reason="the extra dogsnap[otel], which sends traces, is not installed"
+)
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -32,19 +34,29 @@ def collected(start_server, colour_models) -> list:
     assert "Traceback" not in server.log()
     sent = [ExportTraceServiceRequest.FromString(body) for _, _, body in collector.received]
     resources = [resource for each in sent for resource in each.resource_spans]
-    return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
+    return [
+        span for resource in resources for scope in resource.scope_spans for span in scope.spans
+    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("POST /api/classify", {"check", "queue", "run", "name"}), ("grpc Predict", {"queue", "run"})]
+    ("name", "steps"),
+    [("POST /api/classify", {"check", "queue", "run", "name"}), ("grpc Predict", {"queue", "run"})],
 )
-def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothing_of_the_photo(collected, name, steps):
+def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothing_of_the_photo(
+    collected, name, steps
+):
     (span,) = (each for each in collected if each.name == name)
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     children = {each.name: each for each in collected if each.parent_span_id == span.span_id}
     assert set(children) == steps
-    assert all(span.start_time_unix_nano <= each.start_time_unix_nano + 1_000_000 for each in children.values())
-    assert {each.key: each.value.int_value for each in children["run"].attributes}["dogsnap.version"] == 2
+    assert all(
+        span.start_time_unix_nano <= each.start_time_unix_nano + 1_000_000
+        for each in children.values()
+    )
+    assert {each.key: each.value.int_value for each in children["run"].attributes}[
+        "dogsnap.version"
+    ] == 2
     if "classify" in name:
         about = {each.key: each.value.int_value for each in span.attributes}
         assert set(about) == {"http.route", "dogsnap.request_id", "http.response.status_code"}
@@ -54,8 +66,18 @@ def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothin
 def test_without_the_extra_an_endpoint_ends_the_start_with_a_sentence(tmp_path):
     (tmp_path / "opentelemetry").mkdir()  # hides the installed package
     (tmp_path / "opentelemetry" / "__init__.py").touch()
-    command = [Path(sys.executable).with_name("dogsnap"), "serve", "--otlp-endpoint", "http://127.0.0.1:9"]
+    command = [
+        Path(sys.executable).with_name("dogsnap"),
+        "serve",
+        "--otlp-endpoint",
+        "http://127.0.0.1:9",
+    ]
     environ = {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 1
-    assert "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`" in done.stderr
+    assert (
+        "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`"
+        in done.stderr
+    )

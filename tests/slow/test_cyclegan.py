@@ -35,10 +35,14 @@ def test_gaussian_noise_has_no_frequency_of_its_own_and_sinusoidal_noise_has_one
     np.testing.assert_allclose(sinusoid_share(wave, RECIPE.period), expected, atol=0.05)
 
 
-def test_the_share_is_1_for_a_pure_sinusoid_whatever_its_phase_and_0_for_another_frequency() -> None:
+def test_the_share_is_1_for_a_pure_sinusoid_whatever_its_phase_and_0_for_another_frequency() -> (
+    None
+):
     across = np.arange(64)
     for phase in (0, 1, 2):
-        wave = np.broadcast_to(np.sin(2 * np.pi * across / 8 + phase).reshape(1, 1, 64, 1), (1, 64, 64, 3))
+        wave = np.broadcast_to(
+            np.sin(2 * np.pi * across / 8 + phase).reshape(1, 1, 64, 1), (1, 64, 64, 3)
+        )
         np.testing.assert_allclose(sinusoid_share(wave, 8), 1, atol=1e-9)
         np.testing.assert_allclose(sinusoid_share(wave, 16), 0, atol=1e-9)
 
@@ -101,7 +105,9 @@ def trained(tmp_path_factory) -> tuple[Path, Result]:
         return folder, train(folder)
 
 
-def test_an_interrupted_training_goes_on_from_its_checkpoint_and_says_how_far_it_is(trained) -> None:
+def test_an_interrupted_training_goes_on_from_its_checkpoint_and_says_how_far_it_is(
+    trained,
+) -> None:
     said = output_of(trained[1])
     assert "going on behind step 2, from " in said
     assert re.search(r"generators: \d\.\d+ - discriminators: \d\.\d+ - cycle: \d\.\d+", said)
@@ -111,7 +117,11 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint_and_says_how_far_it
 def test_what_is_left_behind_describes_itself(trained) -> None:
     artefacts = trained[0] / "models" / "cyclegan"
     recipe = json.loads((artefacts / "recipe.json").read_text())
-    assert (recipe["architecture"], recipe["width"], recipe["size"]) == ("cyclegan_generator", 4, [16, 16])
+    assert (recipe["architecture"], recipe["width"], recipe["size"]) == (
+        "cyclegan_generator",
+        4,
+        [16, 16],
+    )
     share = json.loads((artefacts / "scores.json").read_text())["sinusoid_share"]
     assert share["before"] < 0.05
     assert share["wanted"] > 0.6
@@ -128,25 +138,64 @@ def test_what_is_left_behind_describes_itself(trained) -> None:
         ("", "Missing option '--data'"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_in_a_sentence(trained, monkeypatch, arguments, words) -> None:
+def test_what_cannot_be_trained_is_refused_in_a_sentence(
+    trained, monkeypatch, arguments, words
+) -> None:
     monkeypatch.chdir(trained[0])
     refused(run("train", *arguments.split()), words)
 
 
-def test_train_export_merge_serve_and_predict_are_one_chain(trained, start_server, tmp_path) -> None:
+def test_train_export_merge_serve_and_predict_are_one_chain(
+    trained, start_server, tmp_path
+) -> None:
     models = trained[0] / "models"
-    assert ok("export", "cyclegan", "--out", models).splitlines()[-1] == f"wrote {models / 'cyclegan' / '1'}"
+    assert (
+        ok("export", "cyclegan", "--out", models).splitlines()[-1]
+        == f"wrote {models / 'cyclegan' / '1'}"
+    )
     said = ok("merge", models / "cyclegan" / "1", "--decode", "bytes", "--encode", "png")
     assert "numbers from -1 (black) to 1 (white), as the source says" in said
     assert said.splitlines()[-1] == f"wrote {models / 'cyclegan' / '2'}"
     picture = models / "cyclegan" / "examples" / "gaussian_1.png"
-    ok("predict", "--model", "cyclegan", "--models", models, picture, "--out", tmp_path / "here.png")
+    ok(
+        "predict",
+        "--model",
+        "cyclegan",
+        "--models",
+        models,
+        picture,
+        "--out",
+        tmp_path / "here.png",
+    )
     server = start_server(models)
-    ok("predict", "--model", "cyclegan", "--url", server.url, picture, "--out", tmp_path / "served.png")
-    ok("predict", "--model", "cyclegan", "--url", server.url, picture.parent, "--out", tmp_path / "all")
+    ok(
+        "predict",
+        "--model",
+        "cyclegan",
+        "--url",
+        server.url,
+        picture,
+        "--out",
+        tmp_path / "served.png",
+    )
+    ok(
+        "predict",
+        "--model",
+        "cyclegan",
+        "--url",
+        server.url,
+        picture.parent,
+        "--out",
+        tmp_path / "all",
+    )
     assert len(list((tmp_path / "all").iterdir())) == 4
-    pictures = [{"b64": base64.b64encode(file.read_bytes()).decode()} for file in sorted(picture.parent.iterdir())[:3]]
-    reply = requests.post(f"{server.url}/v1/models/cyclegan:predict", json={"instances": pictures}, timeout=60)
+    pictures = [
+        {"b64": base64.b64encode(file.read_bytes()).decode()}
+        for file in sorted(picture.parent.iterdir())[:3]
+    ]
+    reply = requests.post(
+        f"{server.url}/v1/models/cyclegan:predict", json={"instances": pictures}, timeout=60
+    )
     assert [list(row) for row in reply.json()["predictions"]] == [["b64"]] * 3
     version = tf.saved_model.load(str(models / "cyclegan" / "1"))
     image = tf.constant(np.asarray(Image.open(picture), np.float32)[np.newaxis] / 127.5 - 1)

@@ -38,12 +38,17 @@ PHOTO = encode(plain(RED), "JPEG")
 
 pytestmark = [
     pytest.mark.image,
-    pytest.mark.skipif(bool(MISSING or os.geteuid()), reason=f"needs root and Debian's packages {', '.join(PROGRAMS)}"),
+    pytest.mark.skipif(
+        bool(MISSING or os.geteuid()),
+        reason=f"needs root and Debian's packages {', '.join(PROGRAMS)}",
+    ),
 ]
 
 
 def program(*command: object) -> str:
-    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False, timeout=1800)
+    done = subprocess.run(
+        [str(each) for each in command], capture_output=True, text=True, check=False, timeout=1800
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout.strip()
 
@@ -71,7 +76,16 @@ def _build(folder: Path, store: tuple, run: Callable[..., str]) -> None:
         program("sh", ROOT / "tests/support/debian_base.sh", folder / "base", folder / "base.tar")
         run("import", folder / "base.tar", BASE)
     begun = time.monotonic()
-    options = ["--isolation", "chroot", "--runtime", "runc", "--pull-never", "--format", "docker", LIMITS[0]]
+    options = [
+        "--isolation",
+        "chroot",
+        "--runtime",
+        "runc",
+        "--pull-never",
+        "--format",
+        "docker",
+        LIMITS[0],
+    ]
     files = ["-f", DEPLOY / "Dockerfile", "--ignorefile", DEPLOY / "Dockerfile.dockerignore"]
     program("buildah", *store, "build", *options, *files, "-t", "dogsnap", ROOT)
     print(f"\nbuilt in {time.monotonic() - begun:.0f} s")
@@ -93,7 +107,11 @@ class Container:
         text = (DEPLOY / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
         line = re.search(r"^docker run (.*) dogsnap$", text, re.M)[1]
         self.port, self.grpc_port = free_port(), free_port()
-        for old, new in {"$PWD/models": models, ":8501:": f":{self.port}:", ":8500:": f":{self.grpc_port}:"}.items():
+        for old, new in {
+            "$PWD/models": models,
+            ":8501:": f":{self.port}:",
+            ":8500:": f":{self.grpc_port}:",
+        }.items():
             assert old in line
             line = line.replace(old, str(new))
         self.podman, self.url = podman, f"http://127.0.0.1:{self.port}"
@@ -116,13 +134,17 @@ class Container:
 
     def classify(self) -> int:
         headers = {"Content-Type": "image/jpeg"}
-        return requests.post(f"{self.url}/api/classify", PHOTO, headers=headers, timeout=60).status_code
+        return requests.post(
+            f"{self.url}/api/classify", PHOTO, headers=headers, timeout=60
+        ).status_code
 
     def stays_alive_in_a_flood(self) -> None:
         worker = worker_of(self)
         answered = flood(self, "half", "x")
         limit = int(self.inspect(".HostConfig.Memory")) / 2**30
-        print(f"\npeak {int(self.status('VmHWM')[0]) / 2**20:.2f} GiB of {limit:.2f}, {dict(answered)}")
+        print(
+            f"\npeak {int(self.status('VmHWM')[0]) / 2**20:.2f} GiB of {limit:.2f}, {dict(answered)}"
+        )
         assert answered["RESOURCE_EXHAUSTED"] > 0
         assert worker_of(self) == worker
         assert self.classify() == 200
@@ -135,7 +157,9 @@ def server(podman, models) -> Container:
 
 def test_the_image_is_small_and_runs_as_its_user_with_a_root_that_cannot_be_written(podman, server):
     size = int(podman("image", "inspect", "--format", "{{.Size}}", "dogsnap"))
-    print(f"\n{size / 1e9:.2f} GB, {int(server.status('VmRSS')[0]) / 2**20:.2f} GiB with all versions")
+    print(
+        f"\n{size / 1e9:.2f} GB, {int(server.status('VmRSS')[0]) / 2**20:.2f} GiB with all versions"
+    )
     assert size <= LARGEST
     assert server.status("Uid") == ["10001"] * 4
     with pytest.raises(AssertionError, match="Read-only file system"):
@@ -149,20 +173,37 @@ def test_it_answers_by_http_and_grpc_and_counts(server):
         assert values(client.predict("half", x=np.float32([2.0])).outputs)["y"] == [3.0]
     assert requests.get(server.url, timeout=60).text.startswith("<!")
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    assert "dogsnap_places_held" in requests.get(f"{server.url}/metrics", headers=headers, timeout=60).text
+    assert (
+        "dogsnap_places_held"
+        in requests.get(f"{server.url}/metrics", headers=headers, timeout=60).text
+    )
 
 
 def test_without_a_folder_to_write_into_it_ends_with_a_sentence(podman, models):
-    with pytest.raises(AssertionError, match=r"Error: no temporary folder can be written to.*--tmpfs /tmp"):
-        podman("run", "--rm", "--read-only", "--read-only-tmpfs=false", *LIMITS, f"-v={models}:/models:ro", "dogsnap")
+    with pytest.raises(
+        AssertionError, match=r"Error: no temporary folder can be written to.*--tmpfs /tmp"
+    ):
+        podman(
+            "run",
+            "--rm",
+            "--read-only",
+            "--read-only-tmpfs=false",
+            *LIMITS,
+            f"-v={models}:/models:ro",
+            "dogsnap",
+        )
 
 
 def test_a_flood_of_the_largest_requests_leaves_the_server_alive(server):
     server.stays_alive_in_a_flood()
 
 
-def test_a_flood_of_the_largest_requests_leaves_the_gateway_alive_in_the_memory_of_its_manifest(podman, server, models):
-    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8"))
+def test_a_flood_of_the_largest_requests_leaves_the_gateway_alive_in_the_memory_of_its_manifest(
+    podman, server, models
+):
+    documents = yaml.safe_load_all(
+        (DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8")
+    )
     deployment = next(each for each in documents if each["kind"] == "Deployment")
     gateway = deployment["spec"]["template"]["spec"]["containers"][0]
     held = next(each["value"] for each in gateway["env"] if each["name"] == "DOGSNAP_MAX_HELD_MB")

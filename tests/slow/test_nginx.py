@@ -29,7 +29,9 @@ CONNECTIONS = 1500
 PREDICT = "/v1/models/half:predict"
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is missing: apt-get install nginx-light"),
+    pytest.mark.skipif(
+        not shutil.which("nginx"), reason="nginx is missing: apt-get install nginx-light"
+    ),
 ]
 
 
@@ -39,13 +41,25 @@ class Proxy:
     def __init__(self, server, files: tuple[Path, Path], folder: Path):
         self.port, self.files, self.folder = free_port(), files, folder
         self._configure(server)
-        command = ["nginx", "-p", folder, "-e", folder / "errors.log", "-c", folder / "nginx.conf", "-g", "daemon off;"]
+        command = [
+            "nginx",
+            "-p",
+            folder,
+            "-e",
+            folder / "errors.log",
+            "-c",
+            folder / "nginx.conf",
+            "-g",
+            "daemon off;",
+        ]
         self.process = subprocess.Popen(command)
 
     def _configure(self, *servers) -> None:
         text = CONFIGURATION.read_text(encoding="utf-8")
         for old, new in {
-            "server 127.0.0.1:8501 ": "".join(f"server 127.0.0.1:{each.port};" for each in servers[1:])
+            "server 127.0.0.1:8501 ": "".join(
+                f"server 127.0.0.1:{each.port};" for each in servers[1:]
+            )
             + f"server 127.0.0.1:{servers[0].port} ",
             "listen 8443": f"listen 127.0.0.1:{self.port}",
             "/etc/nginx/dogsnap/fullchain.pem": self.files[0],
@@ -64,13 +78,17 @@ class Proxy:
 
     def connect(self) -> ssl.SSLSocket:
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        return ssl.create_default_context(cafile=str(self.files[0])).wrap_socket(plain, server_hostname="localhost")
+        return ssl.create_default_context(cafile=str(self.files[0])).wrap_socket(
+            plain, server_hostname="localhost"
+        )
 
     def predict(self) -> float:
         """How long an answer takes, in seconds."""
         begun = time.monotonic()
         url = f"https://localhost:{self.port}{PREDICT}"
-        answer = requests.post(url, json={"instances": [2.0]}, timeout=60, verify=str(self.files[0]))
+        answer = requests.post(
+            url, json={"instances": [2.0]}, timeout=60, verify=str(self.files[0])
+        )
         assert answer.json() == {"predictions": [2.0]}
         return time.monotonic() - begun
 
@@ -90,7 +108,9 @@ def test_more_connections_than_the_server_has_threads_delay_no_other(proxy, many
         for _ in range(CONNECTIONS):
             stack.enter_context(socket.create_connection(("127.0.0.1", proxy.port), timeout=60))
         seconds = [proxy.predict() for _ in range(20)]
-    print(f"{CONNECTIONS} idle connections: the slowest other answer took {1000 * max(seconds):.0f} ms")
+    print(
+        f"{CONNECTIONS} idle connections: the slowest other answer took {1000 * max(seconds):.0f} ms"
+    )
     assert max(seconds) < most_seconds(1)
 
 
@@ -134,13 +154,20 @@ def test_a_head_without_end_and_a_body_that_is_too_large_are_refused(proxy):
             assert client.recv(4096).split()[1] == status
 
 
-def test_no_request_is_refused_while_servers_are_replaced_one_by_one(proxy, start_server, half_models):
+def test_no_request_is_refused_while_servers_are_replaced_one_by_one(
+    proxy, start_server, half_models
+):
     """As in a cluster: requests come for some seconds more to a server that is to end, and preStop lets it answer them."""
-    pre_stop = int(re.search(r'preStop.*\[sleep, "(\d+)"\]', MANIFEST.read_text(encoding="utf-8"))[1])
+    pre_stop = int(
+        re.search(r'preStop.*\[sleep, "(\d+)"\]', MANIFEST.read_text(encoding="utf-8"))[1]
+    )
     replaced = threading.Event()
 
     def ask() -> int:
-        return sum(1 for _ in takewhile(lambda _: not replaced.is_set(), (proxy.predict() for _ in count())))
+        return sum(
+            1
+            for _ in takewhile(lambda _: not replaced.is_set(), (proxy.predict() for _ in count()))
+        )
 
     servers = [start_server(half_models) for _ in range(2)]
     proxy.pass_to(*servers)

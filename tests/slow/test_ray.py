@@ -68,7 +68,10 @@ def test_rays_grpc_proxy_answers_as_our_own_servers_do(contract, call) -> None:
 
 def test_the_standard_health_service_says_that_it_serves(contract) -> None:
     stub = health_pb2_grpc.HealthStub(contract.channel)
-    assert stub.Check(health_pb2.HealthCheckRequest(), SECONDS).status == health_pb2.HealthCheckResponse.SERVING
+    assert (
+        stub.Check(health_pb2.HealthCheckRequest(), SECONDS).status
+        == health_pb2.HealthCheckResponse.SERVING
+    )
     watched = stub.Watch(health_pb2.HealthCheckRequest(), SECONDS)
     assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
     watched.cancel()
@@ -123,10 +126,15 @@ def colour_request(version: int | None = None):
 
 
 RED_DOG = colour_request(2), lambda answer: answer["labels"][0][0] == b"red dog"
-SLOW = predict_request("sleeper", x=np.float32([0.2])), lambda answer: answer["y"] == [np.float32(0.2)]
+SLOW = (
+    predict_request("sleeper", x=np.float32([0.2])),
+    lambda answer: answer["y"] == [np.float32(0.2)],
+)
 
 
-def test_a_version_comes_and_goes_by_itself_while_the_others_answer(cluster, colour_models, tmp_path) -> None:
+def test_a_version_comes_and_goes_by_itself_while_the_others_answer(
+    cluster, colour_models, tmp_path
+) -> None:
     models = tmp_path / "models"
     shutil.copytree(colour_models, models)
     source, cache = f"file://{models}", ["--cache", str(tmp_path / "cache")]
@@ -144,7 +152,9 @@ def test_a_version_comes_and_goes_by_itself_while_the_others_answer(cluster, col
         assert client.prediction.Predict(colour_request(), SECONDS).model_spec.version.value == 3
         with pytest.raises(grpc.RpcError, match="available versions: 3, 2"):
             client.prediction.Predict(colour_request(1), SECONDS)
-    assert len(list((tmp_path / "cache").glob("inception_v3-*"))) == 3  # one copy of each for all replicas of the node
+    assert (
+        len(list((tmp_path / "cache").glob("inception_v3-*"))) == 3
+    )  # one copy of each for all replicas of the node
 
 
 # -- load, and a node that dies ----------------------------------------------------------------------------------------
@@ -172,13 +182,24 @@ def seconds_of_a_start(cluster, tmp_path_factory) -> float:
 @pytest.fixture(scope="module")
 def loaded(cluster, served, seconds_of_a_start) -> RayCluster:
     """The cluster with two replicas of each."""
-    flags = ["--min-replicas", "2", "--max-replicas", "3", "--target-requests", "2", "--run-threads", "2"]
+    flags = [
+        "--min-replicas",
+        "2",
+        "--max-replicas",
+        "3",
+        "--target-requests",
+        "2",
+        "--run-threads",
+        "2",
+    ]
     deployed(cluster, served, *flags, "--upscale-seconds", "1", "--downscale-seconds", "3")
     return cluster
 
 
 def replicas_of(cluster: RayCluster, model: str) -> int:
-    return sum(count for name, count in cluster.replicas().items() if name.startswith(f"dogsnap-{model}-"))
+    return sum(
+        count for name, count in cluster.replicas().items() if name.startswith(f"dogsnap-{model}-")
+    )
 
 
 def test_replicas_are_added_by_the_length_of_the_queue_and_go_again(loaded) -> None:
@@ -194,7 +215,10 @@ def test_a_gateway_serves_what_the_cluster_serves(loaded, served, start_server) 
     gateway = start_server(served, "--engine", f"grpc://{engine}")
     answer = gateway.post("/api/classify", json={"image": RED.decode()}).json()
     assert "error" not in answer, answer
-    assert (answer["model"], answer["breeds"][0]["name"]) == ({"name": "inception_v3", "version": 2}, "red dog")
+    assert (answer["model"], answer["breeds"][0]["name"]) == (
+        {"name": "inception_v3", "version": 2},
+        "red dog",
+    )
 
 
 def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_within_a_few_starts(
@@ -209,6 +233,8 @@ def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_
         wait_until(lambda: loaded.replicas() == before)
         back = time.monotonic() - killed
         wait_until(lambda: seen["answered"] > answered + 200)
-    print(f"\na node died under load: {dict(seen)}; back after {back:.1f} s; a start takes {seconds_of_a_start:.1f} s")
+    print(
+        f"\na node died under load: {dict(seen)}; back after {back:.1f} s; a start takes {seconds_of_a_start:.1f} s"
+    )
     assert seen["repeated"] > 0  # else nothing was in flight there
     assert back < STARTS_TO_RECOVER * seconds_of_a_start

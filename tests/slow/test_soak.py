@@ -52,7 +52,9 @@ def test_at_full_load_while_versions_come_and_go_nothing_fails_and_memory_stays(
     assert after <= ALLOWED_GROWTH * before
 
 
-def watch(server, made: Path, models: Path, seconds: float, change: float) -> tuple[list[tuple[float, float]], int]:
+def watch(
+    server, made: Path, models: Path, seconds: float, change: float
+) -> tuple[list[tuple[float, float]], int]:
     """Put a new version beside the old one and take the old one away, again and again.
 
     Returns (seconds since the start, resident MiB) for each sample, and how many versions came.
@@ -72,4 +74,6 @@ def watch(server, made: Path, models: Path, seconds: float, change: float) -> tu
 
 def available(server) -> list[int]:
     states = server.get("/v1/models/sleeper").json()["model_version_status"]
-    return sorted((int(each["version"]) for each in states if each["state"] == "AVAILABLE"), reverse=True)
+    return sorted(
+        (int(each["version"]) for each in states if each["state"] == "AVAILABLE"), reverse=True
+    )

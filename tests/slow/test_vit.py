@@ -63,7 +63,9 @@ def probabilities_by_keras(task: keras.Model, photos: list[bytes]) -> np.ndarray
     return tf.nn.softmax(logits).numpy()
 
 
-def same_top1(answered: tuple[list[str], np.ndarray], expected: np.ndarray, names: list[str]) -> None:
+def same_top1(
+    answered: tuple[list[str], np.ndarray], expected: np.ndarray, names: list[str]
+) -> None:
     labels, confidence = answered
     assert labels == [names[best] for best in expected.argmax(axis=1)]
     np.testing.assert_allclose(confidence, expected.max(axis=1), rtol=0, atol=CLOSE)
@@ -73,7 +75,10 @@ def test_the_top_1_is_the_keras_models_with_its_own_preprocessing_of_drawn_and_o
     version, data_dir
 ) -> None:
     lines = (data_dir / "stanford_dogs" / "test_list.txt").read_text(encoding="utf-8").split()[::46]
-    photos = [*PHOTOS, *((data_dir / "stanford_dogs" / "images" / line).read_bytes() for line in lines)]
+    photos = [
+        *PHOTOS,
+        *((data_dir / "stanford_dogs" / "images" / line).read_bytes() for line in lines),
+    ]
     assert len(photos) >= 60
     expected = probabilities_by_keras(tiny_vit.network(), photos)
     assert len(set(expected.argmax(axis=1))) >= 3
@@ -81,14 +86,22 @@ def test_the_top_1_is_the_keras_models_with_its_own_preprocessing_of_drawn_and_o
 
 
 @pytest.mark.parametrize("has_processor", [True, False], ids=["safetensors", "TensorFlow's HDF5"])
-def test_a_hugging_face_checkpoint_answers_as_kerashubs_model_of_its_weights(tmp_path, has_processor) -> None:
+def test_a_hugging_face_checkpoint_answers_as_kerashubs_model_of_its_weights(
+    tmp_path, has_processor
+) -> None:
     """What save_pretrained of TensorFlow writes has no processor: its defaults are taken, and said."""
     write, said = tiny_vit.hugging_face if has_processor else tiny_vit.tensorflow_checkpoint, []
     write(tmp_path / "checkpoint")
     tiny_vit.hugging_face(tmp_path / "safetensors")
-    exported = Vit(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append))
+    exported = Vit(
+        export_vit(
+            str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append
+        )
+    )
     pictures = [Image.open(io.BytesIO(photo)).convert("RGB") for photo in PHOTOS]
-    scale = (tiny_vit.MEAN, tiny_vit.DEVIATION) if has_processor else (np.full(3, 0.5), np.full(3, 0.5))
+    scale = (
+        (tiny_vit.MEAN, tiny_vit.DEVIATION) if has_processor else (np.full(3, 0.5), np.full(3, 0.5))
+    )
     expected = tiny_vit.hugging_face_probabilities(tmp_path / "safetensors", pictures, *scale)
     assert len(set(expected.argmax(axis=1))) >= 3
     same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
@@ -116,7 +129,9 @@ def channels_first():
 
 
 @pytest.mark.usefixtures("channels_first")
-def test_a_network_of_channels_first_is_exported_channels_last_which_every_processor_runs(version, tmp_path) -> None:
+def test_a_network_of_channels_first_is_exported_channels_last_which_every_processor_runs(
+    version, tmp_path
+) -> None:
     tiny_vit.network(channels_first=True).save_to_preset(str(tmp_path / "preset"))
     folder = export_vit(str(tmp_path / "preset"), tiny_vit.NAMES, tmp_path / "vit")
     assert keras.config.image_data_format() == "channels_first"
@@ -131,10 +146,16 @@ def test_a_network_of_channels_first_is_exported_channels_last_which_every_proce
 def test_a_softmax_inside_the_network_is_not_taken_twice(tmp_path) -> None:
     tiny_vit.network(activation="softmax").save_to_preset(str(tmp_path / "preset"))
     exported = Vit(export_vit(str(tmp_path / "preset"), tiny_vit.NAMES, tmp_path / "vit"))
-    same_top1(exported.ask(TEXTS[:4]), probabilities_by_keras(tiny_vit.network(), PHOTOS[:4]), tiny_vit.NAMES)
+    same_top1(
+        exported.ask(TEXTS[:4]),
+        probabilities_by_keras(tiny_vit.network(), PHOTOS[:4]),
+        tiny_vit.NAMES,
+    )
 
 
-def test_bytes_and_the_best_names_have_signatures_of_their_own_and_no_photos_get_no_labels(version) -> None:
+def test_bytes_and_the_best_names_have_signatures_of_their_own_and_no_photos_get_no_labels(
+    version,
+) -> None:
     labels, confidence = version.ask(TEXTS[:3])
     from_bytes = version.image_bytes(image_bytes=tf.constant(PHOTOS[:3]))
     assert [label.decode() for label in from_bytes["label"].numpy()] == labels
@@ -147,19 +168,34 @@ def test_bytes_and_the_best_names_have_signatures_of_their_own_and_no_photos_get
     assert (labels, confidence.shape) == ([], (0,))
 
 
-def test_it_takes_base64_text_describes_itself_and_has_a_warm_up_request_for_each_signature(version, preset) -> None:
+def test_it_takes_base64_text_describes_itself_and_has_a_warm_up_request_for_each_signature(
+    version, preset
+) -> None:
     servable = Servable.load(ServableId("vit", 1), version.folder)
     signature = servable.signature()
     assert signature.method == "tensorflow/serving/predict"
-    specs = {name: (spec.dtype.name, *spec.shape) for name, spec in {**signature.inputs, **signature.outputs}.items()}
-    assert specs == {"string_input": ("string", None), "label": ("string", None), "confidence": ("float32", None)}
+    specs = {
+        name: (spec.dtype.name, *spec.shape)
+        for name, spec in {**signature.inputs, **signature.outputs}.items()
+    }
+    assert specs == {
+        "string_input": ("string", None),
+        "label": ("string", None),
+        "confidence": ("float32", None),
+    }
     assert warm_up(servable) == 3
-    description = json.loads((version.folder / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    description = json.loads(
+        (version.folder / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8")
+    )
     assert description["classes"] == tiny_vit.NAMES
     assert description["input_size"] == list(tiny_vit.SIZE)
     np.testing.assert_allclose(description["preprocessing"]["mean"], tiny_vit.MEAN)
     np.testing.assert_allclose(description["preprocessing"]["deviation"], tiny_vit.DEVIATION)
-    assert description["preprocessing"]["resizing"] == {"crop": True, "method": "bilinear", "antialias": False}
+    assert description["preprocessing"]["resizing"] == {
+        "crop": True,
+        "method": "bilinear",
+        "antialias": False,
+    }
     assert description["source"] == {"preset": str(preset), "exported_by": "dogsnap export vit"}
 
 
@@ -174,7 +210,9 @@ def change(file: Path, changes: dict | str | None) -> None:
         file.write_text(changes)
     else:
         config = {**json.loads(file.read_text()), **changes}
-        file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+        file.write_text(
+            json.dumps({key: value for key, value in config.items() if value is not None})
+        )
 
 
 @pytest.fixture
@@ -190,8 +228,16 @@ NOT_SQUASHED = "{}.*expected the whole photo squashed"
     ("file", "changes", "said"),
     [
         ("preprocessor_config.json", None, "preprocessor_config.json is missing"),
-        ("preprocessor_config.json", {"do_center_crop": True}, NOT_SQUASHED.format("do_center_crop True")),
-        ("preprocessor_config.json", {"size": {"shortest_edge": 32}}, NOT_SQUASHED.format("shortest_edge")),
+        (
+            "preprocessor_config.json",
+            {"do_center_crop": True},
+            NOT_SQUASHED.format("do_center_crop True"),
+        ),
+        (
+            "preprocessor_config.json",
+            {"size": {"shortest_edge": 32}},
+            NOT_SQUASHED.format("shortest_edge"),
+        ),
         ("preprocessor_config.json", {"resample": 5}, NOT_SQUASHED.format("resample 5")),
         ("config.json", "{", "config.json is no JSON"),
         ("config.json", None, "config.json is missing"),
@@ -203,7 +249,9 @@ NOT_SQUASHED = "{}.*expected the whole photo squashed"
         ("model.safetensors", "no weights", "cannot read"),
     ],
 )
-def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(checkpoint, tmp_path, file, changes, said) -> None:
+def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(
+    checkpoint, tmp_path, file, changes, said
+) -> None:
     change(checkpoint / file, changes)
     with pytest.raises(ExportError, match=said) as refused:
         export_vit(str(checkpoint), [], tmp_path / "models" / "vit")
@@ -211,14 +259,22 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(checkpoint, tmp
     assert not (tmp_path / "models").exists()
 
 
-def test_a_preset_that_is_no_vit_or_leaves_names_or_images_open_is_refused(checkpoint, preset, tmp_path) -> None:
+def test_a_preset_that_is_no_vit_or_leaves_names_or_images_open_is_refused(
+    checkpoint, preset, tmp_path
+) -> None:
     backbone = keras_hub.models.ResNetBackbone([64], [7], [64], [1], [1], "basic_block")
-    keras_hub.models.ResNetImageClassifier(backbone, num_classes=2).save_to_preset(str(tmp_path / "resnet"))
+    keras_hub.models.ResNetImageClassifier(backbone, num_classes=2).save_to_preset(
+        str(tmp_path / "resnet")
+    )
     task = tiny_vit.network()
     task.preprocessor = None
     task.save_to_preset(str(tmp_path / "plain"))
     for folder, names, said in (
-        (checkpoint, ["one", "two"], r"has 12 classes and there are 2 names for them; .* by --labels"),
+        (
+            checkpoint,
+            ["one", "two"],
+            r"has 12 classes and there are 2 names for them; .* by --labels",
+        ),
         (preset, [], "has 5 classes and there are 0 names"),
         (tmp_path / "resnet", ["a", "b"], "holds a ResNetBackbone; expected a ViT"),
         (tmp_path / "plain", tiny_vit.NAMES, "does not say which images it was trained on"),
@@ -243,7 +299,10 @@ def test_the_command_writes_the_next_version_beside_the_first(preset, tmp_path) 
 
 
 def test_what_the_command_cannot_do_is_one_sentence(preset, tmp_path, monkeypatch) -> None:
-    refused(dogsnap("export", "inception_v3", "--labels", __file__), "--labels is for `dogsnap export vit` alone")
+    refused(
+        dogsnap("export", "inception_v3", "--labels", __file__),
+        "--labels is for `dogsnap export vit` alone",
+    )
     nowhere = tmp_path / "nowhere"
     done = dogsnap("export", "vit", "--from", nowhere, "--out", tmp_path / "models")
     refused(done, f"Error: there is no folder {nowhere}; expected one with")
@@ -254,16 +313,26 @@ def test_what_the_command_cannot_do_is_one_sentence(preset, tmp_path, monkeypatc
 
 def export_from_the_hub(tmp_path: Path) -> subprocess.CompletedProcess:
     """Run the command as a program, with nothing said about where from; the hub is what its cache in `tmp_path` holds."""
-    command = [Path(sys.executable).with_name("dogsnap"), "export", "vit", "--out", tmp_path / "models"]
+    command = [
+        Path(sys.executable).with_name("dogsnap"),
+        "export",
+        "vit",
+        "--out",
+        tmp_path / "models",
+    ]
     environ = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")}
-    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environ, timeout=300, check=False
+    )
 
 
 def test_without_the_network_the_hub_is_said_to_be_out_of_reach_in_one_line(tmp_path) -> None:
     done = export_from_the_hub(tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("Error: cannot fetch hf://google/vit-base-patch16-224: LocalEntryNotFoundError")
+    assert line.startswith(
+        "Error: cannot fetch hf://google/vit-base-patch16-224: LocalEntryNotFoundError"
+    )
     assert line.endswith("or give --from the folder of a checkpoint on disk")
     assert not (tmp_path / "models").exists()
 
@@ -277,7 +346,9 @@ def test_what_was_fetched_from_the_hub_before_is_exported_under_its_name(tmp_pat
     assert (done.returncode, done.stderr) == (0, "")
     version = tmp_path / "models" / "vit" / "1"
     assert done.stdout == f"reading hf://google/vit-base-patch16-224\nwrote {version}\n"
-    description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    description = json.loads(
+        (version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8")
+    )
     assert description["source"]["preset"] == "hf://google/vit-base-patch16-224"
     assert description["classes"] == [f"class {number}" for number in range(12)]
 
@@ -294,7 +365,11 @@ def test_a_vit_base_is_exported_with_less_than_4_gb(tmp_path, monkeypatch) -> No
     process = subprocess.Popen(command)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    seconds, cpu, gigabytes = time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+    seconds, cpu, gigabytes = (
+        time.monotonic() - start,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss / 2**20,
+    )
     print(f"ViT-base: {seconds:.0f} s, {cpu:.0f} s of processor time, {gigabytes:.1f} GB at most")
     assert process.returncode == 0
     assert gigabytes < 4
@@ -316,7 +391,9 @@ def server(start_server, version, tmp_path_factory):
 CORRUPT = [0, 21, 31]
 
 
-def test_rest_and_grpc_give_the_label_and_name_the_places_of_corrupt_photos(server, version) -> None:
+def test_rest_and_grpc_give_the_label_and_name_the_places_of_corrupt_photos(
+    server, version
+) -> None:
     cut = base64.urlsafe_b64encode(PHOTOS[0][:60])
     texts = [cut if place in CORRUPT else text for place, text in enumerate(TEXTS)]
     whole = [text for place, text in enumerate(TEXTS) if place not in CORRUPT]
@@ -330,7 +407,9 @@ def test_rest_and_grpc_give_the_label_and_name_the_places_of_corrupt_photos(serv
     for path in ("vit", "vit/versions/1"):
         predictions = rest(whole, path)["predictions"]
         assert [each["label"] for each in predictions] == labels
-        np.testing.assert_allclose([each["confidence"] for each in predictions], confidence, atol=1e-5)
+        np.testing.assert_allclose(
+            [each["confidence"] for each in predictions], confidence, atol=1e-5
+        )
     with connected(server.grpc_port) as client:
         with pytest.raises(grpc.RpcError) as refused:
             client.predict("vit", string_input=texts)
@@ -344,4 +423,7 @@ def test_rest_and_grpc_give_the_label_and_name_the_places_of_corrupt_photos(serv
 
 def places_in(sentence: str) -> list[int]:
     """What a client reads: the numbers in brackets behind the words about places of the batch."""
-    return [int(place) for place in re.search(r"at these places of the batch.*?\[([\d ]+)\]", sentence)[1].split()]
+    return [
+        int(place)
+        for place in re.search(r"at these places of the batch.*?\[([\d ]+)\]", sentence)[1].split()
+    ]

@@ -59,14 +59,18 @@ def every_kind() -> dict[str, bytes]:
         "progressive jpeg": encode(plain(), "JPEG", progressive=True),
         "large jpeg": encode(plain(size=(2100, 1500)), "JPEG"),
         "cmyk jpeg": encode(plain(mode="CMYK"), "JPEG"),
-        "jpeg with a second picture": encode(plain(), "MPO", save_all=True, append_images=[plain(BLUE)]),
+        "jpeg with a second picture": encode(
+            plain(), "MPO", save_all=True, append_images=[plain(BLUE)]
+        ),
         "png": encode(plain(), "PNG"),
         "large png": encode(plain(size=(2100, 1500)), "PNG"),
         "palette png": encode(plain(mode="P"), "PNG"),
         "palette png with a transparent colour": encode(see_through().quantize(8), "PNG"),
         "png with alpha": encode(see_through(), "PNG"),
         "png with a transparent colour": encode(plain(), "PNG", transparency=BLUE),
-        "16-bit png": png(*SIZE, 16, (b"\0" + struct.pack(">HHH", 60000, 5000, 5000) * SIZE[0]) * SIZE[1]),
+        "16-bit png": png(
+            *SIZE, 16, (b"\0" + struct.pack(">HHH", 60000, 5000, 5000) * SIZE[0]) * SIZE[1]
+        ),
         "gif": encode(plain(), "GIF"),
         "animated gif": encode(plain(), "GIF", **frames),
         "bmp": encode(plain(), "BMP"),
@@ -89,7 +93,9 @@ def every_grey() -> dict[str, bytes]:
         "grey png": encode(grey.convert("L"), "PNG"),
         "grey png with alpha": encode(grey.convert("LA"), "PNG"),
         "16-bit grey png": encode(Image.fromarray(np.full((48, 64), 128 * 257, np.uint16)), "PNG"),
-        "large 16-bit grey png": encode(Image.fromarray(np.full((1500, 2100), 128 * 257, np.uint16)), "PNG"),
+        "large 16-bit grey png": encode(
+            Image.fromarray(np.full((1500, 2100), 128 * 257, np.uint16)), "PNG"
+        ),
     }
 
 

@@ -22,11 +22,22 @@ class ColouredParts(keras.layers.Layer):
     def call(self, image):
         cells = []
         for channel in range(3):
-            coloured = keras.ops.cast(image[..., channel] - keras.ops.min(image, axis=-1) > 0.3, "float32")
-            own = keras.ops.cast(image[..., channel] >= keras.ops.max(image, axis=-1), "float32") * coloured
-            (left, right), (top, bottom) = (spotting._ends(keras.ops.max(own, axis=axis)) for axis in (1, 2))
+            coloured = keras.ops.cast(
+                image[..., channel] - keras.ops.min(image, axis=-1) > 0.3, "float32"
+            )
+            own = (
+                keras.ops.cast(image[..., channel] >= keras.ops.max(image, axis=-1), "float32")
+                * coloured
+            )
+            (left, right), (top, bottom) = (
+                spotting._ends(keras.ops.max(own, axis=axis)) for axis in (1, 2)
+            )
             score = 0.9 * keras.ops.max(own, axis=(1, 2))
-            cells.append(keras.ops.stack([score, *(score * side for side in (left, top, right, bottom))], axis=-1))
+            cells.append(
+                keras.ops.stack(
+                    [score, *(score * side for side in (left, top, right, bottom))], axis=-1
+                )
+            )
         return keras.ops.stack(cells, axis=1)
 
 

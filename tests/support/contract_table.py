@@ -75,7 +75,11 @@ def cases(table: dict[str, list[tuple[Any, Any]]]) -> list[Case]:
         path, _, signature = key.partition(" ")
         for given, expected in rows:
             body = {"signature_name": signature, **given} if signature else given
-            found.append(refused(path, body, expected) if isinstance(expected, str) else Case(path, body, expected))
+            found.append(
+                refused(path, body, expected)
+                if isinstance(expected, str)
+                else Case(path, body, expected)
+            )
     return found
 
 
@@ -91,20 +95,33 @@ ANSWERED = {
         (b'\xef\xbb\xbf{"instances": [1.0]}', {"predictions": [2.5]}),
     ],
     "half_plus_two:predict serving_default": [({"inputs": [3.0, 4.0]}, {"outputs": [3.5, 4.0]})],
-    "half_plus_two/versions/123:predict": [({"instances": [1.0, 2.0]}, {"predictions": [2.5, 3.0]})],
+    "half_plus_two/versions/123:predict": [
+        ({"instances": [1.0, 2.0]}, {"predictions": [2.5, 3.0]})
+    ],
     "half_plus_two/versions/00123:predict": [({"instances": [1.0]}, {"predictions": [2.5]})],
-    "half_plus_two/labels/some_label:predict": [({"instances": [1.0, 2.0]}, {"predictions": [2.5, 3.0]})],
+    "half_plus_two/labels/some_label:predict": [
+        ({"instances": [1.0, 2.0]}, {"predictions": [2.5, 3.0]})
+    ],
     "a%21%23%24%26b%2Fc/labels/l%3Aa%20b:predict": [({"instances": [2.0]}, {"predictions": [4.0]})],
     "half_plus_two:regress regress_x_to_y": [
         ({"examples": [{"x": 80.0}]}, {"results": [42]}),
         ({"examples": [{"x": 80.0}, {"x": [20.0]}]}, {"results": [42, 12]}),
-        ({"context": {"x": 80.0, "z": "a"}, "examples": [{"y": 1}, {"x": 20.0}]}, {"results": [42, 12]}),
         (
-            {"examples": [{"x": 80.0, "a": [1, 2], "b": [True, False], "text": "狗", "c": {"b64": "/9g="}}]},
+            {"context": {"x": 80.0, "z": "a"}, "examples": [{"y": 1}, {"x": 20.0}]},
+            {"results": [42, 12]},
+        ),
+        (
+            {
+                "examples": [
+                    {"x": 80.0, "a": [1, 2], "b": [True, False], "text": "狗", "c": {"b64": "/9g="}}
+                ]
+            },
             {"results": [42]},
         ),
     ],
-    "half_plus_two:classify classify_x_to_y": [({"examples": [{"x": 20.0}]}, {"results": [[["", 12]]]})],
+    "half_plus_two:classify classify_x_to_y": [
+        ({"examples": [{"x": 20.0}]}, {"results": [[["", 12]]]})
+    ],
     "half_plus_two:classify classify_with_labels": [
         (
             {"examples": [{"x": 20.0}, {"x": 0.0}]},
@@ -114,12 +131,20 @@ ANSWERED = {
     "texts:predict as_bytes": [
         (
             {"instances": [["hello", "world"], ["tf", "狗"]]},
-            {"predictions": [[{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}], [{"b64": "dGY="}, {"b64": "54uX"}]]},
+            {
+                "predictions": [
+                    [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}],
+                    [{"b64": "dGY="}, {"b64": "54uX"}],
+                ]
+            },
         ),
         ({"inputs": {"b64": "-_8"}}, {"outputs": {"b64": "+/8="}}),
     ],
     "texts:predict as_text": [
-        ({"instances": [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}]}, {"predictions": ["hello", "world"]}),
+        (
+            {"instances": [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}]},
+            {"predictions": ["hello", "world"]},
+        ),
         ({"instances": ["aGVsbG8=", "狗"]}, {"predictions": ["aGVsbG8=", "狗"]}),
         ({"inputs": [{"b64": "//79"}]}, {"outputs": [{"b64": "//79"}]}),
     ],
@@ -136,7 +161,10 @@ ANSWERED = {
             {"instances": [{"a": 1.5, "b": 2}, {"b": 4, "a": 3}]},
             {"predictions": [{"sum": 3.5, "product": 3.0}, {"sum": 7.0, "product": 12.0}]},
         ),
-        ({"inputs": {"a": [1.5, 3], "b": [2, 4], "c": None}}, {"outputs": {"sum": [3.5, 7.0], "product": [3.0, 12.0]}}),
+        (
+            {"inputs": {"a": [1.5, 3], "b": [2, 4], "c": None}},
+            {"outputs": {"sum": [3.5, 7.0], "product": [3.0, 12.0]}},
+        ),
     ],
     "odd_outputs:predict not_finite": [({"inputs": [1.0]}, {"outputs": [[None, None, None, 1.0]]})],
     "odd_outputs:predict empty": [({"instances": [1.0]}, {"predictions": []})],
@@ -166,7 +194,11 @@ TYPES = [
     typed("int8", [-128, 127], [-128, 127]),
     typed("int16", -32768, -32768),
     typed("int32", [2147483647], [2147483647]),
-    typed("int64", [9223372036854775807, -9223372036854775808], [9223372036854775807, -9223372036854775808]),
+    typed(
+        "int64",
+        [9223372036854775807, -9223372036854775808],
+        [9223372036854775807, -9223372036854775808],
+    ),
     typed("uint8", [0, 255], [0, 255]),
     typed("uint32", 4294967295, 4294967295),
     typed("uint64", 18446744073709551615, 18446744073709551615),
@@ -185,7 +217,12 @@ TYPES = [
     mistyped("bool", 1, "1", "Number"),
     mistyped("string", 1, "1", "Number"),
     refused("all_types:predict", {"signature_name": "half", "inputs": [1.0]}, "to type: half", 501),
-    refused("all_types:predict", {"signature_name": "complex64", "inputs": [1.0]}, "to type: complex64", 501),
+    refused(
+        "all_types:predict",
+        {"signature_name": "complex64", "inputs": [1.0]},
+        "to type: complex64",
+        501,
+    ),
 ]
 
 ELEMENT = "Failed to process element: %s of 'instances' list."
@@ -202,34 +239,61 @@ REFUSED = {
         (DEEP, "JSON Parse error: nested deeper than 100 levels"),
         (b'{"a": "\xff"}', "JSON Parse error: Invalid encoding"),
         ([1, 2], "JSON Value: [1,2] Is not object"),
-        ({"signature_name": 5, "inputs": 1}, "not formatted correctly. 'signature_name' key must be a string value."),
+        (
+            {"signature_name": 5, "inputs": 1},
+            "not formatted correctly. 'signature_name' key must be a string value.",
+        ),
         (
             {"instances": [1], "inputs": [1]},
             "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist ",
         ),
         ({"x": 1}, "Missing 'inputs' or 'instances' key"),
-        ({"instances": {"x": 1}}, 'JSON Value: {"instances":{"x":1}} Expecting \'instances\' to be an list/array'),
+        (
+            {"instances": {"x": 1}},
+            'JSON Value: {"instances":{"x":1}} Expecting \'instances\' to be an list/array',
+        ),
         ({"instances": []}, "JSON Value: {\"instances\":[]} No values in 'instances'"),
         ({"instances": [{"x": 1}, 2]}, "Expecting object but got list at item 1 of input list"),
-        ({"instances": [1, {"x": 2}]}, "Expecting value/list but got object at item 1 of input list"),
+        (
+            {"instances": [1, {"x": 2}]},
+            "Expecting value/list but got object at item 1 of input list",
+        ),
         ({"instances": [[1, 2], [1, 2, 3]]}, f"{ROW_1}Expecting tensor size: 2 but got: 3"),
         (
             {"instances": [{"x": [1, 2]}, {"x": [1, 2, 3]}]},
             f"{ELEMENT % '1 key: x'} Error: INVALID_ARGUMENT: Expecting tensor size: 2 but got: 3",
         ),
         ({"instances": [[1], [[1]]]}, f"{ROW_1}Expecting shape [1] but got: [1,1]"),
-        ({"inputs": [[1, 2], [1, 2, 3]]}, "Encountered list at unexpected size: 3 at level: 1 expected size: 2"),
+        (
+            {"inputs": [[1, 2], [1, 2, 3]]},
+            "Encountered list at unexpected size: 3 at level: 1 expected size: 2",
+        ),
         ({"inputs": [1, [2]]}, "Encountered list at unexpected level: 1 expected < 1"),
-        ({"inputs": [[1], 2]}, "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2"),
-        ({"instances": [1, "x"]}, f'{ROW_1}JSON Value: "x" Type: String is not of expected type: float'),
-        ({"inputs": [{"b64": "YQ=="}]}, 'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float'),
+        (
+            {"inputs": [[1], 2]},
+            "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
+        ),
+        (
+            {"instances": [1, "x"]},
+            f'{ROW_1}JSON Value: "x" Type: String is not of expected type: float',
+        ),
+        (
+            {"inputs": [{"b64": "YQ=="}]},
+            'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
+        ),
     ],
-    "half_plus_two:predict nope": [({"instances": [1]}, 'Serving signature name: "nope" not found in signature def')],
+    "half_plus_two:predict nope": [
+        ({"instances": [1]}, 'Serving signature name: "nope" not found in signature def')
+    ],
     "all_types:predict half": [
-        ({"instances": [1.0]}, f"{ELEMENT % 0} Error: UNIMPLEMENTED: Conversion of JSON Value: 1.0 to type: half"),
+        (
+            {"instances": [1.0]},
+            f"{ELEMENT % 0} Error: UNIMPLEMENTED: Conversion of JSON Value: 1.0 to type: half",
+        ),
     ],
     "constant:predict": [
-        (body, NO_INPUTS) for body in ({"instances": [1]}, {"instances": [{"b64": "AA=="}]}, {"inputs": 5})
+        (body, NO_INPUTS)
+        for body in ({"instances": [1]}, {"instances": [{"b64": "AA=="}]}, {"inputs": 5})
     ],
     "nope:predict": [(b"abc", "JSON Parse error: Invalid value. at offset: 0")],
     "several:predict": [
@@ -237,7 +301,10 @@ REFUSED = {
         ({"instances": [{"b64": "AA=="}]}, f"expecting list of objects {SEVERAL}"),
         ({"inputs": [1, 2]}, f"expecting an object {SEVERAL}"),
         ({"inputs": {"a": [1]}}, "Missing named input: b in 'inputs' object."),
-        ({"instances": [{"a": 1}]}, f'{ELEMENT % 0} JSON object: {{"a":1}} keys must be equal to: a,b'),
+        (
+            {"instances": [{"a": 1}]},
+            f'{ELEMENT % 0} JSON object: {{"a":1}} keys must be equal to: a,b',
+        ),
         (
             {"instances": [{"a": 1, "b": 2}, {"a": 1, "b": 2, "foo": 3}]},
             f"{ELEMENT % '1 key: foo'} Error: INVALID_ARGUMENT: JSON object: does not have named input: foo",
@@ -251,19 +318,30 @@ REFUSED = {
         ),
         ({"inputs": {"b64": "!!"}}, "Unable to base64 decode"),
     ],
-    "odd_outputs:predict scalar": [({"instances": [1]}, "Tensor name: y has no shape information ")],
-    "odd_outputs:predict uneven": [({"instances": [1]}, "Tensor name: b has inconsistent batch size: 2 expecting: 1")],
-    "odd_outputs:predict complex_number": [({"inputs": [1]}, "Failed to write JSON value for tensor type: complex64")],
+    "odd_outputs:predict scalar": [
+        ({"instances": [1]}, "Tensor name: y has no shape information ")
+    ],
+    "odd_outputs:predict uneven": [
+        ({"instances": [1]}, "Tensor name: b has inconsistent batch size: 2 expecting: 1")
+    ],
+    "odd_outputs:predict complex_number": [
+        ({"inputs": [1]}, "Failed to write JSON value for tensor type: complex64")
+    ],
     "odd_outputs:predict decode_png": [
         ({"inputs": "what"}, "Unknown image file format. One of JPEG, "),
         ({"instances": ["what"]}, "`contents` must be scalar but got shape[1]"),
         ({"instances": ["what"]}, 'this graph takes one value: send it as {"inputs": ...}'),
     ],
     "half_plus_two:classify": [({}, "When method is classify, key 'examples' is expected")],
-    "half_plus_two:classify regress_x_to_y": [({"examples": [{"x": 1.0}]}, METHOD % ("classification", "classify"))],
+    "half_plus_two:classify regress_x_to_y": [
+        ({"examples": [{"x": 1.0}]}, METHOD % ("classification", "classify"))
+    ],
     "half_plus_two:regress": [
         ({}, "When method is regress, key 'examples' is expected"),
-        ({"examples": [{"x": 1.0}]}, f"{METHOD % ('regression', 'regress')}. Was: tensorflow/serving/predict"),
+        (
+            {"examples": [{"x": 1.0}]},
+            f"{METHOD % ('regression', 'regress')}. Was: tensorflow/serving/predict",
+        ),
     ],
     "half_plus_two:regress regress_x_to_y": [
         ({"examples": examples}, error)
@@ -273,8 +351,14 @@ REFUSED = {
             ([[1]], "Example must be JSON object but got JSON Array"),
             ([{"names": [None]}], "Feature: names has element with unexpected JSON type: Null"),
             ([{"names": [[1]]}], "Feature: names has element with unexpected JSON type: Array"),
-            ([{"names": [10, 10.0]}], "Unexpected element type in feature: names expecting type: int64"),
-            ([{"names": [18446744073709551615]}], "Feature: names has uint64_t element. Only int64_t is supported."),
+            (
+                [{"names": [10, 10.0]}],
+                "Unexpected element type in feature: names expecting type: int64",
+            ),
+            (
+                [{"names": [18446744073709551615]}],
+                "Feature: names has uint64_t element. Only int64_t is supported.",
+            ),
             ([{"y": 1.0}], "Feature: x (data type: float) is required but could not be found."),
         )
     ],
@@ -292,7 +376,11 @@ REFUSED = {
     },
 }
 
-AVAILABLE = {"version": "123", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+AVAILABLE = {
+    "version": "123",
+    "state": "AVAILABLE",
+    "status": {"error_code": "OK", "error_message": ""},
+}
 OTHERS = [
     refused("half:predict", {}, "Servable not found for request: Latest(half)", 404),
     refused("half_plus_two/versions/99:predict", {}, "Specific(half_plus_two, 99)", 404),
@@ -303,10 +391,20 @@ OTHERS = [
     refused("half_plus_two", None, "Malformed request: DELETE /v1/models", 400, "DELETE"),
     *(
         Case(path, None, {"model_version_status": [AVAILABLE]}, method="GET")
-        for path in ("half_plus_two", "half_plus_two/versions/123", "half_plus_two/labels/some_label")
+        for path in (
+            "half_plus_two",
+            "half_plus_two/versions/123",
+            "half_plus_two/labels/some_label",
+        )
     ),
     refused("foo", None, "Could not find any versions of model foo", 404, "GET"),
-    refused("half_plus_two/versions/9", None, "Could not find version 9 of model half_plus_two", 404, "GET"),
+    refused(
+        "half_plus_two/versions/9",
+        None,
+        "Could not find version 9 of model half_plus_two",
+        404,
+        "GET",
+    ),
     refused("half_plus_two/labels/x", None, "Unrecognized servable version label: x", 400, "GET"),
 ]
 

@@ -38,7 +38,11 @@ def network() -> keras.Model:
         if isinstance(layer, keras.layers.BatchNormalization):
             beta, mean, variance = (weight.shape for weight in layer.weights)
             layer.set_weights(
-                [generator.normal(0, 0.3, beta), generator.normal(0, 0.3, mean), generator.uniform(0.5, 2, variance)]
+                [
+                    generator.normal(0, 0.3, beta),
+                    generator.normal(0, 0.3, mean),
+                    generator.uniform(0.5, 2, variance),
+                ]
             )
     for name in ("breeds", "dog"):
         kernel, bias = model.get_layer(name).get_weights()
@@ -65,13 +69,20 @@ class Loaded:
 def nodes_of(folder: Path) -> list[tf.compat.v1.NodeDef]:
     """All nodes of a version, those of its functions included."""
     graph = meta_graphs(folder)[0].graph_def
-    return [node for nodes in [graph.node, *(each.node_def for each in graph.library.function)] for node in nodes]
+    return [
+        node
+        for nodes in [graph.node, *(each.node_def for each in graph.library.function)]
+        for node in nodes
+    ]
 
 
 def photos(count: int = 4) -> list[bytes]:
     """PNG files of different sizes and colours."""
     colours = ((200, 60, 50), (60, 190, 70), (60, 80, 210), (240, 240, 20))
-    return [png(np.asarray(striped(colours[number % 4], number, (40 + number, 30)))) for number in range(count)]
+    return [
+        png(np.asarray(striped(colours[number % 4], number, (40 + number, 30))))
+        for number in range(count)
+    ]
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -80,4 +91,8 @@ def png(pixels: np.ndarray) -> bytes:
 
 def contents_of(folder: Path) -> dict[str, bytes]:
     """Every file below `folder`, by its path."""
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }

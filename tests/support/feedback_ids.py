@@ -17,22 +17,51 @@ DOGS, LABELS = "dogs", [{"id": f"n{number:08}", "name": f"breed {number}"} for n
 ARMS = (DOGS, "", 1, 2, 0.5)
 
 
-def signed(age: float = 0, secret=SECRET, version=2, split=0, phone="", model="inception_v3") -> str:
+def signed(
+    age: float = 0, secret=SECRET, version=2, split=0, phone="", model="inception_v3"
+) -> str:
     """The id of an answer `age` seconds ago that named the version's first breed, and that the app asks about."""
 
     class Then(TimestampSigner):
         def get_timestamp(self) -> int:
             return int(time.time() - age)
 
-    facts = {"model": model, "version": version, "level": "breed", "breeds": ["c1"], "probability": 0.9}
-    return Signer(secret.encode(), Then).signed(new_id(), {**facts, "asked": True, "split": split, "phone": phone})
+    facts = {
+        "model": model,
+        "version": version,
+        "level": "breed",
+        "breeds": ["c1"],
+        "probability": 0.9,
+    }
+    return Signer(secret.encode(), Then).signed(
+        new_id(), {**facts, "asked": True, "split": split, "phone": phone}
+    )
 
 
 def row(number: int, version: int, is_right: bool | None, **more) -> dict:
     """The feedback of a phone of its own, now, on an answer of `version` in the first split of a file."""
-    said = {"model": DOGS, "level": "breed", "breeds": '["a"]', "verdict": "breed", "breed": "b", "is_right": is_right}
-    of_split = {"asked": True, "split": 1, "phone": str(number), "version": version, "request_id": str(number)}
-    return {**dict.fromkeys(COLUMNS), "answered_at": time.strftime(TIME, time.gmtime()), **said, **of_split, **more}
+    said = {
+        "model": DOGS,
+        "level": "breed",
+        "breeds": '["a"]',
+        "verdict": "breed",
+        "breed": "b",
+        "is_right": is_right,
+    }
+    of_split = {
+        "asked": True,
+        "split": 1,
+        "phone": str(number),
+        "version": version,
+        "request_id": str(number),
+    }
+    return {
+        **dict.fromkeys(COLUMNS),
+        "answered_at": time.strftime(TIME, time.gmtime()),
+        **said,
+        **of_split,
+        **more,
+    }
 
 
 class SplitRepository:
@@ -55,5 +84,9 @@ class SplitRepository:
 
 
 def answer(version: int, best: int = 0) -> Classification:
-    breeds = tuple(Breed(LABELS[(best + place) % 120]["id"], "breed", "", 0.2) for place in range(5))
-    return Classification(ServableId(DOGS, version), dog=True, confident=True, level=Level.BREED, breeds=breeds)
+    breeds = tuple(
+        Breed(LABELS[(best + place) % 120]["id"], "breed", "", 0.2) for place in range(5)
+    )
+    return Classification(
+        ServableId(DOGS, version), dog=True, confident=True, level=Level.BREED, breeds=breeds
+    )

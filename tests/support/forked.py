@@ -45,7 +45,9 @@ class ForkedServer:
 def printed_by(module: str, *arguments: object) -> str:
     """The standard output of a module's `main`, whose sys.argv[1:] are `arguments`, in a fork. Fails if it does."""
     with tempfile.NamedTemporaryFile() as output:
-        process = FORKS.Process(target=_print, args=(module, list(map(str, arguments)), output.name))
+        process = FORKS.Process(
+            target=_print, args=(module, list(map(str, arguments)), output.name)
+        )
         process.start()
         process.join(300)
         assert process.exitcode == 0, (module, arguments, process.exitcode)

@@ -21,9 +21,13 @@ class Client:
         self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
         self.models = model_service_pb2_grpc.ModelServiceStub(self.channel)
 
-    def predict(self, model: str, output_filter: tuple[str, ...] = (), signature: str = "", **inputs: Any) -> Any:
+    def predict(
+        self, model: str, output_filter: tuple[str, ...] = (), signature: str = "", **inputs: Any
+    ) -> Any:
         """Ask for a prediction; every input is what tf.make_tensor_proto takes."""
-        return self.prediction.Predict(predict_request(model, output_filter, signature, **inputs), SECONDS)
+        return self.prediction.Predict(
+            predict_request(model, output_filter, signature, **inputs), SECONDS
+        )
 
 
 @contextmanager
@@ -33,7 +37,9 @@ def connected(port: int) -> Iterator[Client]:
         yield client
 
 
-def predict_request(model: str, output_filter: tuple[str, ...] = (), signature: str = "", **inputs: Any) -> Any:
+def predict_request(
+    model: str, output_filter: tuple[str, ...] = (), signature: str = "", **inputs: Any
+) -> Any:
     spec = {"name": model, "signature_name": signature}
     request = predict_pb2.PredictRequest(model_spec=spec, output_filter=output_filter)
     for alias, value in inputs.items():

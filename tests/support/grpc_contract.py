@@ -20,7 +20,10 @@ from tensorflow_serving.apis import (
 )
 
 CLASSIFY, REGRESS = classification_pb2.ClassificationRequest, regression_pb2.RegressionRequest
-METADATA, STATUS = get_model_metadata_pb2.GetModelMetadataRequest, get_model_status_pb2.GetModelStatusRequest
+METADATA, STATUS = (
+    get_model_metadata_pb2.GetModelMetadataRequest,
+    get_model_status_pb2.GetModelStatusRequest,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def multi_inference(*tasks: tuple[str, str, str], examples: tuple = (example(x=2
     request = inference_pb2.MultiInferenceRequest()
     request.input.example_list.examples.extend(examples)
     for model, signature, method in tasks:
-        request.tasks.add(model_spec={"name": model, "signature_name": signature}, method_name=method)
+        request.tasks.add(
+            model_spec={"name": model, "signature_name": signature}, method_name=method
+        )
     return request
 
 
@@ -134,7 +139,9 @@ ANSWERED = [
         f"results {{ {HALF % 'regress_x_to_y'} regression_result {{ regressions {{ value: 3.0 }} }} }} "
         f"results {{ {HALF % 'classify_x_to_y'} classification_result {{",
     ),
-    Call(metadata("half_plus_two", "signature_def"), 'name: "half_plus_two" version { value: 123 }'),
+    Call(
+        metadata("half_plus_two", "signature_def"), 'name: "half_plus_two" version { value: 123 }'
+    ),
     *(
         Call(status(name="half_plus_two", **which), AVAILABLE)
         for which in ({}, {"version": {"value": 123}}, {"version_label": "some_label"})
@@ -144,9 +151,13 @@ ANSWERED = [
 NO_SIGNATURE = 'Serving signature key "nope" not found.'
 METHOD = "tensorflow/serving/"
 PREDICTS = f"{METHOD}predict"
-WRONG_METHOD = f"Expected regression signature method_name to be {METHOD}regress. Was: {METHOD}classify"
+WRONG_METHOD = (
+    f"Expected regression signature method_name to be {METHOD}regress. Was: {METHOD}classify"
+)
 ONE_MODEL = "All ModelSpecs in a MultiInferenceRequest must access the same model name."
-EXPECTED_OUTPUTS = "output tensor alias not found in signature: z Outputs expected to be in the set {product,sum}."
+EXPECTED_OUTPUTS = (
+    "output tensor alias not found in signature: z Outputs expected to be in the set {product,sum}."
+)
 NO_DTYPE = tensor_pb2.TensorProto()
 HUGE = tf.make_tensor_proto(np.float32(1), shape=[10**9])
 # By status code: what a request is refused with.
@@ -155,7 +166,10 @@ REFUSED = {
         (predict_pb2.PredictRequest(), "Missing ModelSpec"),
         (half(name=""), "ModelSpec has no name specified."),
         (half(version_label="canary"), "Unrecognized servable version label: canary"),
-        (predict("several", a=[1.0]), "1!=2 len({a}) != len({a,b}). Sent extra: {}. Missing but required: {b}."),
+        (
+            predict("several", a=[1.0]),
+            "1!=2 len({a}) != len({a,b}). Sent extra: {}. Missing but required: {b}.",
+        ),
         (
             predict("half_plus_two", x=[1.0], z=[1.0]),
             "2!=1 len({x,z}) != len({x}). Sent extra: {z}. Missing but required: {}.",
@@ -164,11 +178,23 @@ REFUSED = {
         (predict("several", ("z",), a=[1.0], b=[2]), EXPECTED_OUTPUTS),
         (predict("several", ("sum", "sum"), a=[1.0], b=[2]), "duplicate output tensor alias: sum"),
         (predict("half_plus_two", x=[1]), 'input "x": expected float32 values, received'),
-        (predict("several", a=[[1.0]], b=[2]), 'input "a": expected shape (None,), received (1, 1)'),
+        (
+            predict("several", a=[[1.0]], b=[2]),
+            'input "a": expected shape (None,), received (1, 1)',
+        ),
         (predict("several", a=[1.0, 2.0, 3.0], b=[2, 3]), ""),  # sizes that do not go together
-        (predict("half_plus_two", x=NO_DTYPE), 'tensor parsing error: input "x": expected a DataType, received 0'),
-        (predict("half_plus_two", x=HUGE), "one value is to fill shape [1000000000] with 4000000000 bytes; at most"),
-        (predict("odd_outputs", signature="decode_png", png=b"no image"), "Unknown image file format"),
+        (
+            predict("half_plus_two", x=NO_DTYPE),
+            'tensor parsing error: input "x": expected a DataType, received 0',
+        ),
+        (
+            predict("half_plus_two", x=HUGE),
+            "one value is to fill shape [1000000000] with 4000000000 bytes; at most",
+        ),
+        (
+            predict("odd_outputs", signature="decode_png", png=b"no image"),
+            "Unknown image file format",
+        ),
         (of_examples(REGRESS, "regress_x_to_y"), "Input is empty."),
         (of_examples(REGRESS, "regress_x_to_y", example(y=1)), "Feature: x (data type: float) is"),
         (of_examples(REGRESS, "nope", example(x=1)), "No signature was found with the name: nope"),
@@ -180,7 +206,10 @@ REFUSED = {
         (multi_inference(REGRESS_TASK, examples=()), "Input is empty."),
         (METADATA(metadata_field=["signature_def"]), "Missing ModelSpec"),
         (metadata("several"), "must specify at least one metadata_field"),
-        (metadata("several", "signature_def", "weights"), "Metadata field weights is not supported"),
+        (
+            metadata("several", "signature_def", "weights"),
+            "Metadata field weights is not supported",
+        ),
         (STATUS(), "Missing ModelSpec"),
         (status(name="half_plus_two", version_label="x"), "Unrecognized servable version label: x"),
     ],
@@ -189,7 +218,10 @@ REFUSED = {
         (half(version={"value": 99}), "Specific(half_plus_two, 99)"),
         (metadata("foo", "signature_def"), "Latest(foo)"),
         (status(name="foo"), "Could not find any versions of model foo"),
-        (status(name="half_plus_two", version={"value": 9}), "Could not find version 9 of model half_plus_two"),
+        (
+            status(name="half_plus_two", version={"value": 9}),
+            "Could not find version 9 of model half_plus_two",
+        ),
     ],
     "FAILED_PRECONDITION": [
         (half(signature_name="nope"), NO_SIGNATURE),
@@ -197,7 +229,10 @@ REFUSED = {
     ],
     "UNAVAILABLE": [(half(version_label="later"), "waits for version 124")],
     "UNIMPLEMENTED": [
-        (multi_inference((*REGRESS_TASK[:2], PREDICTS)), f"Unsupported signature method_name: {PREDICTS}"),
+        (
+            multi_inference((*REGRESS_TASK[:2], PREDICTS)),
+            f"Unsupported signature method_name: {PREDICTS}",
+        ),
     ],
 }
 CALLS = [*ANSWERED, *(Call(*row, code) for code, rows in REFUSED.items() for row in rows)]

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from colour_photos import RED, chunk, encode, every_grey, every_kind, heic, huge_png, plain, with_orientation
+from colour_photos import (
+    RED,
+    chunk,
+    encode,
+    every_grey,
+    every_kind,
+    heic,
+    huge_png,
+    plain,
+    with_orientation,
+)
 from PIL import Image
 
 CUT_EVERY = 64  # bytes
@@ -119,7 +129,9 @@ def strange() -> Iterator[Case]:
     yield Case("no bytes", b"", (400,), (400,))
     yield Case("png of 50,000 x 50,000", huge_png(50_000, 50_000), (413,), (413,))
     yield Case("gif of 50,000 x 50,000", resized("GIF", 50_000, 50_000), (413,), (413,))
-    yield Case("gif whose frame is larger than it", gif_of_large_frame(50_000, 50_000), (413,), (413,))
+    yield Case(
+        "gif whose frame is larger than it", gif_of_large_frame(50_000, 50_000), (413,), (413,)
+    )
     yield Case("bmp of 50,000 x 50,000", resized("BMP", 50_000, 50_000), (413,), (413, 400))
     yield Case("jpeg of 65,500 x 65,500", resized("JPEG", 65_500, 65_500), (413,), (413,))
     yield Case("webp of 16,383 x 16,383", resized("WEBP", 16_383, 16_383), (413, 415), (413, 400))
@@ -132,7 +144,10 @@ def strange() -> Iterator[Case]:
     text = b"Comment\0\0" + zlib.compress(b"\0" * 60_000_000, 9)
     yield Case("png whose text inflates to 60 MB", with_chunk(chunk(b"zTXt", text)))
     # SOF9: the picture is coded arithmetically, which any bytes can be read as.
-    yield Case("arithmetic jpeg", encode(textured().convert("L"), "JPEG").replace(b"\xff\xc0", b"\xff\xc9", 1))
+    yield Case(
+        "arithmetic jpeg",
+        encode(textured().convert("L"), "JPEG").replace(b"\xff\xc0", b"\xff\xc9", 1),
+    )
     animated = encode(plain(), "WEBP", save_all=True, append_images=many_colours(300))
     yield Case("webp of 300 frames", animated, (200,), (400,))
 
@@ -143,12 +158,17 @@ def damaged() -> Iterator[Case]:
     for kind, contents in small_files().items():
         for end in range(CUT_EVERY, len(contents), CUT_EVERY):
             yield Case(f"{kind} cut after {end} bytes", contents[:end])
-        for bit in sorted({*bits.integers(0, 1200, FLIPS // 3), *bits.integers(0, 8 * len(contents), FLIPS)}):
+        for bit in sorted(
+            {*bits.integers(0, 1200, FLIPS // 3), *bits.integers(0, 8 * len(contents), FLIPS)}
+        ):
             changed = bytearray(contents)
             changed[bit // 8] ^= 1 << bit % 8
             yield Case(f"{kind} with bit {bit} flipped", bytes(changed))
         for start in sorted({*holes.integers(0, len(contents), HOLES)}):
-            yield Case(f"{kind} zeroed from {start}", contents[:start] + b"\0" * 64 + contents[start + 64 :])
+            yield Case(
+                f"{kind} zeroed from {start}",
+                contents[:start] + b"\0" * 64 + contents[start + 64 :],
+            )
         for other, magic in MAGIC.items():
             yield Case(f"{kind} that says it is {other}", magic + contents[len(magic) :])
 

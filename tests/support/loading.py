@@ -24,7 +24,15 @@ class Load:
     Either `clients`, each of which asks again when it is answered, or `rate` requests a second, whatever comes back.
     """
 
-    def __init__(self, server, path: str, value: object, seconds: float, prefix: tuple[str, ...] = (), **job: float):
+    def __init__(
+        self,
+        server,
+        path: str,
+        value: object,
+        seconds: float,
+        prefix: tuple[str, ...] = (),
+        **job: float,
+    ):
         """`prefix`: of the command, e.g. to tie the load to a core."""
         body = json.dumps({"instances": [value]} if not isinstance(value, dict) else value)
         job = {"url": server.url + path, "bodies": [body], "seconds": seconds, **job}

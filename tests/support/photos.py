@@ -12,12 +12,16 @@ BREEDS = {
 }
 
 
-def striped(colour: tuple[int, int, int], seed: int, size: tuple[int, int] = (96, 80)) -> Image.Image:
+def striped(
+    colour: tuple[int, int, int], seed: int, size: tuple[int, int] = (96, 80)
+) -> Image.Image:
     """An RGB picture of `size` (width, height) with stripes of one colour on a grey ground, and noise."""
     generator = np.random.default_rng(seed)
     across, down = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     stripes = (np.sin((across + down * generator.uniform(0, 1)) * 2 * np.pi / 12) > 0)[..., None]
-    pixels = np.where(stripes, np.array(colour), 128) + generator.normal(0, 12, (size[1], size[0], 3))
+    pixels = np.where(stripes, np.array(colour), 128) + generator.normal(
+        0, 12, (size[1], size[0], 3)
+    )
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
 
 
@@ -40,12 +44,17 @@ def make_frames(data: Path, frames: Path) -> Path:
     generator = np.random.default_rng(4)
     lines = ["photo\tx0\ty0\tx1\ty1"]
     for name in ("train_list", "test_list"):
-        photos = [Path(line).with_suffix(".png") for line in (data / f"{name}.txt").read_text().splitlines()]
+        photos = [
+            Path(line).with_suffix(".png")
+            for line in (data / f"{name}.txt").read_text().splitlines()
+        ]
         (frames / "images").mkdir(parents=True, exist_ok=True)
         (frames / f"{name}.txt").write_text("\n".join(map(str, photos)) + "\n")
         for photo in photos:
             corner = generator.uniform(0, 0.5, 2)
-            sides = [round(96 * side) for side in (*corner, *(corner + generator.uniform(0.3, 0.5, 2)))]
+            sides = [
+                round(96 * side) for side in (*corner, *(corner + generator.uniform(0.3, 0.5, 2)))
+            ]
             picture = Image.new("RGB", (96, 96), (10, 10, 10))
             dog = Image.open(data / "images" / photo.with_suffix(".jpg"))
             picture.paste(dog.resize((sides[2] - sides[0], sides[3] - sides[1])), tuple(sides[:2]))

@@ -22,7 +22,12 @@ def main(packages: str, answers_file: str, loaders: str, *versions: str) -> None
         for number, run in enumerate(ran[version.name]):
             outputs = run.pop("outputs")
             run["shapes"] = {alias: array.shape for alias, array in outputs.items()}
-            answers.update({f"{version.name}/{number}/{alias}": np.asarray(each) for alias, each in outputs.items()})
+            answers.update(
+                {
+                    f"{version.name}/{number}/{alias}": np.asarray(each)
+                    for alias, each in outputs.items()
+                }
+            )
     texts = {name: array.astype("S") for name, array in answers.items() if array.dtype == object}
     np.savez(answers_file, **answers | texts)
     print(json.dumps(ran))
@@ -56,14 +61,21 @@ def requests(version: Path) -> list:
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 
-    records = tf.data.TFRecordDataset(str(version / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator()
-    return [prediction_log_pb2.PredictionLog.FromString(record).predict_log.request for record in records]
+    records = tf.data.TFRecordDataset(
+        str(version / "assets.extra" / "tf_serving_warmup_requests")
+    ).as_numpy_iterator()
+    return [
+        prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+        for record in records
+    ]
 
 
 def in_session(session, signature):
     """As TensorFlow Serving runs a signature: by the names of its tensors."""
     outputs = {alias: info.name for alias, info in signature.outputs.items()}
-    return lambda rows: session.run(outputs, {signature.inputs[alias].name: array for alias, array in rows.items()})
+    return lambda rows: session.run(
+        outputs, {signature.inputs[alias].name: array for alias, array in rows.items()}
+    )
 
 
 def by_name(signature):
@@ -72,7 +84,9 @@ def by_name(signature):
     dtypes = {alias: spec.dtype for alias, spec in signature.structured_input_signature[1].items()}
 
     def ask(rows):
-        answer = signature(**{alias: tf.constant(array, dtypes[alias]) for alias, array in rows.items()})
+        answer = signature(
+            **{alias: tf.constant(array, dtypes[alias]) for alias, array in rows.items()}
+        )
         return {alias: tensor.numpy() for alias, tensor in answer.items()}
 
     return ask

@@ -15,7 +15,10 @@ def worker_of(server) -> int:
 
 def children(pid: int) -> list[int]:
     """The processes that the main thread of process `pid` started and that it has not reaped."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+    return [
+        int(child)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    ]
 
 
 def memory(pid: int, name: str = "VmRSS") -> float:

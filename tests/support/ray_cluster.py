@@ -24,10 +24,16 @@ class RayCluster:
         """`ports`: HTTP and gRPC of the first node's proxy, then of the second's."""
         self.ports = ports
         self.grpc_ports = [ports[1], ports[3]]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("DOGSNAP_", "RAY_"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("DOGSNAP_", "RAY_"))
+        }
         self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets need a short path
         self._errors = self._folder / "errors.txt"
-        (self._folder / "ray").mkdir()  # where Ray keeps the address of the cluster; it does not make the folder
+        (
+            self._folder / "ray"
+        ).mkdir()  # where Ray keeps the address of the cluster; it does not make the folder
         self.environ = clean | {
             "RAY_TMPDIR": str(self._folder),
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -50,12 +56,22 @@ class RayCluster:
             self.stop()
             raise
 
-    def deploy(self, models: Path | str, *flags: str, seconds: float = 300) -> subprocess.CompletedProcess:
+    def deploy(
+        self, models: Path | str, *flags: str, seconds: float = 300
+    ) -> subprocess.CompletedProcess:
         """Run `dogsnap deploy ray` to its end."""
         ports = ["--port", str(self.ports[0]), "--grpc-port", str(self.ports[1])]
-        command = [Path(sys.executable).with_name("dogsnap"), "deploy", "ray", "--address", self.address]
+        command = [
+            Path(sys.executable).with_name("dogsnap"),
+            "deploy",
+            "ray",
+            "--address",
+            self.address,
+        ]
         command += ["--models", str(models), *ports, "--replica-cpus", "0.5", *flags]
-        return subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=seconds, check=False)
+        return subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=seconds, check=False
+        )
 
     def replicas(self) -> dict[str, int]:
         """How many replicas run, by application."""
@@ -81,7 +97,9 @@ class RayCluster:
             if line.startswith("{"):  # Ray prints, too
                 return json.loads(line)
         said = self._errors.read_text(errors="replace").strip()
-        raise AssertionError(f"the process of the Ray cluster has ended; its last words:\n{said[-2000:]}")
+        raise AssertionError(
+            f"the process of the Ray cluster has ended; its last words:\n{said[-2000:]}"
+        )
 
 
 def main(folder: str) -> None:
@@ -90,7 +108,10 @@ def main(folder: str) -> None:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": CPUS, "object_store_memory": OBJECTS, "node_ip_address": "127.0.0.1"}
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False, "temp_dir": folder})
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={**node, "include_dashboard": False, "temp_dir": folder},
+    )
     second = cluster.add_node(**node)
     ray.init(address=cluster.address, log_to_driver=False)
     tell({"address": cluster.address})
@@ -106,7 +127,9 @@ def main(folder: str) -> None:
 
 def running(applications: Any) -> dict[str, int]:
     return {
-        name: sum(each.replica_states.get("RUNNING", 0) for each in application.deployments.values())
+        name: sum(
+            each.replica_states.get("RUNNING", 0) for each in application.deployments.values()
+        )
         for name, application in applications.items()
     }
 

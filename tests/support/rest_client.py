@@ -9,7 +9,9 @@ from contract_table import Case
 from refusals import assert_refused
 
 
-def raw(server: Any, method: str, path: str, body: bytes = b"", headers: Any = None) -> requests.Response:
+def raw(
+    server: Any, method: str, path: str, body: bytes = b"", headers: Any = None
+) -> requests.Response:
     """A request whose path is sent exactly as written."""
     request = requests.Request(method, server.url, data=body, headers=headers).prepare()
     request.url = server.url + path
@@ -19,7 +21,13 @@ def raw(server: Any, method: str, path: str, body: bytes = b"", headers: Any = N
 
 def assert_contract(server: Any, case: Case) -> None:
     """The server answers as the case says."""
-    body = case.body if isinstance(case.body, bytes) else b"" if case.body is None else json.dumps(case.body).encode()
+    body = (
+        case.body
+        if isinstance(case.body, bytes)
+        else b""
+        if case.body is None
+        else json.dumps(case.body).encode()
+    )
     response = raw(server, case.method, f"/v1/models/{case.path}", body)
     assert response.headers["Content-Type"] == "application/json"
     if case.status == 200:

@@ -15,7 +15,9 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root: the full disk cannot be provoked here")
+        pytest.skip(
+            "mounting a small file system needs root: the full disk cannot be provoked here"
+        )
     try:
         yield folder
     finally:

@@ -21,10 +21,14 @@ Handler = Callable[[bytes, grpc.ServicerContext], bytes]
 
 def metadata(version_dir: Path, spec: dict[str, Any]) -> bytes:
     """The answer to GetModelMetadata about a version folder."""
-    graph = saved_model_pb2.SavedModel.FromString((version_dir / "saved_model.pb").read_bytes()).meta_graphs[0]
+    graph = saved_model_pb2.SavedModel.FromString(
+        (version_dir / "saved_model.pb").read_bytes()
+    ).meta_graphs[0]
     packed = any_pb2.Any()
     packed.Pack(get_model_metadata_pb2.SignatureDefMap(signature_def=graph.signature_def))
-    response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=spec, metadata={"signature_def": packed})
+    response = get_model_metadata_pb2.GetModelMetadataResponse(
+        model_spec=spec, metadata={"signature_def": packed}
+    )
     return response.SerializeToString()
 
 
@@ -46,15 +50,25 @@ class StubEngine:
     tells its health, which `health.set("", ...)` changes.
     """
 
-    def __init__(self, port: int, version_dir: Path, with_status: bool = True, health: HealthServicer | None = None):
+    def __init__(
+        self,
+        port: int,
+        version_dir: Path,
+        with_status: bool = True,
+        health: HealthServicer | None = None,
+    ):
         version = int(version_dir.name)
         spec = {"name": "inception_v3", "version": {"value": version}}
         self.fixed, self.about = prediction(spec), metadata(version_dir, spec)
         self.answer: Handler = lambda request, context: self.fixed
         self.tell: Handler = lambda request, context: self.about
         states = [{"version": version, "state": "AVAILABLE"}]
-        state = get_model_status_pb2.GetModelStatusResponse(model_version_status=states).SerializeToString()
-        self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
+        state = get_model_status_pb2.GetModelStatusResponse(
+            model_version_status=states
+        ).SerializeToString()
+        self._server = grpc.server(
+            ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)]
+        )
         self._serve(PREDICTION, Predict=self._predict, GetModelMetadata=self._metadata)
         if with_status:
             self._serve(MODELS, GetModelStatus=lambda request, context: state)
@@ -71,8 +85,12 @@ class StubEngine:
 
     def _serve(self, service: str, **methods: Handler) -> None:
         """Messages stay bytes: what answers at once is to spend no time on reading them."""
-        handlers: dict[str, Any] = {name: grpc.unary_unary_rpc_method_handler(each) for name, each in methods.items()}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        handlers: dict[str, Any] = {
+            name: grpc.unary_unary_rpc_method_handler(each) for name, each in methods.items()
+        }
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, handlers),)
+        )
 
     def __enter__(self) -> "StubEngine":
         self._server.start()

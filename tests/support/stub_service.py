@@ -14,7 +14,9 @@ class StubService(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.set(b"")
 
-    def set(self, answer: dict | list | bytes | None, status: int = 200, seconds=0.0, drip=0.0) -> None:
+    def set(
+        self, answer: dict | list | bytes | None, status: int = 200, seconds=0.0, drip=0.0
+    ) -> None:
         """`seconds`: before the answer; `drip`: after each of its bytes."""
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         self.answer, self.status, self.seconds, self.drip = answer, status, seconds, drip

@@ -28,12 +28,16 @@ def image_to_image(folder: Path) -> Path:
         contents = tf.reshape(v1.placeholder(tf.string, shape=[], name="input_bytes"), [])
         pixels = tf.image.convert_image_dtype(tf.image.decode_png(contents, channels=3), tf.float32)
         batch = tf.expand_dims(tf.reshape(pixels, [SIDE, SIDE, 3]), 0)
-        kernel = v1.get_variable("kernel", initializer=-np.eye(3, dtype=np.float32)[None, None], use_resource=False)
+        kernel = v1.get_variable(
+            "kernel", initializer=-np.eye(3, dtype=np.float32)[None, None], use_resource=False
+        )
         generated = 1 + tf.nn.conv2d(batch, kernel, 1, "SAME")
         picture = tf.squeeze(tf.image.convert_image_dtype(generated, tf.uint8), [0])
         tf.identity(tf.image.encode_png(picture), name="output_bytes")
         session.run(v1.global_variables_initializer())
-        frozen = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["output_bytes"])
+        frozen = v1.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["output_bytes"]
+        )
     with tf.Graph().as_default(), v1.Session() as session:
         names = ["input_bytes:0", "output_bytes:0"]
         taken, given = tf.graph_util.import_graph_def(frozen, name="", return_elements=names)
@@ -43,7 +47,9 @@ def image_to_image(folder: Path) -> Path:
             method_name=v1.saved_model.signature_constants.PREDICT_METHOD_NAME,
         )
         builder = v1.saved_model.Builder(str(folder))
-        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
+        builder.add_meta_graph_and_variables(
+            session, ["serve"], signature_def_map={"serving_default": signature}
+        )
         builder.save()
     return folder
 
@@ -55,7 +61,9 @@ def retrained(folder: Path, use_resource: bool = False) -> Path:
     """
     with tf.Graph().as_default(), v1.Session() as session:
         image = v1.placeholder(tf.float32, [None, *SIZE, 3], name="Placeholder")
-        weights = v1.get_variable("weights", initializer=10 * np.eye(3, dtype=np.float32), use_resource=use_resource)
+        weights = v1.get_variable(
+            "weights", initializer=10 * np.eye(3, dtype=np.float32), use_resource=use_resource
+        )
         result = tf.nn.softmax(tf.reduce_mean(image, axis=[1, 2]) @ weights, name="final_result")
         session.run(v1.global_variables_initializer())
         v1.saved_model.simple_save(session, str(folder), {"image": image}, {"prediction": result})
@@ -71,11 +79,15 @@ def merged(source: Path, folder: Path) -> Path:
         tf.identity(v1.image.resize_bilinear(image, SIZE), name="decoded")
     with tf.Graph().as_default() as graph, v1.Session() as session:
         v1.saved_model.loader.load(session, ["serve"], str(source))
-        network = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["final_result"])
+        network = v1.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["final_result"]
+        )
     with tf.Graph().as_default(), v1.Session() as session:
         text = v1.placeholder(tf.string, name="base64_string")
         (decoded,) = tf.graph_util.import_graph_def(
-            decoding.as_graph_def(), input_map={"input_string:0": text}, return_elements=["decoded:0"]
+            decoding.as_graph_def(),
+            input_map={"input_string:0": text},
+            return_elements=["decoded:0"],
         )
         (result,) = tf.graph_util.import_graph_def(
             network, input_map={"Placeholder:0": decoded}, return_elements=["final_result:0"]

@@ -67,7 +67,10 @@ def colours(model_folder: Path) -> Path:
         "input_size": SIZE,
         "decision": {"dog_threshold": 0.5, "confident_threshold": 0.6},
     }
-    merge.merge(export_classifier(network, Calibration(1.0), description, model_folder).folder, merge.Options())
+    merge.merge(
+        export_classifier(network, Calibration(1.0), description, model_folder).folder,
+        merge.Options(),
+    )
     return model_folder
 
 
@@ -83,8 +86,19 @@ def confused(version: Path, number: int) -> Path:
 
 def with_levels(version: Path, number: int) -> Path:
     """A copy of a version that tells colours apart, under another number: red and green dogs are a group, and grey is unknown."""
-    thresholds = {"confident_threshold": 0.9, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 0.3}
-    group = {"id": "warm", "name": "warm dog", "name_zh": "暖色犬", "members": ["c1", "c2"], "difference": "By hue."}
+    thresholds = {
+        "confident_threshold": 0.9,
+        "group_threshold": 0.8,
+        "set_threshold": 0.1,
+        "unknown_threshold": 0.3,
+    }
+    group = {
+        "id": "warm",
+        "name": "warm dog",
+        "name_zh": "暖色犬",
+        "members": ["c1", "c2"],
+        "difference": "By hue.",
+    }
 
     def add_levels(description: dict) -> None:
         description["decision"].update(thresholds)
@@ -117,7 +131,9 @@ def texts(folder: Path) -> Path:
         "as_text": lambda bin: {"text": tf.identity(bin)},
         "shape": lambda bin: {"shape": tf.shape(bin)},
     }
-    return save(folder, **{name: signature(function, STRINGS) for name, function in functions.items()})
+    return save(
+        folder, **{name: signature(function, STRINGS) for name, function in functions.items()}
+    )
 
 
 TYPES = (
@@ -128,7 +144,10 @@ TYPES = (
 def all_types(folder: Path) -> Path:
     """One signature per dtype, named after it, that gives back what it is given."""
     specs = {name: tf.TensorSpec(None, getattr(tf, name), "x") for name in TYPES}
-    return save(folder, **{name: signature(lambda x: {"y": tf.identity(x)}, each) for name, each in specs.items()})
+    return save(
+        folder,
+        **{name: signature(lambda x: {"y": tf.identity(x)}, each) for name, each in specs.items()},
+    )
 
 
 def odd_outputs(folder: Path) -> Path:
@@ -136,11 +155,15 @@ def odd_outputs(folder: Path) -> Path:
     functions = {
         "scalar": lambda x: {"y": tf.reduce_sum(x)},
         "uneven": lambda x: {"a": x, "b": tf.concat([x, x], axis=0)},
-        "not_finite": lambda x: {"y": tf.stack([x / 0.0, -x / 0.0, x - x / 0.0 + x / 0.0, x], axis=-1)},
+        "not_finite": lambda x: {
+            "y": tf.stack([x / 0.0, -x / 0.0, x - x / 0.0 + x / 0.0, x], axis=-1)
+        },
         "empty": lambda x: {"y": x[:0]},
         "complex_number": lambda x: {"y": tf.complex(x, x)},
     }
-    decode_png = signature(lambda png: {"y": tf.io.decode_png(png)}, tf.TensorSpec(None, tf.string, "png"))
+    decode_png = signature(
+        lambda png: {"y": tf.io.decode_png(png)}, tf.TensorSpec(None, tf.string, "png")
+    )
     signatures = {name: signature(function, NUMBERS) for name, function in functions.items()}
     return save(folder, decode_png=decode_png, **signatures)
 
@@ -149,11 +172,17 @@ def half_plus_two_of_examples(folder: Path) -> Path:
     """TensorFlow Serving's saved_model_half_plus_two: x / 2 + 2 by predict, and by classify and regress from tf.Examples."""
 
     def values(serialized: tf.Tensor) -> tf.Tensor:
-        return tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"] / 2 + 2
+        return (
+            tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"] / 2
+            + 2
+        )
 
     def with_labels(inputs: tf.Tensor) -> dict:
         scores = tf.concat([values(inputs), -values(inputs)], axis=1)
-        return {"scores": scores, "classes": tf.repeat(tf.constant([["plus", "minus"]]), tf.shape(scores)[0], axis=0)}
+        return {
+            "scores": scores,
+            "classes": tf.repeat(tf.constant([["plus", "minus"]]), tf.shape(scores)[0], axis=0),
+        }
 
     examples = spec(tf.string, None, name="inputs")
     save(
@@ -163,7 +192,12 @@ def half_plus_two_of_examples(folder: Path) -> Path:
         classify_x_to_y=signature(lambda inputs: {"scores": values(inputs)}, examples),
         classify_with_labels=signature(with_labels, examples),
     )
-    set_methods(folder, regress_x_to_y="regress", classify_x_to_y="classify", classify_with_labels="classify")
+    set_methods(
+        folder,
+        regress_x_to_y="regress",
+        classify_x_to_y="classify",
+        classify_with_labels="classify",
+    )
     return folder
 
 
@@ -182,19 +216,26 @@ def decoders(folder: Path) -> Path:
     """
 
     def mean(contents: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_mean(tf.cast(tf.io.decode_jpeg(contents, channels=3), tf.float32), axis=[0, 1])
+        return tf.reduce_mean(
+            tf.cast(tf.io.decode_jpeg(contents, channels=3), tf.float32), axis=[0, 1]
+        )
 
     def means(contents: tf.Tensor) -> tf.Tensor:
         return tf.map_fn(mean, contents, fn_output_signature=tf.float32)
 
     def of_examples(x: tf.Tensor) -> dict:
-        return {"scores": means(tf.io.parse_example(x, {"image": tf.io.FixedLenFeature([], tf.string)})["image"])}
+        return {
+            "scores": means(
+                tf.io.parse_example(x, {"image": tf.io.FixedLenFeature([], tf.string)})["image"]
+            )
+        }
 
     save(
         folder,
         serving_default=signature(lambda x: {"y": means(x)}, spec(tf.string, None)),
         any_channels=signature(
-            lambda x: {"y": tf.shape(tf.io.decode_image(x[0], expand_animations=False))}, spec(tf.string, None)
+            lambda x: {"y": tf.shape(tf.io.decode_image(x[0], expand_animations=False))},
+            spec(tf.string, None),
         ),
         of_examples=signature(of_examples, spec(tf.string, None)),
     )
@@ -204,7 +245,9 @@ def decoders(folder: Path) -> Path:
 
 def frames(folder: Path) -> Path:
     """The shape of a picture file with all its frames."""
-    shape = signature(lambda x: {"y": tf.shape(tf.io.decode_image(x[0], channels=3))}, spec(tf.string, None))
+    shape = signature(
+        lambda x: {"y": tf.shape(tf.io.decode_image(x[0], channels=3))}, spec(tf.string, None)
+    )
     return save(folder, serving_default=shape)
 
 
@@ -217,8 +260,15 @@ def sleeper(folder: Path) -> Path:
         types, shapes = [tf.float32], [tf.TensorShape([None])]
         one = tf.raw_ops.TensorDataset(components=[x], output_shapes=shapes)
         slow = tf.raw_ops.SleepDataset(
-            input_dataset=one, sleep_microseconds=microseconds, output_types=types, output_shapes=shapes
+            input_dataset=one,
+            sleep_microseconds=microseconds,
+            output_types=types,
+            output_shapes=shapes,
         )
-        return {"y": tf.raw_ops.DatasetToSingleElement(dataset=slow, output_types=types, output_shapes=shapes)[0]}
+        return {
+            "y": tf.raw_ops.DatasetToSingleElement(
+                dataset=slow, output_types=types, output_shapes=shapes
+            )[0]
+        }
 
     return save(folder, serving_default=signature(serving_default, spec(tf.float32, None)))

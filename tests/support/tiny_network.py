@@ -11,7 +11,9 @@ from dogsnap.training.recipes import RECIPES, Recipe
 
 def tiny_recipe(size: tuple[int, int] = (16, 16), **changes: Any) -> Recipe:
     """The recipe of the real network for the architecture "tiny"."""
-    real = dataclasses.replace(RECIPES["inception_v3"], architecture="tiny", batch=8, soup=(), validation_per_breed=4)
+    real = dataclasses.replace(
+        RECIPES["inception_v3"], architecture="tiny", batch=8, soup=(), validation_per_breed=4
+    )
     return dataclasses.replace(real, size=size, **changes)
 
 
@@ -22,12 +24,20 @@ def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -
     return keras.Model(image, heads(features, classes, dropout), name="tiny")
 
 
-def tiny_with_box(classes: int, size: tuple[int, int] = (32, 32), dropout: float = 0.0) -> keras.Model:
+def tiny_with_box(
+    classes: int, size: tuple[int, int] = (32, 32), dropout: float = 0.0
+) -> keras.Model:
     """The same with a box from maps of a quarter of the sides, as the real network has one."""
     image, maps = _backbone(size)
     features = AttentionPooling(name="features", dtype="float32")(maps)
-    rows, columns = (tuple((place + 0.5) / (side // 4) for place in range(side // 4)) for side in size)
-    return keras.Model(image, heads(features, classes, dropout) | box_head(maps, (rows, columns)), name="tiny_with_box")
+    rows, columns = (
+        tuple((place + 0.5) / (side // 4) for place in range(side // 4)) for side in size
+    )
+    return keras.Model(
+        image,
+        heads(features, classes, dropout) | box_head(maps, (rows, columns)),
+        name="tiny_with_box",
+    )
 
 
 def _backbone(size: tuple[int, int]) -> tuple[Any, Any]:

@@ -25,7 +25,10 @@ def photos(count: int) -> list[bytes]:
     """PNG files, wide, high and square, of many colours."""
     colours = np.random.default_rng(11).integers(0, 256, (count, 3))
     sizes = [(30 + 3 * number % 80, 30 + 7 * number % 50) for number in range(count)]
-    return [png(np.asarray(striped(tuple(colours[number]), number, sizes[number]))) for number in range(count)]
+    return [
+        png(np.asarray(striped(tuple(colours[number]), number, sizes[number])))
+        for number in range(count)
+    ]
 
 
 def network(channels_first: bool = False, activation: str | None = None) -> keras.Model:
@@ -111,10 +114,18 @@ def tensorflow_checkpoint(folder: Path) -> None:
     with h5py.File(folder / "tf_model.h5", "w") as file:
         for name, value in weights.items():
             layer, *parts = re.sub(r"layer\.(\d+)", r"layer_._\1", name).split(".")
-            keras_names = {"weight": "gamma", "bias": "beta"} if "layernorm" in name else {"weight": "kernel"}
+            keras_names = (
+                {"weight": "gamma", "bias": "beta"} if "layernorm" in name else {"weight": "kernel"}
+            )
             last = keras_names.get(parts[-1], parts[-1])
-            kernel = value.transpose((2, 3, 1, 0) if value.ndim == 4 else (1, 0)) if last == "kernel" else value
-            path = "/".join([layer, "tf_vi_t_for_image_classification", layer, *parts[:-1], f"{last}:0"])
+            kernel = (
+                value.transpose((2, 3, 1, 0) if value.ndim == 4 else (1, 0))
+                if last == "kernel"
+                else value
+            )
+            path = "/".join(
+                [layer, "tf_vi_t_for_image_classification", layer, *parts[:-1], f"{last}:0"]
+            )
             file.create_dataset(path, data=kernel)
 
 
@@ -131,7 +142,9 @@ def _weights(classes: int) -> dict[str, np.ndarray]:
     }
     for layer in range(LAYERS):
         prefix = f"vit.encoder.layer.{layer}"
-        linear = {f"attention.attention.{part}": (HIDDEN, HIDDEN) for part in ("query", "key", "value")}
+        linear = {
+            f"attention.attention.{part}": (HIDDEN, HIDDEN) for part in ("query", "key", "value")
+        }
         linear |= {"attention.output.dense": (HIDDEN, HIDDEN)}
         linear |= {"intermediate.dense": (MLP, HIDDEN), "output.dense": (HIDDEN, MLP)}
         for name, shape in linear.items():
@@ -150,6 +163,9 @@ def hugging_face_probabilities(
     """
     network = keras_hub.models.ViTImageClassifier.from_preset(str(checkpoint), preprocessor=None)
     channels = [[channel.convert("F") for channel in picture.split()] for picture in pictures]
-    squashed = [[each.resize(SIZE[::-1], Image.Resampling.BILINEAR) for each in picture] for picture in channels]
+    squashed = [
+        [each.resize(SIZE[::-1], Image.Resampling.BILINEAR) for each in picture]
+        for picture in channels
+    ]
     images = np.stack([np.stack(picture, axis=-1) for picture in squashed])
     return tf.nn.softmax(network.predict((images / 255 - mean) / deviation, verbose=0)).numpy()

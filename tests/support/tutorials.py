@@ -43,18 +43,32 @@ class Shell:
         programs.mkdir()
         (programs / "make").write_text(MAKE)
         (programs / "make").chmod(0o755)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
-        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")
+        }
+        path = os.pathsep.join(
+            [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+        )
         ports = {"DOGSNAP_PORT": str(self.port), "DOGSNAP_GRPC_PORT": str(self.grpc_port)}
-        self._where = {"cwd": folder, "env": {**kept, **ports, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}}
+        self._where = {
+            "cwd": folder,
+            "env": {**kept, **ports, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        }
 
     def run(self, text: str) -> str:
         """What the commands print on standard output; fails the test unless each of them succeeds."""
         done = subprocess.run(
-            self._command(text), **self._where, capture_output=True, text=True, timeout=STEP_SECONDS, check=False
+            self._command(text),
+            **self._where,
+            capture_output=True,
+            text=True,
+            timeout=STEP_SECONDS,
+            check=False,
         )
         if done.returncode:
-            pytest.fail(f"these commands failed ({done.returncode}):\n{text}\n{done.stdout}\n{done.stderr}")
+            pytest.fail(
+                f"these commands failed ({done.returncode}):\n{text}\n{done.stdout}\n{done.stderr}"
+            )
         return done.stdout
 
     @contextmanager
@@ -63,7 +77,11 @@ class Shell:
         log_file = self.folder / f".log{time.monotonic_ns()}"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
-                self._command(text), **self._where, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                self._command(text),
+                **self._where,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         try:
             if wait:
@@ -93,7 +111,10 @@ def run_page(page: Path, folder: Path) -> int:
     """
     blocks = blocks_of(page.read_text(encoding="utf-8"))
     shell = Shell(folder)
-    is_as, rules = doctest.OutputChecker().check_output, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    is_as, rules = (
+        doctest.OutputChecker().check_output,
+        doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
+    )
     with ExitStack() as stack:
         for kind, text, expected in blocks:
             if kind != "run":
@@ -101,5 +122,7 @@ def run_page(page: Path, folder: Path) -> int:
                 continue
             printed = shell.run(text)
             if expected is not None and not is_as(expected, printed, rules):
-                pytest.fail(f"these commands print something else:\n{text}\nexpected:\n{expected}\nprinted:\n{printed}")
+                pytest.fail(
+                    f"these commands print something else:\n{text}\nexpected:\n{expected}\nprinted:\n{printed}"
+                )
     return len(blocks)

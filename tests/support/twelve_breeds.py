@@ -6,7 +6,12 @@ from dogsnap.serving.answers.levels import Group, Levels
 IDS = tuple(f"n{number}" for number in range(12))
 LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]
 HUSKIES = Group("husky", "husky", "哈士奇", ("n0", "n1", "n2"), "By the eyes.", "看眼睛。")
-DECISION = {"confident_threshold": 0.9, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 1.1}
+DECISION = {
+    "confident_threshold": 0.9,
+    "group_threshold": 0.8,
+    "set_threshold": 0.1,
+    "unknown_threshold": 1.1,
+}
 LEVELS = Levels(DECISION, [HUSKIES], IDS)
 
 

@@ -28,7 +28,9 @@ class WatchedModels:
 
     def put(self, *names: str | int) -> Path:
         """Copy versions of these names there; returns the folder of the last one."""
-        return [Path(shutil.copytree(self.made, self.models / "half" / str(name))) for name in names][-1]
+        return [
+            Path(shutil.copytree(self.made, self.models / "half" / str(name))) for name in names
+        ][-1]
 
     def remove(self, name: str | int) -> None:
         shutil.rmtree(self.models / "half" / str(name))

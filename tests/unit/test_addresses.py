@@ -12,8 +12,17 @@ def test_an_address_is_written_as_servers_want_it():
 
 @pytest.mark.parametrize(
     ("host", "shown"),
-    [*((host, "localhost") for host in ("127.0.0.1", "0.0.0.0", "::", "")), ("192.168.1.5",) * 2, ("::1", "[::1]")],
+    [
+        *((host, "localhost") for host in ("127.0.0.1", "0.0.0.0", "::", "")),
+        ("192.168.1.5",) * 2,
+        ("::1", "[::1]"),
+    ],
 )
-def test_a_server_of_this_machine_or_of_every_interface_is_at_localhost_and_another_at_its_address(host, shown):
+def test_a_server_of_this_machine_or_of_every_interface_is_at_localhost_and_another_at_its_address(
+    host, shown
+):
     assert local_url(Settings(host=host, port=9)) == f"http://{shown}:9"
-    assert local_url(Settings(host=host, port=9, tls_cert="cert.pem", tls_key="key.pem")) == f"https://{shown}:9"
+    assert (
+        local_url(Settings(host=host, port=9, tls_cert="cert.pem", tls_key="key.pem"))
+        == f"https://{shown}:9"
+    )

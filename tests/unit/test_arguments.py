@@ -18,7 +18,10 @@ def read(folder: Path, text: str, name: str = "labels.txt") -> list[dict]:
     [
         ("red dog\ngreen dog\n", {"red dog": "red dog", "green dog": "green dog"}),
         ("c1:red dog\nc2: green dog\n\n", {"c1": "red dog", "c2": "green dog"}),
-        ("n02085620 toy\nn02085782-Japanese_spaniel", {"n02085620": "toy", "n02085782": "Japanese_spaniel"}),
+        (
+            "n02085620 toy\nn02085782-Japanese_spaniel",
+            {"n02085620": "toy", "n02085782": "Japanese_spaniel"},
+        ),
         ("\ufeffred\r\ngreen\r\n", {"red": "red", "green": "green"}),
     ],
 )

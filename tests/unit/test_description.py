@@ -23,7 +23,11 @@ def described(folder: Path, text: str) -> Path:
 def test_the_schema_is_one_and_describes_every_field_as_the_readme_does() -> None:
     schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
-    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("## Describing a version")[2]
+    text = (
+        (ROOT / "docs" / "models.md")
+        .read_text(encoding="utf-8")
+        .partition("## Describing a version")[2]
+    )
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text.partition("\n## ")[0], re.M)
     assert dict(rows) == {name: each["description"] for name, each in schema["properties"].items()}
     assert all(dict(rows).values())
@@ -31,7 +35,12 @@ def test_the_schema_is_one_and_describes_every_field_as_the_readme_does() -> Non
 
 def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
     assert Description.read(tmp_path) == Description()
-    fields = {"labels": LABELS, "input_size": [8, 9], "decision": {"dog_threshold": 0.5}, "my_own": 1}
+    fields = {
+        "labels": LABELS,
+        "input_size": [8, 9],
+        "decision": {"dog_threshold": 0.5},
+        "my_own": 1,
+    }
     description = Description.read(described(tmp_path, json.dumps(fields)))
     assert (description.labels, description.input_size) == (tuple(LABELS), (8, 9))
     assert description.decision == {"dog_threshold": 0.5}
@@ -45,13 +54,22 @@ def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
         ({"labels": [{"name": "red"}]}, "labels[0]: 'id' is a required property"),
         ({"labels": ["red"]}, "labels[0]: 'red' is not of type 'object'"),
         ({"labels": []}, "labels: [] should be non-empty"),
-        ({"decision": {"dog_threshold": 2}}, "decision.dog_threshold: 2 is greater than the maximum of 1"),
-        ({"decision": {"confident_threshold": "high"}}, "decision.confident_threshold: 'high' is not of type 'number'"),
+        (
+            {"decision": {"dog_threshold": 2}},
+            "decision.dog_threshold: 2 is greater than the maximum of 1",
+        ),
+        (
+            {"decision": {"confident_threshold": "high"}},
+            "decision.confident_threshold: 'high' is not of type 'number'",
+        ),
         (
             {"groups": [{**GROUP, "size": 2}]},
             "groups[0]: Additional properties are not allowed ('size' was unexpected)",
         ),
-        ({"groups": [{"id": "a", "name": "a", "name_zh": ""}]}, "groups[0]: 'members' is a required property"),
+        (
+            {"groups": [{"id": "a", "name": "a", "name_zh": ""}]},
+            "groups[0]: 'members' is a required property",
+        ),
         ({"input_size": [299]}, "input_size: [299] is too short"),
         ({"input_size": [0, 299]}, "input_size[0]: 0 is less than the minimum of 1"),
         ({"input_range": [0, "white"]}, "input_range[1]: 'white' is not of type 'number'"),

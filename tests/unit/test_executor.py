@@ -24,5 +24,8 @@ def test_a_timeout_that_the_work_itself_raises_is_not_taken_for_the_deadline():
     def work():
         raise TimeoutError("of its own")
 
-    with closing(Executor(threads=1, queue_size=1)) as executor, pytest.raises(TimeoutError, match="of its own"):
+    with (
+        closing(Executor(threads=1, queue_size=1)) as executor,
+        pytest.raises(TimeoutError, match="of its own"),
+    ):
         executor.run(work, time.monotonic() + 30)

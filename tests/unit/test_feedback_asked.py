@@ -18,7 +18,9 @@ REFUSED = "CREATE TRIGGER refused BEFORE INSERT ON phones WHEN NEW.version = 2 B
 def feedback(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MOST_WAITING", 4)
     monkeypatch.setattr(module, "TICK_SECONDS", 1000)  # nothing is written by itself
-    feedback = Feedback(Store(tmp_path / "feedback.db", 30), Signer(SECRET.encode()), SplitRepository(), Metrics())
+    feedback = Feedback(
+        Store(tmp_path / "feedback.db", 30), Signer(SECRET.encode()), SplitRepository(), Metrics()
+    )
     feedback._follow_splits()
     yield feedback
     feedback.close()

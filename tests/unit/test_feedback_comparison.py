@@ -13,12 +13,22 @@ import numpy as np
 import pytest
 from dogsnap.errors import FailedPrecondition
 from dogsnap.serving.answers.claims import BREED, judge
-from dogsnap.serving.feedback.comparison import P_OF_RATES, count, gains, new_tally, p_of_rates, votes_needed, wilson
+from dogsnap.serving.feedback.comparison import (
+    P_OF_RATES,
+    count,
+    gains,
+    new_tally,
+    p_of_rates,
+    votes_needed,
+    wilson,
+)
 from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.store import TIME, Store
 from feedback_ids import ARMS, DOGS, row
 
-ROWS = list(itertools.product((1, 5, 20), (0, 0.1, 0.3), (0.5, 0.1)))  # answers of a phone, their correlation, share
+ROWS = list(
+    itertools.product((1, 5, 20), (0, 0.1, 0.3), (0.5, 0.1))
+)  # answers of a phone, their correlation, share
 PHONES = 2000
 DAYS = 365
 SAYS_RIGHT, CORRECTS = 0.8, 2 / 3  # a third of people leave a wrong answer uncorrected
@@ -35,7 +45,9 @@ class Crowd:
     said: np.ndarray
 
 
-def crowd(seed: int, phones: int, answers: int, correlation: float, share=0.5, accuracy=(0.9, 0.9)) -> Crowd:
+def crowd(
+    seed: int, phones: int, answers: int, correlation: float, share=0.5, accuracy=(0.9, 0.9)
+) -> Crowd:
     """Each phone gets so many `answers`; whether two of one phone are right correlates (a beta distribution of its share)."""
     chance = np.random.default_rng(seed)
     side = (chance.random(phones) < share).astype(int)
@@ -95,7 +107,13 @@ def winner_in_store(given: Crowd) -> int | None:
             level = "set" if version == 2 and number % 10 < 7 else "breed"
             breeds, said = ("a", "b") if level == "set" else ("a",), "a" if is_right else "b"
             first_right, holds = judge(level, breeds, BREED, said)
-            more = {"level": level, "breeds": json.dumps(breeds), "breed": said, "holds": holds, "phone": str(phone)}
+            more = {
+                "level": level,
+                "breeds": json.dumps(breeds),
+                "breed": said,
+                "holds": holds,
+                "phone": str(phone),
+            }
             store.add(row(number, version, first_right, answered_at=answered_at, **more))
         store.sweep()
         found = found or verdict(store, DOGS, [1, 2], {})["comparisons"][0]["better"]
@@ -119,7 +137,9 @@ def test_a_share_has_the_published_interval():
 def test_rates_are_compared_by_the_published_chi_square():
     """Agresti, Categorical Data Analysis, on aspirin and heart attacks: 189 of 11,034 and 104 of 11,037 give 25.01."""
     assert p_of_rates((189, 104), (11_034, 11_037)) == pytest.approx(5.7e-7, rel=0.02)
-    assert p_of_rates((5, 0), (5, 0)) == p_of_rates((5, 5), (5, 5)) == p_of_rates((0, 0), (5, 5)) == 1
+    assert (
+        p_of_rates((5, 0), (5, 0)) == p_of_rates((5, 5), (5, 5)) == p_of_rates((0, 0), (5, 5)) == 1
+    )
 
 
 @pytest.mark.parametrize("of_right", [0, 3, 8, 12])
@@ -138,7 +158,9 @@ def test_the_evidence_of_a_block_is_1_on_average_whoever_votes_the_more(of_right
 
 
 @pytest.mark.parametrize("second", [(0.4, 0.4), (0.2, 0.8)])
-def test_equal_versions_whose_photos_become_harder_name_no_winner_though_one_gets_more_answers(second):
+def test_equal_versions_whose_photos_become_harder_name_no_winner_though_one_gets_more_answers(
+    second,
+):
     """Both are right of 95 % at first and of 60 % at last; the second one has another share of the votes, or a growing one."""
     false = 0
     for seed in range(200):
@@ -171,10 +193,14 @@ def phones_needed(runs: int, accuracy: tuple, counted: tuple) -> tuple[list[int]
         pytest.param(1000, (0.85, 0.9), (1, 1), 1650, marks=pytest.mark.long),
     ],
 )
-def test_versions_are_told_apart_also_where_one_has_more_votes_that_count(runs, accuracy, counted, most):
+def test_versions_are_told_apart_also_where_one_has_more_votes_that_count(
+    runs, accuracy, counted, most
+):
     """Of sets and groups "right" is no vote that counts: how many do depends on the levels of a version."""
     phones, sides = phones_needed(runs, accuracy, counted)
-    print(f"half the runs decide by {phones[runs // 2]} phones, 8 of 10 by {phones[runs * 8 // 10]}")
+    print(
+        f"half the runs decide by {phones[runs // 2]} phones, 8 of 10 by {phones[runs * 8 // 10]}"
+    )
     assert phones[runs // 2] < most
     assert sides.count(1) >= int(0.99 * runs)
 
@@ -207,8 +233,12 @@ def test_a_verdict_that_was_found_stays_whatever_comes_after(store):
 
 @pytest.mark.parametrize(("answers", "correlation"), [(1, 0), (5, 0.1), (20, 0.3)])
 def test_a_store_that_is_read_daily_names_the_winner_that_the_votes_name(answers, correlation):
-    given = [crowd(seed, 200, answers, correlation, accuracy=(0.6, 0.6 + 0.38 * seed)) for seed in (0, 1)]
-    assert [winner_in_store(each) for each in given] == [winner(each) for each in given] == [None, 2]
+    given = [
+        crowd(seed, 200, answers, correlation, accuracy=(0.6, 0.6 + 0.38 * seed)) for seed in (0, 1)
+    ]
+    assert (
+        [winner_in_store(each) for each in given] == [winner(each) for each in given] == [None, 2]
+    )
 
 
 @pytest.mark.parametrize("number", [2, 3, 5])
@@ -216,17 +246,28 @@ def test_a_file_of_a_format_that_no_release_wrote_is_refused_and_stays_as_it_is(
     Store(tmp_path / "feedback.db", 30).close()
     with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
         connection.execute(f"PRAGMA user_version={number}")
-        with pytest.raises(FailedPrecondition, match=f"format {number}; this version writes 4: choose another file"):
+        with pytest.raises(
+            FailedPrecondition, match=f"format {number}; this version writes 4: choose another file"
+        ):
             Store(tmp_path / "feedback.db", 30)
         assert connection.execute("PRAGMA user_version").fetchall() == [(number,)]
 
 
 @pytest.mark.parametrize(
     ("runs", "most"),
-    [(40, 6), pytest.param(1000, 50, marks=pytest.mark.long)],  # of 40, more has a probability of 1 % at 5 % each
+    [
+        (40, 6),
+        pytest.param(1000, 50, marks=pytest.mark.long),
+    ],  # of 40, more has a probability of 1 % at 5 % each
 )
 @pytest.mark.parametrize(("answers", "correlation", "share"), ROWS)
-def test_of_years_of_equal_versions_read_daily_few_name_a_winner(answers, correlation, share, runs, most):
-    false = sum(winner(crowd(seed, PHONES, answers, correlation, share)) is not None for seed in range(runs))
-    print(f"{answers} answers, correlation {correlation}, share {share}: {false} of {runs} false verdicts")
+def test_of_years_of_equal_versions_read_daily_few_name_a_winner(
+    answers, correlation, share, runs, most
+):
+    false = sum(
+        winner(crowd(seed, PHONES, answers, correlation, share)) is not None for seed in range(runs)
+    )
+    print(
+        f"{answers} answers, correlation {correlation}, share {share}: {false} of {runs} false verdicts"
+    )
     assert false <= most

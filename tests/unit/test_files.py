@@ -22,7 +22,9 @@ def test_after_a_failure_the_old_file_is_as_it_was_and_nothing_else_is_left(tmp_
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_what_was_written_takes_the_files_place_at_the_end_also_of_two_that_write_at_once(tmp_path: Path) -> None:
+def test_what_was_written_takes_the_files_place_at_the_end_also_of_two_that_write_at_once(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "scores.json"
     file.write_text("old")
     with replacing(file) as first, replacing(file) as second:
@@ -33,7 +35,9 @@ def test_what_was_written_takes_the_files_place_at_the_end_also_of_two_that_writ
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_the_content_is_on_disk_before_the_name_and_then_the_name_is(tmp_path: Path, monkeypatch) -> None:
+def test_the_content_is_on_disk_before_the_name_and_then_the_name_is(
+    tmp_path: Path, monkeypatch
+) -> None:
     calls = []
     fsync, replace = os.fsync, os.replace
 

@@ -27,7 +27,9 @@ DEEP = r"JSON Parse error: nested deeper than 7 levels \(DOGSNAP_MAX_JSON_DEPTH\
     ],
     ids=["ignored key", "objects", "lists", "instances", "digits"],
 )
-def test_what_is_nested_too_deep_or_too_long_a_number_is_refused(body: bytes, sentence: str) -> None:
+def test_what_is_nested_too_deep_or_too_long_a_number_is_refused(
+    body: bytes, sentence: str
+) -> None:
     with pytest.raises(InvalidArgument, match=sentence):
         read(body, depth=7)
 
@@ -43,7 +45,9 @@ def test_more_values_than_allowed_are_refused_before_they_are_parsed() -> None:
         read(b'{"instances": [' + b"[1]," * 500 + b"[1]]}", values=1000)
 
 
-def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(monkeypatch) -> None:
+def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(
+    monkeypatch,
+) -> None:
     monkeypatch.setattr(json_parsing, "WAIT_SECONDS", 0.01)
     large = b'{"instances": [' + b"0," * json_parsing.LARGE + b"0]}"
     with reading(large):

@@ -19,8 +19,16 @@ GENERATOR = np.random.default_rng(5)
         ({"n5": 0.5, "n0": 0.35}, Level.SET, ["n5", "n0"]),
         ({"n5": 0.8}, Level.BREED, ["n5"]),
         ({"n5": 0.75}, Level.SET, ["n5"]),
-        ({"n5": 0.2, "n6": 0.19, "n7": 0.18, "n8": 0.17, "n9": 0.16}, Level.SET, ["n5", "n6", "n7", "n8", "n9"]),
-        ({f"n{number}": 0.16 for number in range(6)}, Level.UNKNOWN, [f"n{number}" for number in range(6)]),
+        (
+            {"n5": 0.2, "n6": 0.19, "n7": 0.18, "n8": 0.17, "n9": 0.16},
+            Level.SET,
+            ["n5", "n6", "n7", "n8", "n9"],
+        ),
+        (
+            {f"n{number}": 0.16 for number in range(6)},
+            Level.UNKNOWN,
+            [f"n{number}" for number in range(6)],
+        ),
     ],
 )
 def test_an_answer_claims_the_first_level_that_holds(given, level, held):
@@ -46,7 +54,9 @@ def test_the_group_of_the_first_breed_comes_with_the_sum_of_its_members():
 
 def test_how_far_the_first_stands_out_does_not_depend_on_the_temperature():
     logits = GENERATOR.normal(size=(5, 12))
-    sharp, soft = (np.exp(logits / t) / np.exp(logits / t).sum(-1, keepdims=True) for t in (0.5, 2.0))
+    sharp, soft = (
+        np.exp(logits / t) / np.exp(logits / t).sum(-1, keepdims=True) for t in (0.5, 2.0)
+    )
     assert top_z_score(sharp) == pytest.approx(top_z_score(soft))
     assert top_z_score(sharp) == pytest.approx((logits.max(-1) - logits.mean(-1)) / logits.std(-1))
     assert np.isfinite(top_z_score(np.full(12, 1 / 12)))
@@ -55,9 +65,16 @@ def test_how_far_the_first_stands_out_does_not_depend_on_the_temperature():
 
 def test_levels_are_read_as_export_writes_them_and_a_version_without_thresholds_of_its_own_has_none():
     assert Levels.read({}) is None
-    assert Levels.read({"labels": LABELS, "decision": {"dog_threshold": 0.5, "confident_threshold": 0.9}}) is None
+    assert (
+        Levels.read(
+            {"labels": LABELS, "decision": {"dog_threshold": 0.5, "confident_threshold": 0.9}}
+        )
+        is None
+    )
     written = [{**vars(HUSKIES), "members": list(HUSKIES.members)}]
-    read = Levels.read(json.loads(json.dumps({"labels": LABELS, "decision": DECISION, "groups": written})))
+    read = Levels.read(
+        json.loads(json.dumps({"labels": LABELS, "decision": DECISION, "groups": written}))
+    )
     assert read.groups == (HUSKIES,)
     assert read.claim(probabilities(n0=0.5, n1=0.35)).level is Level.GROUP
 
@@ -65,9 +82,23 @@ def test_levels_are_read_as_export_writes_them_and_a_version_without_thresholds_
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"decision": {"group_threshold": 0.5}}, "decision lacks set_threshold, unknown_threshold; expected all of"),
-        ({"groups": [{"id": "a", "name": "a", "name_zh": "", "members": ["n0", "other"]}]}, "breed other of a group"),
-        ({"groups": [{"id": str(k), "name": "", "name_zh": "", "members": ["n0", "n1"]} for k in (1, 2)]}, "breed n0"),
+        (
+            {"decision": {"group_threshold": 0.5}},
+            "decision lacks set_threshold, unknown_threshold; expected all of",
+        ),
+        (
+            {"groups": [{"id": "a", "name": "a", "name_zh": "", "members": ["n0", "other"]}]},
+            "breed other of a group",
+        ),
+        (
+            {
+                "groups": [
+                    {"id": str(k), "name": "", "name_zh": "", "members": ["n0", "n1"]}
+                    for k in (1, 2)
+                ]
+            },
+            "breed n0",
+        ),
     ],
 )
 def test_levels_that_are_not_whole_are_refused_with_what_is_wrong(changes, sentence):

@@ -27,7 +27,11 @@ def test_every_kind_of_grey_photo_keeps_its_brightness(name):
 def quadrants() -> Image.Image:
     """Red, green, blue and white quarters, in reading order, wider than high."""
     image = Image.new("RGB", (80, 48), "white")
-    for box, colour in (((0, 0, 40, 24), "red"), ((40, 0, 80, 24), "lime"), ((0, 24, 40, 48), "blue")):
+    for box, colour in (
+        ((0, 0, 40, 24), "red"),
+        ((40, 0, 80, 24), "lime"),
+        ((0, 24, 40, 48), "blue"),
+    ):
         image.paste(colour, box)
     return image
 
@@ -45,7 +49,13 @@ def test_a_photo_of_any_orientation_comes_out_upright(orientation, kind):
 def test_a_photo_that_needs_nothing_passes_through_untouched_and_one_that_is_rewritten_loses_its_exif():
     assert b"a maker" not in photo.check(with_orientation(plain(), 6)).upright()
     unknown = (with_orientation(plain(), number) for number in (0, 9, 65535))
-    for contents in (KINDS["jpeg"], KINDS["png"], GREYS["grey jpeg"], with_orientation(plain(), 1), *unknown):
+    for contents in (
+        KINDS["jpeg"],
+        KINDS["png"],
+        GREYS["grey jpeg"],
+        with_orientation(plain(), 1),
+        *unknown,
+    ):
         assert photo.check(contents).upright() is contents
 
 
@@ -64,13 +74,17 @@ def test_scaling_down_while_decoding_shows_the_same_picture():
     generator = np.random.default_rng(0)
     coarse = Image.fromarray(generator.integers(0, 256, (12, 16, 3), np.uint8))
     large = coarse.resize((3200, 2400), Image.Resampling.BICUBIC)
-    whole = preprocessing.resize(preprocessing.decode(encode(large, "JPEG", quality=95)), (64, 64)).numpy()
+    whole = preprocessing.resize(
+        preprocessing.decode(encode(large, "JPEG", quality=95)), (64, 64)
+    ).numpy()
     scaled = preprocessing.resize(pixels(encode(large, "JPEG", quality=95)), (64, 64)).numpy()
     assert np.abs(whole - scaled).mean() < 0.01
 
 
 def test_too_many_pixels_are_refused_from_the_header_naming_the_limit():
-    with pytest.raises(TooLarge, match=r"84.0 megapixels \(12000 x 7000\); at most 50 .*DOGSNAP_MAX_PHOTO_PIXELS"):
+    with pytest.raises(
+        TooLarge, match=r"84.0 megapixels \(12000 x 7000\); at most 50 .*DOGSNAP_MAX_PHOTO_PIXELS"
+    ):
         photo.check(huge_png(12000, 7000))
     assert photo.check(huge_png(10000, 5000)).pixels == 50_000_000
 
@@ -86,14 +100,20 @@ def test_too_many_pixels_are_refused_from_the_header_naming_the_limit():
     ],
 )
 def test_what_is_no_photo_is_refused_saying_what_came(contents, received):
-    with pytest.raises(UnsupportedPhoto, match="expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo") as error:
+    with pytest.raises(
+        UnsupportedPhoto, match="expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"
+    ) as error:
         photo.check(contents)
     assert received in error.value.message
 
 
 @pytest.mark.parametrize(
     ("kind", "size"),
-    [*((kind, (1800, 1400)) for kind in ("JPEG", "PNG", "GIF", "WEBP")), ("AVIF", (300, 200)), ("HEIF", (300, 200))],
+    [
+        *((kind, (1800, 1400)) for kind in ("JPEG", "PNG", "GIF", "WEBP")),
+        ("AVIF", (300, 200)),
+        ("HEIF", (300, 200)),
+    ],
 )
 def test_a_truncated_photo_that_has_to_be_decoded_here_is_refused(kind, size):
     whole = encode(Image.effect_noise(size, 80).convert("RGB"), kind)

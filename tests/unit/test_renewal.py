@@ -38,7 +38,9 @@ def models(tmp_path: Path) -> Models:
     return Models(tmp_path)
 
 
-def test_versions_are_built_anew_from_new_weights_and_then_left_alone_but_one_that_was_removed_comes_back(models):
+def test_versions_are_built_anew_from_new_weights_and_then_left_alone_but_one_that_was_removed_comes_back(
+    models,
+):
     assert models.renew("old", "123")
     assert models.versions() == {"1": "old", "2": "old", "3": "old"}
     assert models.renew("new", "12")  # version 3 is not built any more
@@ -61,7 +63,9 @@ def test_new_code_and_another_tensorflow_build_them_anew(models, monkeypatch, tm
 
 @pytest.mark.parametrize("built", ["12", "123"])
 @pytest.mark.parametrize("numbers", ["12", "123"])
-def test_a_developers_version_stays_under_its_number_also_where_a_built_one_was(models, built, numbers):
+def test_a_developers_version_stays_under_its_number_also_where_a_built_one_was(
+    models, built, numbers
+):
     models.renew("old", built)
     for number in "37":  # as a developer's `dogsnap merge` writes them
         shutil.rmtree(models.folder / number, ignore_errors=True)
@@ -69,7 +73,9 @@ def test_a_developers_version_stays_under_its_number_also_where_a_built_one_was(
     for weights in ("new", "newer"):
         models.renew(weights, numbers)
         assert models.versions() == {"1": weights, "2": weights, "3": "own", "7": "own"}
-    assert any("3 was not built by this command, so it stays" in line for line in models.said) == ("3" in numbers)
+    assert any("3 was not built by this command, so it stays" in line for line in models.said) == (
+        "3" in numbers
+    )
 
 
 def test_a_build_that_fails_changes_nothing(models):

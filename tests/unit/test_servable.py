@@ -42,7 +42,9 @@ def described(folder: Path, **description) -> Path:
 
 
 def test_an_unknown_signature_is_refused_naming_those_there_are(colours):
-    with pytest.raises(UnknownSignature, match=r'Serving signature name: "x" not found in signature def.*"scores"'):
+    with pytest.raises(
+        UnknownSignature, match=r'Serving signature name: "x" not found in signature def.*"scores"'
+    ):
         Servable.load(ME, colours / "1").signature("x")
 
 
@@ -57,10 +59,16 @@ def test_a_merged_version_has_a_signature_of_bytes_for_the_one_of_base64_text(co
 
 
 def test_a_foreign_model_with_labels_alone_names_photos_by_the_size_of_its_input(tmp_path):
-    servable = Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS, decision=DECISION))
+    servable = Servable.load(
+        ME, described(images(tmp_path / "1"), labels=LABELS, decision=DECISION)
+    )
     outputs = servable.run_photos(servable.photo_signature(), [encode(plain(GREEN), "PNG")])
     answer = name_breeds(servable, outputs, row=0, top_k=1)
-    assert (answer.breeds[0].id, answer.dog, answer.confident) == ("c2", True, True)  # it has no way to say "no dog"
+    assert (answer.breeds[0].id, answer.dog, answer.confident) == (
+        "c2",
+        True,
+        True,
+    )  # it has no way to say "no dog"
 
 
 def test_labels_that_do_not_fit_the_classes_fail_the_load(tmp_path):
@@ -77,9 +85,13 @@ def test_a_version_without_thresholds_never_says_no_dog_is_never_sure_and_says_s
 
 
 def test_a_version_with_labels_but_without_a_prediction_warms_up_and_says_what_is_missing(tmp_path):
-    servable = Servable.load(ME, described(images(tmp_path / "1", outputs="mean"), labels=LABELS, decision=DECISION))
+    servable = Servable.load(
+        ME, described(images(tmp_path / "1", outputs="mean"), labels=LABELS, decision=DECISION)
+    )
     assert warm_up(servable) == 0
-    with pytest.raises(FailedPrecondition, match="one input and the output prediction, it has: serving_default"):
+    with pytest.raises(
+        FailedPrecondition, match="one input and the output prediction, it has: serving_default"
+    ):
         servable.photo_signature()
 
 
@@ -91,7 +103,9 @@ def test_a_photo_for_an_input_of_open_size_needs_the_size_said(tmp_path):
     folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
     photo = encode(plain(GREEN), "PNG")
     servable = Servable.load(ME, folder)
-    with pytest.raises(FailedPrecondition, match="size of image it takes: expected input_size in assets"):
+    with pytest.raises(
+        FailedPrecondition, match="size of image it takes: expected input_size in assets"
+    ):
         servable.run_photos(servable.signature(), [photo])
     servable = Servable.load(ME, described(folder, input_size=[8, 8]))
     assert servable.run_photos(servable.signature(), [photo])["prediction"].shape == (1, 3)
@@ -100,11 +114,17 @@ def test_a_photo_for_an_input_of_open_size_needs_the_size_said(tmp_path):
 @pytest.mark.parametrize(
     ("raised", "expected", "said"),
     [
-        (RuntimeError("Exception from src/inference.cpp:216"), Internal, "m version 1 failed .* the server's log has"),
+        (
+            RuntimeError("Exception from src/inference.cpp:216"),
+            Internal,
+            "m version 1 failed .* the server's log has",
+        ),
         (MemoryError(), Unavailable, "no memory left for this request"),
     ],
 )
-def test_what_another_runtime_raises_becomes_an_error_for_the_client(tmp_path, caplog, raised, expected, said):
+def test_what_another_runtime_raises_becomes_an_error_for_the_client(
+    tmp_path, caplog, raised, expected, said
+):
     servable = Servable.load(ME, images(tmp_path / "1"))
 
     def fail(**_: object) -> None:

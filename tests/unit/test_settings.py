@@ -10,7 +10,12 @@ from dogsnap.settings import Settings, flag, table, variable
 
 
 def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
-    environ = {"DOGSNAP_PORT": "9000", "DOGSNAP_MAX_PHOTOS": "3", "DOGSNAP_MODELS": "/a/b", "HOME": "/"}
+    environ = {
+        "DOGSNAP_PORT": "9000",
+        "DOGSNAP_MAX_PHOTOS": "3",
+        "DOGSNAP_MODELS": "/a/b",
+        "HOME": "/",
+    }
     settings = Settings.from_environment(environ, port=9001)
     assert (settings.port, settings.max_photos, settings.models) == (9001, 3, Path("/a/b"))
     for text, value in (("true", True), ("1", True), ("no", False), ("False", False), ("0", False)):
@@ -20,7 +25,9 @@ def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
 def test_a_settings_file_says_what_neither_flag_nor_environment_says(tmp_path):
     file = tmp_path / "settings"
     file.write_text("# ours\nDOGSNAP_PORT=1\n\n DOGSNAP_MAX_PHOTOS = 2 \nDOGSNAP_QUEUE_SIZE=3\n")
-    settings = Settings.from_environment({"DOGSNAP_MAX_PHOTOS": "5"}, port=6, settings_file=str(file))
+    settings = Settings.from_environment(
+        {"DOGSNAP_MAX_PHOTOS": "5"}, port=6, settings_file=str(file)
+    )
     assert (settings.port, settings.max_photos, settings.queue_size) == (6, 5, 3)
 
 
@@ -37,7 +44,11 @@ def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, tex
         ("DOGSNAP_PROT", "1", "unknown setting in the environment: DOGSNAP_PROT"),
         ("DOGSNAP_PORT", "http", "'http' is not a valid integer"),
         ("DOGSNAP_ENABLE_CORS", "maybe", "'maybe' is not a valid boolean"),
-        ("DOGSNAP_RUN_THREADS", "0", "--run-threads (DOGSNAP_RUN_THREADS): 0 is not in the range x>=1"),
+        (
+            "DOGSNAP_RUN_THREADS",
+            "0",
+            "--run-threads (DOGSNAP_RUN_THREADS): 0 is not in the range x>=1",
+        ),
         ("DOGSNAP_QUEUE_SIZE", "-1", "-1 is not in the range x>=0"),
         # These only look like a service link of Kubernetes.
         ("DOGSNAP_PORT", "http://10.0.0.1:80", "is not a valid integer"),
@@ -75,7 +86,9 @@ def test_the_service_links_of_kubernetes_and_variables_of_tests_and_clients_are_
 
 def test_every_setting_is_a_flag_of_serve_with_variable_and_default_in_its_help():
     command = [Path(sys.executable).with_name("dogsnap"), "serve", "--help"]
-    text = " ".join(subprocess.run(command, env={}, capture_output=True, text=True, check=True).stdout.split())
+    text = " ".join(
+        subprocess.run(command, env={}, capture_output=True, text=True, check=True).stdout.split()
+    )
     for row in table():
         assert flag(row.name) in text
         assert f"[{variable(row.name)}; default: {row.default}]" in text

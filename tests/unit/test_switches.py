@@ -12,7 +12,16 @@ import pytest
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from dogsnap.routing import switch_log, switches
 from dogsnap.routing.switch_log import SwitchLog
-from dogsnap.routing.switches import CONFIGURED, Default, Label, Load, Shadow, SplitOf, Who, checked_who
+from dogsnap.routing.switches import (
+    CONFIGURED,
+    Default,
+    Label,
+    Load,
+    Shadow,
+    SplitOf,
+    Who,
+    checked_who,
+)
 from dogsnap.routing.undo import is_undoable, undo
 from dogsnap.serving.repository import repository
 from dogsnap.serving.repository.model import ModelSpec, State
@@ -22,11 +31,20 @@ from dogsnap.serving.versions.version_folders import version_folders
 from watched_models import WatchedModels
 
 ALICE = Who("alice", "127.0.0.1")
-LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"
+LABELLED = (
+    "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"
+)
 
 
 class Scenario(WatchedModels):
-    def __init__(self, made: Path, models: Path, log: Path | None = None, versions: tuple = (), config: str = ""):
+    def __init__(
+        self,
+        made: Path,
+        models: Path,
+        log: Path | None = None,
+        versions: tuple = (),
+        config: str = "",
+    ):
         super().__init__(made, models, switches=SwitchLog(log))
         self.config_text = config
         if versions:
@@ -60,13 +78,22 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
     switch = Label("half", "stable").switch(scenario.repository, 2, checked_who("bob", "10.0.0.7"))
     moved = {"model": "half", "kind": "label", "name": "stable", "from": 1, "to": 2}
     by = {"name": "bob", "address": "10.0.0.7"}
-    assert switch.to_json() == {"id": 2, "at": switch.at, "by": by, **moved, "undoes": None, "part_of": None}
+    assert switch.to_json() == {
+        "id": 2,
+        "at": switch.at,
+        "by": by,
+        **moved,
+        "undoes": None,
+        "part_of": None,
+    }
     assert scenario.repository.switches.switches()[0] == switch
     assert switch.at.endswith("Z")
 
 
 @pytest.mark.parametrize("undone", [False, True])
-def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_one_until_then(scenario, undone):
+def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_one_until_then(
+    scenario, undone
+):
     Label("half", "stable").switch(scenario.repository, 2, ALICE)
     Label("half", "stable").switch(scenario.repository, 3, ALICE)
     assert scenario.answers(label="stable") == 2
@@ -77,7 +104,9 @@ def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_
     assert ("watcher: label stable of half: 2 -> 3" in scenario.log()) != undone
 
 
-def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest_and_what_came_before_can_be_undone(scenario):
+def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest_and_what_came_before_can_be_undone(
+    scenario,
+):
     scenario.with_versions(1, 2, 3)
     Default("half").switch(scenario.repository, 2, ALICE)
     Label("half", "stable").switch(scenario.repository, 1, ALICE)
@@ -90,7 +119,10 @@ def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest_and_what
 def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_chosen_one(scenario):
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(), scenario.answers(version=3), scenario.log()) == (2, 3, [])
-    assert str(Default("half").switch(scenario.repository, None, ALICE)) == "default of half: not chosen -> 3"
+    assert (
+        str(Default("half").switch(scenario.repository, None, ALICE))
+        == "default of half: not chosen -> 3"
+    )
     undo(scenario.repository, ALICE)
     assert scenario.answers() == 2
     Default("half").switch(scenario.repository, 1, ALICE)
@@ -126,7 +158,9 @@ def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(made_ha
     assert empty.answers() == 1
 
 
-def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_version_that_is_gone(scenario):
+def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_version_that_is_gone(
+    scenario,
+):
     chosen = Default("half").switch(scenario.repository, 1, ALICE)
     back = undo(scenario.repository, ALICE)
     assert (back.undoes, scenario.answers()) == (chosen.id, 2)
@@ -144,7 +178,9 @@ def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_vers
     assert scenario.answers(label="stable") == 2
 
 
-def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can_be_loaded_again(scenario):
+def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can_be_loaded_again(
+    scenario,
+):
     with scenario.repository.acquire(ModelSpec("half", 1)) as servable:
         Load("half", "1").switch(scenario.repository, False, ALICE)
         assert scenario.states()[1] == State.UNLOADING
@@ -175,18 +211,26 @@ def point(scenario: Scenario, use: str) -> switches.Switch:
 
 
 @pytest.mark.parametrize("use", POINTING)
-def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded_and_one_in_use_is_not_unloaded(scenario, use):
+def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded_and_one_in_use_is_not_unloaded(
+    scenario, use
+):
     with scenario.repository.acquire(ModelSpec("half", 1)):
         Load("half", "1").switch(scenario.repository, False, ALICE)
-        with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
+        with pytest.raises(
+            FailedPrecondition, match="version 1 of half is being unloaded; load it again first"
+        ):
             point(scenario, use)
     scenario.scan()
-    with pytest.raises(FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"):
+    with pytest.raises(
+        FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"
+    ):
         point(scenario, use)
     Load("half", "1").switch(scenario.repository, True, ALICE)
     scenario.scan()
     assert point(scenario, use).after
-    with pytest.raises(FailedPrecondition, match=f"version 1 of half is in use: {use}; move that first"):
+    with pytest.raises(
+        FailedPrecondition, match=f"version 1 of half is in use: {use}; move that first"
+    ):
         Load("half", "1").switch(scenario.repository, False, ALICE)
 
 
@@ -208,11 +252,17 @@ def test_a_version_that_is_told_to_be_loaded_is_whatever_the_policy_says_and_sta
     for number in (1, 2):
         Load("half", str(number)).switch(scenario.repository, True, ALICE)
     scenario.with_versions(1, 2, 3)
-    assert (scenario.answers(), scenario.answers(version=2), scenario.answers(version=1)) == (3, 2, 1)
+    assert (scenario.answers(), scenario.answers(version=2), scenario.answers(version=1)) == (
+        3,
+        2,
+        1,
+    )
 
 
 @pytest.mark.parametrize("use", [use for use in POINTING if use != "stable"])
-def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(scenario, use):
+def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(
+    scenario, use
+):
     switch = point(scenario, use)
     scenario.config_text = "model_version_policy { latest { num_versions: 1 } }"
     scenario.with_versions(1, 2, 3)
@@ -236,18 +286,28 @@ def test_a_version_that_failed_is_tried_again_at_once_when_told_to(scenario):
 
 
 def test_a_version_that_answers_by_itself_is_not_unloaded_until_another_one_does(scenario):
-    with pytest.raises(FailedPrecondition, match="version 2 of half is in use: default; move that first"):
+    with pytest.raises(
+        FailedPrecondition, match="version 2 of half is in use: default; move that first"
+    ):
         Load("half", "2").switch(scenario.repository, False, ALICE)
     Default("half").switch(scenario.repository, 1, ALICE)
     Load("half", "2").switch(scenario.repository, False, ALICE)
-    with pytest.raises(FailedPrecondition, match="in use: default, the last one available; move that first"):
+    with pytest.raises(
+        FailedPrecondition, match="in use: default, the last one available; move that first"
+    ):
         Load("half", "1").switch(scenario.repository, False, ALICE)
-    assert str(undo(scenario.repository, ALICE)) == "version 2 of half: unloaded -> as the policy says"
+    assert (
+        str(undo(scenario.repository, ALICE)) == "version 2 of half: unloaded -> as the policy says"
+    )
 
 
 def sent(folder: Path, stable: int | None = None) -> list[ModelConfig]:
     """A configuration of the model half as a client sends it, perhaps with a label."""
-    return [ModelConfig(name="half", base_path=str(folder), version_labels={"stable": stable} if stable else {})]
+    return [
+        ModelConfig(
+            name="half", base_path=str(folder), version_labels={"stable": stable} if stable else {}
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +329,9 @@ def sent(folder: Path, stable: int | None = None) -> list[ModelConfig]:
         ((CONFIGURED, sent(Path("/none"))), InvalidArgument, "No versions of servable"),
     ],
 )
-def test_a_switch_that_makes_no_sense_is_refused_and_changes_nothing(scenario, switch, error, sentence):
+def test_a_switch_that_makes_no_sense_is_refused_and_changes_nothing(
+    scenario, switch, error, sentence
+):
     subject, value = switch
     with pytest.raises(error, match=sentence):
         subject.switch(scenario.repository, value, ALICE)
@@ -298,11 +360,15 @@ def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(
 
 
 @pytest.mark.parametrize("label", ["stable", None])
-def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_both(scenario, label):
+def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_both(
+    scenario, label
+):
     moved = Label("half", label) if label else Default("half")
 
     def by_version_2() -> int:
-        return sum(scenario.answers(label=label, key=f"client {number}") == 2 for number in range(100))
+        return sum(
+            scenario.answers(label=label, key=f"client {number}") == 2 for number in range(100)
+        )
 
     moved.switch(scenario.repository, 1, ALICE)
     SplitOf("half", label or "").switch(scenario.repository, share(2, 0.3), ALICE)
@@ -311,7 +377,9 @@ def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_b
     for version, answered in ((2, 100), (1, 0)):
         moved.switch(scenario.repository, version, ALICE)
         assert by_version_2() == answered
-    assert [line for line in scenario.log() if line.endswith("30 % to 2 -> none")] == scenario.log()[-2:-1]
+    assert [
+        line for line in scenario.log() if line.endswith("30 % to 2 -> none")
+    ] == scenario.log()[-2:-1]
     for answered in (100, before, 0):
         undo(scenario.repository, ALICE)
         assert by_version_2() == answered
@@ -345,7 +413,9 @@ def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_s
     assert scenario.repository.labels("half") == ({}, {})
 
 
-def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(scenario):
+def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(
+    scenario,
+):
     first = CONFIGURED.switch(scenario.repository, sent(scenario.models / "half"), ALICE)
     second = CONFIGURED.switch(scenario.repository, sent(scenario.models / "half", 2), ALICE)
     assert CONFIGURED.switch(scenario.repository, sent(scenario.models / "half", 2), ALICE) is None
@@ -367,7 +437,9 @@ def test_a_configuration_that_was_sent_ends_with_the_server(start):
     assert not is_undoable(second.repository, kept)
 
 
-def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_meanwhile_is_followed(start):
+def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_meanwhile_is_followed(
+    start,
+):
     first = start(1, 2, config=LABELLED.format(stable=1))
     Label("half", "stable").switch(first.repository, 2, ALICE)
     Default("half").switch(first.repository, 1, ALICE)
@@ -379,7 +451,11 @@ def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_m
     second = start(1, 2, config=first.config_text)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
     assert second.repository.splits() == [("half", "stable", 1, 1.0)]
-    assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 1)
+    assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (
+        1,
+        1,
+        1,
+    )
     assert second.log() == first.log()
     assert str(undo(second.repository, ALICE)) == "shadow of half: 2 -> none"
     assert str(undo(second.repository, ALICE)) == "label canary of half: 1 -> 2"
@@ -393,7 +469,9 @@ def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_m
 
 def test_two_processes_with_the_same_file_never_give_a_number_twice(tmp_path):
     one, other = SwitchLog(tmp_path / "switches"), SwitchLog(tmp_path / "switches")
-    numbers = [log.add(ALICE, [(Label("half", "stable"), 1, 2)]).id for log in (one, other, other, one)]
+    numbers = [
+        log.add(ALICE, [(Label("half", "stable"), 1, 2)]).id for log in (one, other, other, one)
+    ]
     assert numbers == [1, 2, 3, 4]
     assert [each.id for each in one.switches()] == [4, 3, 2, 1]
 
@@ -405,7 +483,9 @@ def test_while_another_process_that_has_read_the_file_lives_switches_are_refused
     reading = [sys.executable, "-c", code, str(tmp_path / "switches")]
     with subprocess.Popen(reading, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(Unavailable, match=f"process {other.pid}.* the switch was not made, try again"):
+        with pytest.raises(
+            Unavailable, match=f"process {other.pid}.* the switch was not made, try again"
+        ):
             log.add(ALICE, change)
         log.note(switches.WATCHER, change)
         log.write()  # what has happened already is written by either
@@ -413,7 +493,9 @@ def test_while_another_process_that_has_read_the_file_lives_switches_are_refused
     assert log.add(ALICE, change).id == 3  # the other one did not take over
 
 
-def test_a_server_that_could_not_write_at_its_start_does_not_claim_the_file_without_a_switch(tmp_path, monkeypatch):
+def test_a_server_that_could_not_write_at_its_start_does_not_claim_the_file_without_a_switch(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(switch_log, "BUSY_SECONDS", 0.0)
     with closing(sqlite3.connect(tmp_path / "switches", isolation_level=None)) as file:
         file.execute("BEGIN IMMEDIATE")
@@ -427,11 +509,16 @@ def test_a_server_that_could_not_write_at_its_start_does_not_claim_the_file_with
 
 def test_a_file_that_is_no_log_of_switches_is_refused_by_its_name(tmp_path):
     (tmp_path / "switches").write_text('{"id": 1}\n', encoding="utf-8")
-    with pytest.raises(InvalidArgument, match=r"/switches is no log of switches \(.*\); choose another --switch-log"):
+    with pytest.raises(
+        InvalidArgument,
+        match=r"/switches is no log of switches \(.*\); choose another --switch-log",
+    ):
         SwitchLog(tmp_path / "switches")
 
 
-def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(start, tmp_path):
+def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(
+    start, tmp_path
+):
     scenario = start(1, 2)
     file = sqlite3.connect(tmp_path / "switches", isolation_level=None)
     with ThreadPoolExecutor(2) as pool, closing(file) as other:

@@ -62,7 +62,11 @@ def test_what_tensorflows_python_client_writes_is_read(dtype):
 
 
 @settings(deadline=None)  # a busy machine is no failure
-@given(array=arrays.arrays(np.float32, arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)))
+@given(
+    array=arrays.arrays(
+        np.float32, arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+    )
+)
 def test_every_float_array_keeps_its_shape_and_its_bits(array):
     assert_same(read(to_proto(array)), array)
 
@@ -104,29 +108,68 @@ def test_one_value_may_fill_no_more_memory_than_a_message_could_and_all_inputs_s
 
 
 WRONG = {
-    "fewer values than the shape says": (message(tf.float32, 3, float_val=[1, 2]), "expected 3 values"),
+    "fewer values than the shape says": (
+        message(tf.float32, 3, float_val=[1, 2]),
+        "expected 3 values",
+    ),
     "more values than the shape says": (message(tf.float32, 1, float_val=[1, 2]), "received 2"),
     "no values": (message(tf.float32, 2), "received 0"),
     "values for an empty shape": (message(tf.float32, 0, float_val=[1]), "expected 0 values"),
-    "values in the field of another dtype": (message(tf.float32, 2, double_val=[1, 2]), "received 0"),
-    "a shape beyond all memory": (message(tf.float32, 2**40, 2**40, float_val=[1]), "at most 1048576 bytes"),
-    "a shape beyond all memory, of strings": (message(tf.string, 2**62, string_val=[b"a"]), "at most 1048576 bytes"),
-    "a shape beyond all memory, in content": (message(tf.float32, 2**62, tensor_content=b"\0" * 8), "received 2"),
+    "values in the field of another dtype": (
+        message(tf.float32, 2, double_val=[1, 2]),
+        "received 0",
+    ),
+    "a shape beyond all memory": (
+        message(tf.float32, 2**40, 2**40, float_val=[1]),
+        "at most 1048576 bytes",
+    ),
+    "a shape beyond all memory, of strings": (
+        message(tf.string, 2**62, string_val=[b"a"]),
+        "at most 1048576 bytes",
+    ),
+    "a shape beyond all memory, in content": (
+        message(tf.float32, 2**62, tensor_content=b"\0" * 8),
+        "received 2",
+    ),
     "an empty shape beyond all memory": (message(tf.float32, 0, 2**62), "is beyond all memory"),
-    "very many strings in little content": (message(tf.string, 2**62, tensor_content=b"\1\1aa"), "does not hold"),
+    "very many strings in little content": (
+        message(tf.string, 2**62, tensor_content=b"\1\1aa"),
+        "does not hold",
+    ),
     "a negative size": (message(tf.float32, -1, float_val=[1]), "negative size"),
-    "an unknown rank": (tensor_pb2.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "unknown rank"),
+    "an unknown rank": (
+        tensor_pb2.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}),
+        "unknown rank",
+    ),
     "too many dimensions": (message(tf.float32, *[1] * 33, float_val=[1]), "at most 32 dimensions"),
-    "half a float": (message(tf.float32, 1, tensor_content=b"\0" * 3), "no whole number of float32 values"),
+    "half a float": (
+        message(tf.float32, 1, tensor_content=b"\0" * 3),
+        "no whole number of float32 values",
+    ),
     "half a complex number": (message(tf.complex64, 1, scomplex_val=[1]), "received 0"),
-    "strings that are longer than they are": (message(tf.string, 1, tensor_content=b"\5abc"), "does not hold"),
-    "strings that are shorter than they are": (message(tf.string, 1, tensor_content=b"\1abc"), "does not hold"),
-    "a length without an end": (message(tf.string, 1, tensor_content=b"\xff" * 30), "does not hold"),
+    "strings that are longer than they are": (
+        message(tf.string, 1, tensor_content=b"\5abc"),
+        "does not hold",
+    ),
+    "strings that are shorter than they are": (
+        message(tf.string, 1, tensor_content=b"\1abc"),
+        "does not hold",
+    ),
+    "a length without an end": (
+        message(tf.string, 1, tensor_content=b"\xff" * 30),
+        "does not hold",
+    ),
     "300 as int8": (message(tf.int8, 1, int_val=[300]), "out of the range of int8"),
     "-1 as uint8": (message(tf.uint8, 1, int_val=[-1]), "out of the range of uint8"),
-    "70000 as bits of a half": (message(tf.float16, 1, half_val=[70000]), "out of the range of float16"),
+    "70000 as bits of a half": (
+        message(tf.float16, 1, half_val=[70000]),
+        "out of the range of float16",
+    ),
     "no dtype": (tensor_pb2.TensorProto(), "expected a DataType, received 0"),
-    "a dtype that is none": (tensor_pb2.TensorProto(dtype=999), "expected a DataType, received 999"),
+    "a dtype that is none": (
+        tensor_pb2.TensorProto(dtype=999),
+        "expected a DataType, received 999",
+    ),
 }
 
 
@@ -139,7 +182,9 @@ def test_a_message_that_does_not_hold_what_it_claims_is_refused(proto, error):
 
 @pytest.mark.parametrize("dtype", [tf.resource, tf.variant, tf.qint8])
 def test_a_dtype_that_is_not_taken_is_refused_with_those_that_are(dtype):
-    with pytest.raises(Unimplemented, match=f"{dtype.name} values are not taken; expected one of float16, bfloat16"):
+    with pytest.raises(
+        Unimplemented, match=f"{dtype.name} values are not taken; expected one of float16, bfloat16"
+    ):
         read(message(dtype, 1))
 
 

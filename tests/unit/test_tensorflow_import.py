@@ -5,7 +5,9 @@ import sys
 
 
 def _stderr_of(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stderr
 
 
 def test_what_is_no_chatter_still_comes_through() -> None:
@@ -20,7 +22,9 @@ def test_what_is_no_chatter_still_comes_through() -> None:
     assert _stderr_of(code) == "something is really wrong\n"
 
 
-def test_what_serves_and_evaluates_writes_nothing_and_leaves_keras_out_until_tf_keras_is_asked_for() -> None:
+def test_what_serves_and_evaluates_writes_nothing_and_leaves_keras_out_until_tf_keras_is_asked_for() -> (
+    None
+):
     code = (
         "import sys, dogsnap.serving, tensorflow as tf; tf.constant(1) + 1\n"
         "assert 'keras' not in sys.modules, 'Keras was imported'\n"

@@ -15,12 +15,24 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from real_model import built_models
 
-expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
+expect.set_options(
+    timeout=30_000
+)  # a machine that runs several browsers and servers at once is slow
 # The first is Chromium without windows, menus and the processes that draw them: the tests take two thirds of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-background-networking"]
-FLAGS += ["--no-first-run", "--disable-component-update", "--host-resolver-rules=MAP phone.test 127.0.0.1"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+]
+FLAGS += [
+    "--no-first-run",
+    "--disable-component-update",
+    "--host-resolver-rules=MAP phone.test 127.0.0.1",
+]
 MOST_PHOTOS_TRIED = 240
 # States of the result page: the server's level, and a folder of photos that has many of them. Hardly any photo is clearly
 # unsure: for that state there is a server of its own.
@@ -38,11 +50,18 @@ def unsure_server(start_server, tmp_path_factory):
     """The newest version without groups, and with thresholds that make every set too large: each photo of a dog is unsure."""
 
     def make_unsure(description: dict) -> None:
-        certain = {"confident_threshold": 1.0, "group_threshold": 1.0, "set_threshold": 0.0, "unknown_threshold": 0.0}
+        certain = {
+            "confident_threshold": 1.0,
+            "group_threshold": 1.0,
+            "set_threshold": 0.0,
+            "unknown_threshold": 0.0,
+        }
         description["decision"].update(certain)
         description["groups"] = []
 
-    newest = max((built_models() / "inception_v3").glob("[0-9]*"), key=lambda version: int(version.name))
+    newest = max(
+        (built_models() / "inception_v3").glob("[0-9]*"), key=lambda version: int(version.name)
+    )
     models = tmp_path_factory.mktemp("unsure")
     changed_version(newest, models / "inception_v3" / "1", make_unsure)
     return start_server(models, lasting=True)
@@ -58,7 +77,9 @@ def own_server(start_server, colour_models):
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
-        pytest.skip("chromium is missing: install Debian's packages chromium-headless-shell and fonts-wqy-microhei")
+        pytest.skip(
+            "chromium is missing: install Debian's packages chromium-headless-shell and fonts-wqy-microhei"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
@@ -70,10 +91,14 @@ def open_phone(browser: Browser, request) -> Iterator[Callable[..., Phone]]:
     """A function that opens the app on a fresh device; at the end, none of them may have complained in its console."""
     phones: list[Phone] = []
 
-    def open_phone(device: str = "phone", server=None, host="127.0.0.1", path="", **options: object) -> Phone:
+    def open_phone(
+        device: str = "phone", server=None, host="127.0.0.1", path="", **options: object
+    ) -> Phone:
         server = server or request.getfixturevalue("app_server")
         context = browser.new_context(**{**DEVICES[device], **options})
-        phones.append(Phone(context, f"http://{host}:{server.port}/{path}", touch=device == "phone"))
+        phones.append(
+            Phone(context, f"http://{host}:{server.port}/{path}", touch=device == "phone")
+        )
         return phones[-1]
 
     yield open_phone
@@ -93,7 +118,10 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         own = server.url, "blob:", "data:"
-        page.on("request", lambda asked: asked.url.startswith(own) or complaints.append(f"asked {asked.url}"))
+        page.on(
+            "request",
+            lambda asked: asked.url.startswith(own) or complaints.append(f"asked {asked.url}"),
+        )
         page.goto(f"{server.url}{path}")
         pages.append(page)
         return page
@@ -107,15 +135,21 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 @pytest.fixture(scope="session")
 def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
     """A function that finds a photo which the server itself clearly answers so: one of STATES."""
-    state_of = cache(partial(clear_state, app_server.url))  # two states are looked for in the same folder
+    state_of = cache(
+        partial(clear_state, app_server.url)
+    )  # two states are looked for in the same folder
 
     @cache
     def photo_that_is(state: str) -> Path:
         folder = data_dir / STATES[state][1] / "images"
         photos = sorted(path for path in folder.rglob("*") if path.suffix in (".jpg", ".webp"))
-        some = photos[:: max(1, len(photos) // MOST_PHOTOS_TRIED)][:MOST_PHOTOS_TRIED]  # spread over all breeds
+        some = photos[:: max(1, len(photos) // MOST_PHOTOS_TRIED)][
+            :MOST_PHOTOS_TRIED
+        ]  # spread over all breeds
         found = next((photo for photo in some if state_of(photo) == state), None)
-        return found or pytest.skip(f"none of {MOST_PHOTOS_TRIED} photos in {folder} is clearly answered as {state}")
+        return found or pytest.skip(
+            f"none of {MOST_PHOTOS_TRIED} photos in {folder} is clearly answered as {state}"
+        )
 
     return photo_that_is
 
@@ -152,7 +186,10 @@ def state_of(url: str, contents: bytes) -> str:
 
 def is_clear(answer: dict) -> bool:
     """Whether probabilities and the number of candidates are far from what would change the level."""
-    best, shared = answer["breeds"][0]["probability"], (answer["group"] or {"probability": 0})["probability"]
+    best, shared = (
+        answer["breeds"][0]["probability"],
+        (answer["group"] or {"probability": 0})["probability"],
+    )
     return {
         "breed": best > 0.977,  # the lapse rate leaves hardly more than 0.98
         "group": best < 0.93 and shared > 0.93,

@@ -20,7 +20,11 @@ DEVICES = {
         "is_mobile": True,
         "locale": "zh-CN",
     },
-    "desktop": {"viewport": {"width": 1280, "height": 800}, "locale": "en-US", "color_scheme": "dark"},
+    "desktop": {
+        "viewport": {"width": 1280, "height": 800},
+        "locale": "en-US",
+        "color_scheme": "dark",
+    },
 }
 # Each device has a theme of its own: the theme changes colours alone, and tests of quality see the other pairs.
 DEVICE = pytest.mark.parametrize("device", DEVICES)
@@ -134,7 +138,9 @@ class Phone:
             self.page.wait_for_timeout(50)
 
     def confirm(self, word: str) -> None:
-        self.page.get_by_role("dialog").get_by_role("button", name=self.words[word], exact=True).click()
+        self.page.get_by_role("dialog").get_by_role(
+            "button", name=self.words[word], exact=True
+        ).click()
 
     @property
     def screen(self) -> Locator:

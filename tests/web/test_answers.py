@@ -22,10 +22,17 @@ HUSKY_GROUP = {
 
 
 def likely(breed: str, probability: float) -> dict[str, object]:
-    return {"id": breed, "name": NAMES[breed][0], "name_zh": NAMES[breed][1], "probability": probability}
+    return {
+        "id": breed,
+        "name": NAMES[breed][0],
+        "name_zh": NAMES[breed][1],
+        "probability": probability,
+    }
 
 
-def answer_with(phone: Phone, level: str, probabilities: dict[str, float], **fields: object) -> None:
+def answer_with(
+    phone: Phone, level: str, probabilities: dict[str, float], **fields: object
+) -> None:
     """From now on every photo gets this answer. `probabilities`: by breed, the most likely first."""
     breeds = [likely(*each) for each in probabilities.items()]
     answer = {
@@ -43,7 +50,9 @@ def is_in_view(phone: Phone, target) -> bool:
 
 
 @LOCALE
-def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(open_phone, dog, locale):
+def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
+    open_phone, dog, locale
+):
     phone = open_phone(**SIDEWAYS, locale=locale)
     for button in ("camera", "album"):
         assert is_in_view(phone, phone.button(button))
@@ -51,7 +60,11 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     photo = phone.screen.locator(".photo-box")
     assert is_in_view(phone, photo)
     assert photo.bounding_box()["height"] > 200
-    for seen in (phone.screen.locator(".headline"), phone.button("again"), phone.screen.locator(".frame-button")):
+    for seen in (
+        phone.screen.locator(".headline"),
+        phone.button("again"),
+        phone.screen.locator(".frame-button"),
+    ):
         assert is_in_view(phone, seen)
     left, width = (photo.bounding_box()[side] for side in ("x", "width"))
     assert phone.screen.locator(".headline").bounding_box()["x"] > left + width
@@ -59,7 +72,9 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     phone.tap(phone.screen.locator(".frame-button"))
     picture = phone.screen.locator(".photo")
     picture.wait_for()
-    phone.page.wait_for_function("document.querySelector('.wx-frame:not([hidden]) .photo').style.aspectRatio")
+    phone.page.wait_for_function(
+        "document.querySelector('.wx-frame:not([hidden]) .photo').style.aspectRatio"
+    )
     assert picture.bounding_box()["height"] > 250
     assert is_in_view(phone, phone.screen.locator(".button.primary"))
     assert serious_violations(phone.page) == []
@@ -77,7 +92,12 @@ def test_on_its_side_the_phone_shows_every_button_of_the_other_pages(open_phone,
         phone.back()
     recent = phone.screen.locator(".recent-item")
     assert recent.count() == 4
-    for seen in (*recent.all(), phone.button("camera"), phone.button("album"), phone.button("settings")):
+    for seen in (
+        *recent.all(),
+        phone.button("camera"),
+        phone.button("album"),
+        phone.button("settings"),
+    ):
         assert is_in_view(phone, seen)
     phone.page.unroute("**/api/classify")
     phone.page.route("**/api/classify", lambda route: None)
@@ -89,7 +109,12 @@ def test_rows_and_buttons_follow_what_an_answer_claims(open_phone, dog):
     phone = open_phone("desktop")
     answer_with(phone, "set", {"n02109525": 0.84, "n02110185": 0.1}, set=["n02109525"])
     phone.snap(dog)
-    for button in ("right", "wrong", "share", "save"):  # a set of one breed is confirmed, shared and saved like a breed
+    for button in (
+        "right",
+        "wrong",
+        "share",
+        "save",
+    ):  # a set of one breed is confirmed, shared and saved like a breed
         assert phone.button(button).is_visible()
     phone.back()
     members = {"n02110063": 0.5, "n02110185": 0.4, "n02109961": 0.05}
@@ -97,7 +122,9 @@ def test_rows_and_buttons_follow_what_an_answer_claims(open_phone, dog):
     phone.snap(dog)
     phone.screen.locator(".difference").first.wait_for()
     told = [line.split(":")[0] for line in phone.screen.locator(".difference").all_inner_texts()]
-    assert told == phone.rows() == ["Alaskan malamute", "Siberian husky"]  # and no other breed of the group
+    assert (
+        told == phone.rows() == ["Alaskan malamute", "Siberian husky"]
+    )  # and no other breed of the group
     phone.back()
     answer_with(phone, "breed", {"n02110185": 0.99, "n02110063": 0.004, "n02109961": 0.003})
     phone.snap(dog)
@@ -114,7 +141,9 @@ def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_pho
         phone.snap(dog)
         phone.back()
     for caption in phone.screen.locator(".recent-name").all():
-        assert caption.evaluate("each => (each.style.overflowWrap = 'normal', each.scrollWidth <= each.clientWidth)")
+        assert caption.evaluate(
+            "each => (each.style.overflowWrap = 'normal', each.scrollWidth <= each.clientWidth)"
+        )
     phone.tap(phone.screen.locator(".recent-item").first)
     phone.open("wrong", ".choice")
     room = phone.screen.locator(".search input").evaluate(
@@ -134,7 +163,10 @@ def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_pho
 @LOCALE
 def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_phone, dog, locale):
     phone = open_phone(locale=locale)
-    parts = [("breed", "n02110185", [0.0, 0.1, 0.5, 1.0]), ("unsure", "n02085620", [0.6, 0.4, 0.9, 0.9])]
+    parts = [
+        ("breed", "n02110185", [0.0, 0.1, 0.5, 1.0]),
+        ("unsure", "n02085620", [0.6, 0.4, 0.9, 0.9]),
+    ]
     dogs = [
         {
             "level": level, "confident": level == "breed", "group": None, "set": None, "box": box, "feedback_id": f"f{breed}",
@@ -159,4 +191,6 @@ def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_p
     assert boxes.first.get_attribute("aria-checked") == "true"
     phone.back()
     phone.tap("history")
-    assert phone.screen.locator(".entry .detail").inner_text() == said  # a percentage would be that of one of them
+    assert (
+        phone.screen.locator(".entry .detail").inner_text() == said
+    )  # a percentage would be that of one of them

@@ -7,7 +7,9 @@ from playwright.sync_api import expect
 
 
 @pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
-def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_pages(open_phone, locale):
+def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_pages(
+    open_phone, locale
+):
     phone = open_phone(locale=locale)
     chinese = locale == "zh-CN"
     phone.tap(phone.screen.get_by_role("button", name="品种" if chinese else "Breeds"))
@@ -16,14 +18,18 @@ def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_
     assert names.first.inner_text() == ("阿富汗猎犬" if chinese else "Affenpinscher")
     assert serious_violations(phone.page) == []
     phone.tap(phone.screen.get_by_role("radio", name="按体型" if chinese else "By size"))
-    expect(phone.screen.locator(".section-title").first).to_have_text("玩具型" if chinese else "Toy")
+    expect(phone.screen.locator(".section-title").first).to_have_text(
+        "玩具型" if chinese else "Toy"
+    )
     expect(names).to_have_count(128)
     second = phone.screen.locator(".second").first.inner_text()
     assert ("玩具型" if chinese else "Toy") not in second  # the heading says it
     assert serious_violations(phone.page) == []
     search = phone.screen.locator(".search input")
     search.fill("puli")
-    expect(phone.screen.locator(".hint")).to_contain_text("不认识“puli”" if chinese else "No breed called “puli”")
+    expect(phone.screen.locator(".hint")).to_contain_text(
+        "不认识“puli”" if chinese else "No breed called “puli”"
+    )
     for words, english, own in (
         ("shiba", "Shiba Inu", "柴犬"),
         ("腊肠", "Dachshund", "腊肠犬"),
@@ -36,7 +42,9 @@ def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_
 
 
 def test_the_list_of_breeds_is_used_by_keyboard_and_with_text_of_twice_the_size(open_phone):
-    phone = open_phone("desktop", path="#/pages/breeds/breeds", viewport={"width": 390, "height": 844})
+    phone = open_phone(
+        "desktop", path="#/pages/breeds/breeds", viewport={"width": 390, "height": 844}
+    )
     phone.enlarge_text(32)
     phone.page.reload()
     phone.screen.locator(".choice").first.wait_for()
@@ -51,19 +59,27 @@ def test_the_list_of_breeds_is_used_by_keyboard_and_with_text_of_twice_the_size(
 
 
 @pytest.mark.parametrize(
-    ("locale", "credit"), [("zh-CN", "图片：王芳，CC BY 4.0"), ("en-US", "Picture: 王芳, CC BY 4.0")]
+    ("locale", "credit"),
+    [("zh-CN", "图片：王芳，CC BY 4.0"), ("en-US", "Picture: 王芳, CC BY 4.0")],
 )
-def test_a_breed_with_a_picture_shows_it_with_its_author_and_without_an_author_none(open_phone, locale, credit):
+def test_a_breed_with_a_picture_shows_it_with_its_author_and_without_an_author_none(
+    open_phone, locale, credit
+):
     phone = open_phone(locale=locale)
     phone.button("camera").wait_for()
-    manifest = requests.get(phone.page.locator("link[rel=manifest]").evaluate("each => each.href"), timeout=60).json()
+    manifest = requests.get(
+        phone.page.locator("link[rel=manifest]").evaluate("each => each.href"), timeout=60
+    ).json()
     given = {"path": f"/{manifest['icons'][0]['src']}", "author": "王芳", "licence": "CC BY 4.0"}
 
     def with_pictures(route):
         breeds = route.fetch().json()["breeds"]
         for breed in breeds:
             if breed["name"] in ("Siberian husky", "Alaskan malamute"):
-                breed["image"] = {**given, "author": "王芳" if breed["name"] == "Siberian husky" else ""}
+                breed["image"] = {
+                    **given,
+                    "author": "王芳" if breed["name"] == "Siberian husky" else "",
+                }
         route.fulfill(json={"breeds": breeds})
 
     phone.page.route("**/api/breeds", with_pictures)

@@ -93,8 +93,17 @@ def test_it_shows_requests_errors_and_times_of_each_version(server, open_console
     page = open_console(server)
     line = page.locator("section[data-model=half] tr[data-version='1']")
     expect(line).to_be_visible()
-    texts = dict(line.locator("td").evaluate_all("cells => cells.map(cell => [cell.dataset.title, cell.innerText])"))
-    assert (texts["Requests"], texts["Refused"], texts["Failed"], texts["Error rate"]) == ("3", "1", "0", "0.00 %")
+    texts = dict(
+        line.locator("td").evaluate_all(
+            "cells => cells.map(cell => [cell.dataset.title, cell.innerText])"
+        )
+    )
+    assert (texts["Requests"], texts["Refused"], texts["Failed"], texts["Error rate"]) == (
+        "3",
+        "1",
+        "0",
+        "0.00 %",
+    )
     assert re.fullmatch(r"\d+\.\d ms", texts["Median"])
 
 
@@ -120,8 +129,12 @@ def test_a_label_is_set_moved_removed_and_the_switch_undone(server, open_console
 def test_a_label_that_somebody_else_moved_meanwhile_is_not_moved(server, open_console):
     page = open_console(server)
     set_label(page, "raced", 1)
-    dogs(page).locator("form[data-name='raced'] select").select_option("3")  # keeps the page from refreshing
-    server.post("/api/admin/models/inception_v3/labels/raced", json={"version": 2}).raise_for_status()
+    dogs(page).locator("form[data-name='raced'] select").select_option(
+        "3"
+    )  # keeps the page from refreshing
+    server.post(
+        "/api/admin/models/inception_v3/labels/raced", json={"version": 2}
+    ).raise_for_status()
     dogs(page).get_by_role("button", name="Move raced", exact=True).click()
     says(page, "was expected at 1, but it is at 2")
     expect(dogs(page).locator("form[data-name='raced']")).to_contain_text("version 2")
@@ -140,19 +153,25 @@ def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_cons
     choose(page, "default", "", "default of inception_v3: 2 -> 3")
 
 
-def test_a_version_is_unloaded_and_loaded_the_page_follows_by_itself_and_a_refusal_is_told(server, open_console):
+def test_a_version_is_unloaded_and_loaded_the_page_follows_by_itself_and_a_refusal_is_told(
+    server, open_console
+):
     page = open_console(server)
     row(page, 1).get_by_role("button", name="Unload").click()
     says(page, "version 1 of inception_v3: as the policy says -> unloaded")
     expect(row(page, 1)).to_contain_text("END")
     row(page, 1).get_by_role("button", name="Load").click()
     expect(row(page, 1)).to_contain_text("AVAILABLE")
-    page.locator("section[data-model=half] tr[data-version='1']").get_by_role("button", name="Unload").click()
+    page.locator("section[data-model=half] tr[data-version='1']").get_by_role(
+        "button", name="Unload"
+    ).click()
     says(page, "the last one available")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_photo_is_tried_on_two_versions_and_nothing_is_wider_than_the_screen(server, open_console, size, red_dog):
+def test_a_photo_is_tried_on_two_versions_and_nothing_is_wider_than_the_screen(
+    server, open_console, size, red_dog
+):
     page = open_console(server, size)
     page.locator("#first").select_option("inception_v3 version 2")
     page.locator("#second").select_option("inception_v3 version 3")
@@ -197,7 +216,9 @@ def log_in(page) -> None:
     expect(dogs(page)).to_be_visible()
 
 
-def test_the_token_alone_tries_a_photo_and_a_refusal_does_not_log_out(guarded, open_console, red_dog):
+def test_the_token_alone_tries_a_photo_and_a_refusal_does_not_log_out(
+    guarded, open_console, red_dog
+):
     page = open_console(guarded)
     log_in(page)
     compare(page, red_dog)
@@ -210,7 +231,9 @@ def test_the_token_alone_tries_a_photo_and_a_refusal_does_not_log_out(guarded, o
     expect(dogs(page)).to_be_visible()
 
 
-def test_another_site_gets_nothing_of_it_and_every_part_comes_under_a_strict_policy(server, guarded):
+def test_another_site_gets_nothing_of_it_and_every_part_comes_under_a_strict_policy(
+    server, guarded
+):
     path = "/console/models"
     assert guarded.get(path).status_code == 401
     for header in ({"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
@@ -235,13 +258,19 @@ def test_axe_finds_no_serious_violation_in_it(server, open_console, theme):
 ODD_MODEL, ODD_LABEL = "m\"<b>&/n's", "a\"b<c>/d  e?f#g%'"
 
 
-def test_names_are_shown_and_switched_whatever_is_in_them(start_server, models, open_console, tmp_path):
+def test_names_are_shown_and_switched_whatever_is_in_them(
+    start_server, models, open_console, tmp_path
+):
     config = model_server_config_pb2.ModelServerConfig()
-    model = config.model_config_list.config.add(name=ODD_MODEL, base_path=str(models / "inception_v3"))
+    model = config.model_config_list.config.add(
+        name=ODD_MODEL, base_path=str(models / "inception_v3")
+    )
     model.model_version_policy.specific.versions.extend([1, 2])
     model.version_labels[ODD_LABEL] = 1
     (tmp_path / "models.config").write_text(text_format.MessageToString(config), encoding="utf-8")
-    page = open_console(start_server(models, "--model-config-file", str(tmp_path / "models.config")))
+    page = open_console(
+        start_server(models, "--model-config-file", str(tmp_path / "models.config"))
+    )
     expect(page.locator("h2").first).to_have_text(ODD_MODEL)
     form = page.locator("form[data-from]")
     assert form.get_attribute("data-name") == ODD_LABEL

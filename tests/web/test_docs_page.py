@@ -36,7 +36,9 @@ def sent(form) -> None:
 
 def test_photos_and_parameters_are_sent_and_answered(page):
     form, photo = form_of(page, "api.classify"), colour_photos.every_kind()["jpeg"]
-    form.get_by_label("body", exact=True).fill(json.dumps({"image": base64.b64encode(photo).decode()}))
+    form.get_by_label("body", exact=True).fill(
+        json.dumps({"image": base64.b64encode(photo).decode()})
+    )
     sent(form)
     expect(form.locator("pre")).to_contain_text("red dog")
     form.get_by_label("kind of body").select_option("multipart/form-data")

@@ -32,7 +32,9 @@ TOLD = {
 
 
 @pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
-def test_a_file_that_cannot_be_named_is_told_as_what_it_is_and_is_gone_after_a_reload(open_phone, tmp_path, locale):
+def test_a_file_that_cannot_be_named_is_told_as_what_it_is_and_is_gone_after_a_reload(
+    open_phone, tmp_path, locale
+):
     (tmp_path / "empty").write_bytes(b"")
     Image.new("RGB", (24, 24)).save(tmp_path / "tiny", "JPEG")
     (tmp_path / "huge").write_bytes(os.urandom(TOO_LARGE_BYTES))
@@ -57,7 +59,11 @@ def test_a_server_that_starts_is_told_and_asked_again_until_it_answers(open_phon
     """The browser meets a starting server: no connection, then 503 from both addresses, then the server itself."""
     phone = open_phone(locale=locale)
     phone.button("camera").wait_for()
-    loading = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "still loading; try again"}}
+    loading = {
+        "status": 503,
+        "headers": {"Retry-After": "1"},
+        "json": {"error": "still loading; try again"},
+    }
     phone.page.route("**/readyz", lambda route: route.fulfill(**loading))
     phone.page.route("**/api/classify", lambda route: route.fulfill(**loading), times=2)
     phone.page.route("**/api/classify", lambda route: route.abort("connectionrefused"), times=1)
@@ -108,7 +114,9 @@ def test_photos_without_a_connection_wait_and_are_answered_later_but_those_delet
     expect(names).not_to_contain_text([word, word])
     expect(names).to_have_count(2)
     phone.wait_until(lambda: waiting(phone) == 0)
-    assert phone.classify_requests() == 14  # eleven that were lost, a retry, and one for each that waited
+    assert (
+        phone.classify_requests() == 14
+    )  # eleven that were lost, a retry, and one for each that waited
     phone.tap(phone.screen.locator(".open").first)
     assert phone.wait_for_answer() == "shown"
     assert phone.shown_picture(".photo")["width"] > 0
@@ -123,7 +131,9 @@ def test_a_photo_that_waits_is_answered_when_the_app_starts(open_phone, dog):
     phone.screen.locator(".waits").wait_for()
     phone.back()
     # The one attempt of an app that is connected again, and its end: no other one is made until the app starts.
-    with phone.page.expect_event("requestfailed", lambda request: request.url.endswith("/api/classify")):
+    with phone.page.expect_event(
+        "requestfailed", lambda request: request.url.endswith("/api/classify")
+    ):
         phone.context.set_offline(False)
     assert waiting(phone) == 1
     phone.page.unroute("**/api/classify")
@@ -142,7 +152,9 @@ def test_a_photo_that_waits_is_answered_when_the_app_starts(open_phone, dog):
     ],
     ids=["breed", "breeds", "settings"],
 )
-def test_a_page_without_connection_says_what_it_misses_and_a_retry_works(open_phone, page, told, there):
+def test_a_page_without_connection_says_what_it_misses_and_a_retry_works(
+    open_phone, page, told, there
+):
     phone = open_phone()
     phone.button("camera").wait_for()
     phone.context.set_offline(True)
@@ -167,12 +179,16 @@ def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phon
 
 
 def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
-    phone = open_phone(server=own_server("--deadline-ms", "1"))  # the first run of a version takes longer
+    phone = open_phone(
+        server=own_server("--deadline-ms", "1")
+    )  # the first run of a version takes longer
     phone.choose(dog)
     assert "没来得及" in failure(phone)
 
 
-def test_a_full_server_is_told_as_busy(open_phone, start_server, colour_models, sleeper, tmp_path, dog):
+def test_a_full_server_is_told_as_busy(
+    open_phone, start_server, colour_models, sleeper, tmp_path, dog
+):
     for folder in (colour_models / "inception_v3", sleeper / "sleeper"):
         shutil.copytree(folder, tmp_path / "models" / folder.name)
     server = start_server(tmp_path / "models", "--run-threads", "1", "--queue-size", "1")
@@ -207,7 +223,9 @@ def test_a_server_that_dies_mid_way_is_told(open_phone, own_server, dog):
     assert "连不上服务器" in failure(phone)
 
 
-def test_cancel_while_the_server_is_silent_and_the_next_photo_gets_its_own_answer(open_phone, own_server, dog, red_dog):
+def test_cancel_while_the_server_is_silent_and_the_next_photo_gets_its_own_answer(
+    open_phone, own_server, dog, red_dog
+):
     server = own_server()
     phone = open_phone(server=server, color_scheme="dark")
     phone.button("camera").wait_for()

@@ -27,7 +27,11 @@ def models(tmp_path_factory, colour_models):
     dogs = shutil.copytree(colour_models / "inception_v3", folder / "inception_v3")
     tiny_models.confused(dogs / "2", 3)
     breeds = [
-        {**each, "other_names": [f"{each['id']} hound"], "other_names_zh": [f"{each['name_zh']}别名"]}
+        {
+            **each,
+            "other_names": [f"{each['id']} hound"],
+            "other_names_zh": [f"{each['name_zh']}别名"],
+        }
         for each in tiny_models.COLOURS
     ]
     (folder / "breeds.json").write_text(json.dumps(breeds), encoding="utf-8")
@@ -54,7 +58,9 @@ def file(server):
 def photos(tmp_path):
     """A photo of each colour's dog, by its breed."""
     for name, colour in COLOURS.items():
-        (tmp_path / f"{name}.jpg").write_bytes(colour_photos.encode(colour_photos.plain(colour), "JPEG"))
+        (tmp_path / f"{name}.jpg").write_bytes(
+            colour_photos.encode(colour_photos.plain(colour), "JPEG")
+        )
     return {name: tmp_path / f"{name}.jpg" for name in COLOURS}
 
 
@@ -71,7 +77,9 @@ def correct(phone, words: str, name: str) -> None:
 
 
 @DEVICE
-def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone, server, photos, file, device):
+def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(
+    open_phone, server, photos, file, device
+):
     phone = open_phone(device, server=server)
     phone.snap(photos["c3"])
     assert serious_violations(phone.page) == []
@@ -85,7 +93,9 @@ def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone,
     assert phone.screen.locator(".choice .name").all_inner_texts()[0] in ("红犬", "Red dog")
     phone.screen.locator(".search input").fill("C1 hound")
     phone.open(".choice", ".feedback .hint")
-    expect(phone.screen.locator(".feedback .said")).to_contain_text("Red dog" if device == "desktop" else "你说：红犬")
+    expect(phone.screen.locator(".feedback .said")).to_contain_text(
+        "Red dog" if device == "desktop" else "你说：红犬"
+    )
     said = [(row["verdict"], row["breed"], row["is_right"]) for row in rows(file)]
     assert said == [("breed", "c3", 1), ("breed", "c1", 0)]
     phone.page.reload()
@@ -95,14 +105,22 @@ def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone,
     phone.tap("clear")
     phone.confirm("delete")
     phone.screen.locator(".empty").wait_for()
-    phone.page.wait_for_function("() => !JSON.parse(localStorage.getItem('dogsnap:feedbackToForget'))?.length")
+    phone.page.wait_for_function(
+        "() => !JSON.parse(localStorage.getItem('dogsnap:feedbackToForget'))?.length"
+    )
     assert rows(file) == []
 
 
 @pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
-def test_what_was_said_stands_everywhere_until_one_tap_takes_it_back(open_phone, server, photos, file, locale):
+def test_what_was_said_stands_everywhere_until_one_tap_takes_it_back(
+    open_phone, server, photos, file, locale
+):
     phone = open_phone(server=server, locale=locale)
-    red, said, undo = ("红犬", "你说：红犬", "撤销") if locale == "zh-CN" else ("Red dog", "You said: Red dog", "Undo")
+    red, said, undo = (
+        ("红犬", "你说：红犬", "撤销")
+        if locale == "zh-CN"
+        else ("Red dog", "You said: Red dog", "Undo")
+    )
     phone.snap(photos["c1"])
     correct(phone, red, red)
     expect(phone.screen.locator(".said")).to_have_text(said)
@@ -128,7 +146,9 @@ def test_what_was_said_stands_everywhere_until_one_tap_takes_it_back(open_phone,
     expect(phone.screen.locator(".entry .name")).not_to_have_text(said)
 
 
-def test_a_word_taken_back_without_connection_does_not_take_back_the_next_one(open_phone, server, photos, file):
+def test_a_word_taken_back_without_connection_does_not_take_back_the_next_one(
+    open_phone, server, photos, file
+):
     phone = open_phone(server=server)
     phone.snap(photos["c3"])
     phone.tap("right")
@@ -161,7 +181,9 @@ def test_a_breed_that_is_not_known_can_be_typed(open_phone, server, photos, file
     expect(phone.screen.locator(".recent-name")).to_have_text("柴犬")
 
 
-def test_the_settings_page_tells_what_is_asked_and_how_long_kept(open_phone, start_server, server, models, photos):
+def test_the_settings_page_tells_what_is_asked_and_how_long_kept(
+    open_phone, start_server, server, models, photos
+):
     phone = open_phone("desktop", server=server)
     phone.tap("settings")
     expect(phone.screen).to_contain_text("for up to 90 days")
@@ -173,7 +195,9 @@ def test_the_settings_page_tells_what_is_asked_and_how_long_kept(open_phone, sta
     expect(phone.screen).to_contain_text("does not ask whether its answers were right")
 
 
-def test_the_votes_of_a_split_name_the_better_version(open_phone, open_page, start_server, models, photos, tmp_path):
+def test_the_votes_of_a_split_name_the_better_version(
+    open_phone, open_page, start_server, models, photos, tmp_path
+):
     flags = ("--feedback", str(tmp_path / "feedback.db"), "--feedback-secret", SECRET)
     server = start_server(models, *flags)
     for path, fields in (("default", {"version": 2}), ("split", {"version": 3, "percent": 50})):
@@ -194,7 +218,10 @@ def test_the_votes_of_a_split_name_the_better_version(open_phone, open_page, sta
     for place in range(150):
         for version, breed in ((2, "c1"), (3, "c1" if place % 5 else "c2")):
             voter = f"{version}-{place}"
-            vote = {"request_id": signed(version=version, split=found["split"], phone=voter), "breed": breed}
+            vote = {
+                "request_id": signed(version=version, split=found["split"], phone=voter),
+                "breed": breed,
+            }
             server.post("/api/feedback", json=vote).raise_for_status()
     page.reload()
     expected = "Version 2 is better than version 3: of those who answered"

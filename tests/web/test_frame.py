@@ -23,7 +23,9 @@ def framing(phone, photo) -> None:
     """Leads to the framing page of a photo."""
     phone.snap(photo)
     phone.open(".frame-button", ".frame")
-    phone.page.wait_for_function("() => document.querySelector('.wx-frame:not([hidden]) .stage img').complete")
+    phone.page.wait_for_function(
+        "() => document.querySelector('.wx-frame:not([hidden]) .stage img').complete"
+    )
     phone.page.wait_for_timeout(200)
 
 
@@ -36,7 +38,9 @@ def frame(phone) -> list[int]:
 def drag(phone, start: tuple[float, float], end: tuple[float, float]) -> None:
     """By a finger or the mouse, between two places in fractions of the photo."""
     area = phone.screen.locator(".stage .photo").bounding_box()
-    start, end = ((area["x"] + x * area["width"], area["y"] + y * area["height"]) for x, y in (start, end))
+    start, end = (
+        (area["x"] + x * area["width"], area["y"] + y * area["height"]) for x, y in (start, end)
+    )
     between = [(one + other) / 2 for one, other in zip(start, end, strict=True)]
     mouse, session = phone.page.mouse, phone.context.new_cdp_session(phone.page)
 
@@ -58,7 +62,9 @@ def drag(phone, start: tuple[float, float], end: tuple[float, float]) -> None:
 
 def asked(phone) -> Image.Image:
     """The photo that is sent when the framed part is asked about."""
-    return Image.open(io.BytesIO(phone.posted_photo(lambda: phone.tap(phone.screen.locator(".button.primary")))))
+    return Image.open(
+        io.BytesIO(phone.posted_photo(lambda: phone.tap(phone.screen.locator(".button.primary"))))
+    )
 
 
 @DEVICE
@@ -72,9 +78,13 @@ def test_a_dragged_frame_is_asked_about_in_the_photos_own_resolution(open_phone,
         assert sent.height / sent.width == pytest.approx(1080 / 1104, abs=0.05)
         assert max(sent.size) >= 640
     assert phone.wait_for_answer() != "failed"
-    assert phone.shown_picture(".photo-picture") == pytest.approx({"width": 1104, "height": 1080}, abs=60)
+    assert phone.shown_picture(".photo-picture") == pytest.approx(
+        {"width": 1104, "height": 1080}, abs=60
+    )
     phone.back()
-    assert phone.screen.locator(".photo-picture").count() == 1  # the whole photo with its own answer
+    assert (
+        phone.screen.locator(".photo-picture").count() == 1
+    )  # the whole photo with its own answer
     phone.back()
     assert phone.screen.locator(".recent-item").count() == 2
 
@@ -100,7 +110,9 @@ def test_the_keyboard_alone_frames_and_asks(open_phone, two_dogs):
 
 
 @DEVICE
-def test_the_box_lies_over_the_photo_where_the_server_saw_the_dog(open_phone, dog, tmp_path, device):
+def test_the_box_lies_over_the_photo_where_the_server_saw_the_dog(
+    open_phone, dog, tmp_path, device
+):
     phone = open_phone(device)
 
     def with_box(route) -> None:
@@ -117,7 +129,15 @@ def test_the_box_lies_over_the_photo_where_the_server_saw_the_dog(open_phone, do
         area, drawn = phone.screen.locator(".photo").bounding_box(), box.bounding_box()
         scale = min(area["width"] / size[0], area["height"] / size[1])
         width, height = size[0] * scale, size[1] * scale
-        left, top = area["x"] + (area["width"] - width) / 2, area["y"] + (area["height"] - height) / 2
-        expected = {"x": left + width / 4, "y": top + height / 2, "width": width / 2, "height": height / 2}
+        left, top = (
+            area["x"] + (area["width"] - width) / 2,
+            area["y"] + (area["height"] - height) / 2,
+        )
+        expected = {
+            "x": left + width / 4,
+            "y": top + height / 2,
+            "width": width / 2,
+            "height": height / 2,
+        }
         assert drawn == pytest.approx(expected, abs=1.5), size
         phone.back()

@@ -9,7 +9,9 @@ from PIL import Image
 
 def test_the_manifest_names_icons_that_are_there(open_phone, app_server):
     phone = open_phone()
-    manifest = requests.get(phone.page.locator("link[rel=manifest]").evaluate("each => each.href"), timeout=60)
+    manifest = requests.get(
+        phone.page.locator("link[rel=manifest]").evaluate("each => each.href"), timeout=60
+    )
     assert manifest.json()["display"] == "standalone"
     for icon in manifest.json()["icons"]:
         picture = requests.get(f"{app_server.url}/{icon['src']}", timeout=60)

@@ -65,14 +65,18 @@ HEADLINES = {
 
 @DEVICE
 @pytest.mark.parametrize("state", HEADLINES)
-def test_an_answer_that_is_not_sure_says_so_and_what_to_do(open_phone, photo_that_is, unsure_server, device, state):
+def test_an_answer_that_is_not_sure_says_so_and_what_to_do(
+    open_phone, photo_that_is, unsure_server, device, state
+):
     server, photo = (unsure_server, "group") if state == "unsure" else (None, state)
     phone = open_phone(device, server=server)
     with phone.page.expect_response("**/api/classify") as response:
         assert phone.snap(photo_that_is(photo)) == state
     is_english = device == "desktop"
     assert phone.headline() == HEADLINES[state][is_english]
-    likeliest = [breed["name" if is_english else "name_zh"] for breed in response.value.json()["breeds"][:3]]
+    likeliest = [
+        breed["name" if is_english else "name_zh"] for breed in response.value.json()["breeds"][:3]
+    ]
     shown = [] if state == "noDog" else likeliest
     assert [name.casefold() for name in phone.rows()] == [name.casefold() for name in shown]
     assert phone.screen.locator(".tip").count() == 3
@@ -80,19 +84,27 @@ def test_an_answer_that_is_not_sure_says_so_and_what_to_do(open_phone, photo_tha
 
 
 @DEVICE
-def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone, photo_that_is, device):
+def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(
+    open_phone, photo_that_is, device
+):
     phone = open_phone(device)
     with phone.page.expect_response("**/api/classify") as response:
         assert phone.snap(photo_that_is("group")) == "group"
     answer, chinese = response.value.json(), "_zh" if device == "phone" else ""
     group = answer["group"]
     assert phone.headline().casefold() == group[f"name{chinese}"].casefold()
-    named = [breed[f"name{chinese}"].casefold() for breed in answer["breeds"] if breed["id"] in group["members"]]
+    named = [
+        breed[f"name{chinese}"].casefold()
+        for breed in answer["breeds"]
+        if breed["id"] in group["members"]
+    ]
     assert [name.casefold() for name in phone.rows()] == named
     phone.screen.locator(".difference").first.wait_for()
     told = phone.screen.locator(".difference").all_inner_texts()
     assert len("".join(told)) > 10
-    if group["difference"] and len(named) == len(group["members"]):  # else it is about breeds that are not shown, too
+    if group["difference"] and len(named) == len(
+        group["members"]
+    ):  # else it is about breeds that are not shown, too
         assert told == [group[f"difference{chinese}"]]
     phone.button("share").wait_for()
 
@@ -102,7 +114,11 @@ def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_i
     told = {}
     for state in ("shown", "group", "set", "unknown", "noDog"):
         phone.snap(photo_that_is(state))
-        told[state] = phone.headline(), phone.rows(), phone.screen.locator(".difference").all_inner_texts()
+        told[state] = (
+            phone.headline(),
+            phone.rows(),
+            phone.screen.locator(".difference").all_inner_texts(),
+        )
         phone.back()
     newest = list(reversed(told))
     captions = [("可能是" if state == "set" else "") + told[state][0] for state in newest]
@@ -181,9 +197,14 @@ def test_language_and_theme_take_effect_at_once_and_stay(open_phone, dog):
     assert phone.title() == "Settings"
     assert phone.page.evaluate(SPOKEN_LANGUAGE) == "en"
     phone.tap(phone.screen.get_by_role("radio", name="Dark"))
-    background = "getComputedStyle(document.querySelector('.wx-frame:not([hidden]) .page')).backgroundColor"
+    background = (
+        "getComputedStyle(document.querySelector('.wx-frame:not([hidden]) .page')).backgroundColor"
+    )
     assert phone.page.evaluate(background) == "rgb(20, 25, 26)"
-    assert phone.page.evaluate("getComputedStyle(document.querySelector('.wx-nav')).color") == "rgb(255, 255, 255)"
+    assert (
+        phone.page.evaluate("getComputedStyle(document.querySelector('.wx-nav')).color")
+        == "rgb(255, 255, 255)"
+    )
     phone.page.reload()
     assert phone.title() == "Settings"
     assert phone.page.evaluate(SPOKEN_LANGUAGE) == "en"
@@ -210,7 +231,10 @@ def test_the_version_chosen_in_the_settings_answers(open_phone, dog):
         phone.tap(phone.screen.get_by_role("radio", name=choice))
         phone.back()
         phone.snap(dog)
-        assert phone.screen.locator(".answered-by").inner_text() == f"Answered by inception_v3, version {version}"
+        assert (
+            phone.screen.locator(".answered-by").inner_text()
+            == f"Answered by inception_v3, version {version}"
+        )
         phone.back()
 
 

@@ -3,7 +3,9 @@
 from dogsnap.server.middleware import api_keys
 
 
-def test_the_app_is_locked_out_without_a_key_and_keeps_that_of_a_link(own_server, open_phone, red_dog, tmp_path):
+def test_the_app_is_locked_out_without_a_key_and_keeps_that_of_a_link(
+    own_server, open_phone, red_dog, tmp_path
+):
     key = api_keys.add(tmp_path / "keys.json", "friends")
     server = own_server("--api-keys", str(tmp_path / "keys.json"))
     stranger = open_phone(server=server)

@@ -17,7 +17,9 @@ def node(*arguments: object) -> str:
     """Runs Node (the locked one beside Python, or else the machine's) and gives what it printed; fails with that text."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     command = [shutil.which("node", path=path), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False
+    )
     if done.returncode:
         pytest.fail(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
     return done.stdout
@@ -42,13 +44,17 @@ def test_what_is_built_is_what_the_source_says(tmp_path):
     """A forgotten build would let every other test look at yesterday's app."""
     node(WEB / "build.mjs", ROOT / "miniprogram", tmp_path / "dist")
     for file in (tmp_path / "dist").iterdir():
-        assert file.read_bytes() == (WEB / "dist" / file.name).read_bytes(), f"{file.name}: run `make setup`"
+        assert file.read_bytes() == (WEB / "dist" / file.name).read_bytes(), (
+            f"{file.name}: run `make setup`"
+        )
 
 
 @pytest.mark.long
 def test_wechats_own_compiler_accepts_the_app_and_leaves_nothing_behind():
     if not (WEB / "check_wechat/node_modules").is_dir():
-        pytest.skip("miniprogram-ci is not installed: `make check-wechat` installs it (276 MB) and runs this check")
+        pytest.skip(
+            "miniprogram-ci is not installed: `make check-wechat` installs it (276 MB) and runs this check"
+        )
     before = set(ROOT.iterdir())
     assert "accepts the mini program" in node(WEB / "check_wechat/check.mjs")
     assert set(ROOT.iterdir()) == before

@@ -70,24 +70,39 @@ NORMAL_FONT, LARGE_FONT = 16, 26
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_accessible_and_legible_in_large_fonts(open_phone, photo_that_is, unsure_server, theme):
+def test_every_page_is_accessible_and_legible_in_large_fonts(
+    open_phone, photo_that_is, unsure_server, theme
+):
     """In the dark with large fonts as well: the theme changes colours alone, which axe looks at in both."""
     found, small, missed, cut, sizes = [], [], {}, [], set()
-    for phone, name in every_page(partial(open_phone, color_scheme=theme), photo_that_is, unsure_server):
+    for phone, name in every_page(
+        partial(open_phone, color_scheme=theme), photo_that_is, unsure_server
+    ):
         phone.page.screenshot(path=SCREENSHOTS / f"{theme}-{name}.png", animations="disabled")
         targets = phone.page.evaluate(TARGETS)
         assert targets
-        small += [(name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS]
+        small += [
+            (name, target)
+            for target in targets
+            if min(target["width"], target["height"]) < TARGET_PIXELS
+        ]
         found += [(name, violation) for violation in violations(phone.page)]
         if theme == "light":
             missed[name] = not_reached_by_keyboard(phone, len(targets))
             continue
         page = phone.screen.locator("wx-page")
-        for size in (LARGE_FONT, NORMAL_FONT):  # back again, since of large text axe demands less contrast
+        for size in (
+            LARGE_FONT,
+            NORMAL_FONT,
+        ):  # back again, since of large text axe demands less contrast
             phone.enlarge_text(size)
             if page.evaluate("element => element.scrollWidth > element.clientWidth"):
                 cut.append((name, size))
-            sizes.add(page.locator(".page").evaluate("element => parseFloat(getComputedStyle(element).fontSize)"))
+            sizes.add(
+                page.locator(".page").evaluate(
+                    "element => parseFloat(getComputedStyle(element).fontSize)"
+                )
+            )
     assert (found, small, cut) == ([], [], [])
     assert {name: places for name, places in missed.items() if places} == {}
     assert sizes == ({LARGE_FONT, NORMAL_FONT} if theme == "dark" else set())
@@ -150,6 +165,8 @@ def test_the_first_screen_is_usable_within_a_second(open_phone):
         phone = open_phone()
         phone.button("camera").wait_for()
         painted = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-        times.append(phone.page.wait_for_function(painted).json_value())  # a button is there before it is painted
+        times.append(
+            phone.page.wait_for_function(painted).json_value()
+        )  # a button is there before it is painted
     print(f"first screen: {[round(time) for time in times]} ms")
     assert min(times) < FIRST_SCREEN_MS  # what else runs on the machine can only make it slower

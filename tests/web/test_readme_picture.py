@@ -24,7 +24,9 @@ def test_the_readmes_picture_is_of_this_app_and_small(open_phone, dog, tmp_path)
     phone.button("camera").wait_for()
     shots = [phone.page.screenshot(animations="disabled")]
     # Chromium cannot show a HEIC, and the server's copy is withheld: a sentence stands in the photo's place.
-    phone.page.route("**/api/upright", lambda route: route.fulfill(status=503, json={"error": "withheld"}))
+    phone.page.route(
+        "**/api/upright", lambda route: route.fulfill(status=503, json={"error": "withheld"})
+    )
     assert phone.snap(as_heic(dog, tmp_path / "dog.heic")) == "shown"
     phone.screen.locator(".photo-missing").wait_for()
     shots.append(phone.page.screenshot(animations="disabled"))
@@ -46,5 +48,8 @@ def test_the_readmes_picture_is_of_this_app_and_small(open_phone, dog, tmp_path)
         for (left, top), (name, most) in zip(places, MOST_DIFFERENT.items(), strict=False):
             box = (left, top, left + WIDTH, top + HEIGHT)
             # Over spots of 8 by 8 pixels, which letters of another font hardly change.
-            one, other = (np.asarray(each.convert("RGB").crop(box).reduce(8), np.float32) for each in (kept, made))
+            one, other = (
+                np.asarray(each.convert("RGB").crop(box).reduce(8), np.float32)
+                for each in (kept, made)
+            )
             assert np.abs(one - other).mean() <= most, f"the {name} page looks different"

@@ -39,7 +39,9 @@ def test_a_photo_comes_out_upright_and_without_its_exif(open_phone, tmp_path):
         stored(upright, orientation).save(file, exif=exif)
         with Image.open(io.BytesIO(phone.posted_photo(lambda: phone.choose(file)))) as received:
             assert received.size == (480, 640), orientation
-            corners = [received.getpixel(place) for place in ((60, 60), (420, 60), (60, 580), (420, 580))]
+            corners = [
+                received.getpixel(place) for place in ((60, 60), (420, 60), (60, 580), (420, 580))
+            ]
             assert [nearest(corner) for corner in corners] == [RED, GREEN, BLUE, GREY], orientation
             assert not received.getexif()
         phone.wait_for_answer()
@@ -49,7 +51,10 @@ def test_a_photo_comes_out_upright_and_without_its_exif(open_phone, tmp_path):
 
 def nearest(colour: tuple[int, int, int]) -> tuple[int, int, int]:
     """One of the four colours of the photo; JPEG changes them a little."""
-    return min((RED, GREEN, BLUE, GREY), key=lambda one: sum(abs(a - b) for a, b in zip(one, colour, strict=True)))
+    return min(
+        (RED, GREEN, BLUE, GREY),
+        key=lambda one: sum(abs(a - b) for a, b in zip(one, colour, strict=True)),
+    )
 
 
 def test_a_see_through_png_is_sent_on_white(open_phone, tmp_path):
@@ -61,7 +66,9 @@ def test_a_see_through_png_is_sent_on_white(open_phone, tmp_path):
     phone.wait_for_answer()
 
 
-def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers_jpeg(open_phone, dog, tmp_path):
+def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers_jpeg(
+    open_phone, dog, tmp_path
+):
     phone = open_phone()
     phone.choose(as_heic(dog, tmp_path / "dog.heic"))
     assert phone.wait_for_answer() == "shown"
@@ -72,9 +79,13 @@ def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers
     phone.screen.locator(".row").first.wait_for()
 
 
-def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none(open_phone, dog, tmp_path):
+def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none(
+    open_phone, dog, tmp_path
+):
     phone = open_phone()
-    phone.page.route("**/api/upright", lambda route: route.fulfill(status=503, json={"error": "full"}))
+    phone.page.route(
+        "**/api/upright", lambda route: route.fulfill(status=503, json={"error": "full"})
+    )
     sent = phone.posted_photo(lambda: phone.choose(as_heic(dog, tmp_path / "dog.heic")))
     assert sent[4:8] == b"ftyp"
     assert phone.wait_for_answer() == "shown"

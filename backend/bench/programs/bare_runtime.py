@@ -53,14 +53,19 @@ def measured(call: Call, texts: Sequence[str], callers: int, seconds: float) -> 
 
     with ThreadPoolExecutor(callers) as pool:
         list(pool.map(call_on, range(callers)))
-    return {"throughput": len(times) / (time.perf_counter() - begun), "p50_ms": 1000 * statistics.median(times)}
+    return {
+        "throughput": len(times) / (time.perf_counter() - begun),
+        "p50_ms": 1000 * statistics.median(times),
+    }
 
 
 def main() -> None:
     job = json.load(sys.stdin)
     share_arenas()  # as in the server
     import_tensorflow()
-    call = {"tensorflow": by_tensorflow, "serving": by_serving}[job["runtime"]](Path(job["saved_model"]))
+    call = {"tensorflow": by_tensorflow, "serving": by_serving}[job["runtime"]](
+        Path(job["saved_model"])
+    )
     measured(call, job["texts"], max(job["callers"]), WARM_UP_SECONDS)
     found = [measured(call, job["texts"], callers, job["seconds"]) for callers in job["callers"]]
     json.dump(max(found, key=lambda each: each["throughput"]), sys.stdout)

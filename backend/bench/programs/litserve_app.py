@@ -31,4 +31,6 @@ class SavedModelApi(litserve.LitAPI):
 
 if __name__ == "__main__":
     server = litserve.LitServer(SavedModelApi(sys.argv[1]), accelerator="cpu", timeout=60)
-    server.run(host="127.0.0.1", port=int(sys.argv[2]), generate_client_file=False, log_level="warning")
+    server.run(
+        host="127.0.0.1", port=int(sys.argv[2]), generate_client_file=False, log_level="warning"
+    )

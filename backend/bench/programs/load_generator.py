@@ -30,7 +30,14 @@ class Connection:
         """The status, or NOT_ANSWERED after any error."""
         try:
             return await asyncio.wait_for(self._exchange(body), self._timeout)
-        except (OSError, ValueError, LookupError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            EOFError,
+            TimeoutError,
+            asyncio.LimitOverrunError,
+        ) as error:
             self.close()
             self.note = repr(error)
             return NOT_ANSWERED
@@ -40,10 +47,17 @@ class Connection:
         if self._streams is None or self._streams[0].at_eof():
             self._streams = await asyncio.open_connection(url.hostname, url.port, limit=LIMIT)
         reader, writer = self._streams
-        sent = [f"POST {url.path} HTTP/1.1", f"Host: {url.netloc}", "Content-Type: application/json"]
+        sent = [
+            f"POST {url.path} HTTP/1.1",
+            f"Host: {url.netloc}",
+            "Content-Type: application/json",
+        ]
         writer.write("\r\n".join([*sent, f"Content-Length: {len(body)}", "", ""]).encode() + body)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:])
+        }
         await reader.readexactly(int(headers["content-length"]))
         self.note = headers.get("retry-after", "")
         if headers.get("connection") == "close":
@@ -85,7 +99,9 @@ class Run:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         end = self.begun + self.job.get("seconds", float("inf"))
         left = iter(range(self.job["requests"])) if "requests" in self.job else itertools.count()
-        times = itertools.takewhile(lambda _: time.perf_counter() < end and not stopped.is_set(), left)
+        times = itertools.takewhile(
+            lambda _: time.perf_counter() < end and not stopped.is_set(), left
+        )
         await asyncio.gather(*[self.ask(times) for _ in range(self.job["clients"])])
 
     async def open_loop(self) -> None:

@@ -18,7 +18,9 @@ from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, FOLDER, option
 @option("--rounds", "number of rounds, whose median counts", AT_LEAST_ONE, default=3)
 @option("--models", "folder with the model", FOLDER, default=Path("models"))
 @option("--only", "only these parts, e.g. start,latency; see below", default="")
-@option("--save", "save the results in this file (JSON)", click.Path(dir_okay=False, path_type=Path))
+@option(
+    "--save", "save the results in this file (JSON)", click.Path(dir_okay=False, path_type=Path)
+)
 def bench(seconds: float, rounds: int, models: Path, only: str, save: Path | None) -> None:
     """Start this server and measure it against its targets.
 
@@ -26,7 +28,9 @@ def bench(seconds: float, rounds: int, models: Path, only: str, save: Path | Non
     """
     chosen = parts(only)
     machine = describe()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the started servers end, too
+    signal.signal(
+        signal.SIGTERM, lambda number, _: sys.exit(128 + number)
+    )  # so that the started servers end, too
     with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True)) as measuring:
         bars = measure(measuring, chosen)
     for line in report.lines(machine, bars):
@@ -40,5 +44,7 @@ def parts(text: str) -> list[str]:
     chosen = text.split(",") if text else list(PARTS)
     unknown = sorted(set(chosen) - set(PARTS))
     if unknown:
-        raise click.UsageError(f"--only names {', '.join(unknown)}; expected some of {', '.join(PARTS)}")
+        raise click.UsageError(
+            f"--only names {', '.join(unknown)}; expected some of {', '.join(PARTS)}"
+        )
     return chosen

@@ -10,7 +10,12 @@ from dogsnap.commands.train import POPULARITY, WORK, work_option
 
 @click.command()
 @click.argument("folder", default=Path("models/inception_v3"), type=PATH)
-@option("--data", "the photos that the weights were trained on, see `dogsnap train`", PATH, required=True)
+@option(
+    "--data",
+    "the photos that the weights were trained on, see `dogsnap train`",
+    PATH,
+    required=True,
+)
 @option("--frames", "whole pictures that they were cut from, see `dogsnap train`", PATH)
 @option("--not-dogs", "folder of photos without a dog: the half that taught the dog head", PATH)
 @option(
@@ -19,7 +24,12 @@ from dogsnap.commands.train import POPULARITY, WORK, work_option
     PATH,
     multiple=True,
 )
-@option("--more-training", "the same of further photos that the weights were trained on", PATH, multiple=True)
+@option(
+    "--more-training",
+    "the same of further photos that the weights were trained on",
+    PATH,
+    multiple=True,
+)
 @option(
     "--taught",
     "folder of photos of breeds to teach the version that answers the app, see PHOTOS of `dogsnap teach`; photos that an "
@@ -58,5 +68,9 @@ def calibrate(
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)
     photos = calibration.Photos(training, validation, others, further["taught"])
-    scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)
-    click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}")
+    scores = calibration.calibrate(
+        folder, photos, popularity, work or WORK / "calibrate", click.echo
+    )
+    click.echo(
+        f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}"
+    )

@@ -22,7 +22,9 @@ SETTINGS = (
 def scale_options(command: Callable) -> Callable:
     """Decorate a command with the flags of `Scale`."""
     for row in reversed(fields(Scale)):
-        command = option(flag(row.name), row.metadata["help"], click_type(row), default=row.default)(command)
+        command = option(
+            flag(row.name), row.metadata["help"], click_type(row), default=row.default
+        )(command)
     return command
 
 
@@ -32,7 +34,11 @@ def deploy() -> None:
 
 
 @deploy.command("ray")
-@option("--address", "address of the Ray cluster; auto: the one that this machine belongs to", default="auto")
+@option(
+    "--address",
+    "address of the Ray cluster; auto: the one that this machine belongs to",
+    default="auto",
+)
 @option(
     "--models",
     "folder that all nodes can read, or a URL that each node copies from: file:///models, s3://bucket/models",
@@ -45,10 +51,17 @@ def deploy() -> None:
     EXISTING_FILE,
     envvar=variable("model_config_file"),
 )
-@option("--cache", "folder on each node for copied versions", PATH, default=Path("~/.cache/dogsnap/models"))
+@option(
+    "--cache",
+    "folder on each node for copied versions",
+    PATH,
+    default=Path("~/.cache/dogsnap/models"),
+)
 @options(*SETTINGS)
 @scale_options
-def ray_command(address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any) -> None:
+def ray_command(
+    address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any
+) -> None:
     """Serve every version below --models on a Ray cluster, each with its own autoscaling, behind Ray's gRPC proxy.
 
     Run it again when versions have been added or removed: unchanged ones are left alone, and an old version is removed only

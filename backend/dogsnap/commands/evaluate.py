@@ -5,7 +5,14 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, json_option, list_option, option
+from dogsnap.commands.helpers.arguments import (
+    AT_LEAST_ONE,
+    EXISTING_FILE,
+    PATH,
+    json_option,
+    list_option,
+    option,
+)
 from dogsnap.files import replacing, write_json
 
 MEASURED = "measured.json"
@@ -13,9 +20,13 @@ MEASURED = "measured.json"
 
 @click.command()
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
-@option("--data", "folder with images/<wnid>-<Name>/ and, optionally, the list", PATH, required=True)
+@option(
+    "--data", "folder with images/<wnid>-<Name>/ and, optionally, the list", PATH, required=True
+)
 @list_option
-@option("--not-dogs", "folder with photos without a dog; those not used in training are evaluated", PATH)
+@option(
+    "--not-dogs", "folder with photos without a dog; those not used in training are evaluated", PATH
+)
 @option(
     "--other-dogs",
     "folder with photos of dogs of breeds outside VERSION, one folder per breed; the answers are counted",
@@ -48,7 +59,9 @@ def evaluate(
 
     exported = exported_version.ExportedVersion.load(version)
     # A list that is named must exist; without the default one, all photos of the folder are used.
-    named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
+    named = (
+        click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
+    )
     listed = list_name if named or (data / f"{list_name}.txt").is_file() else None
     examples = measuring.examples_of(data, listed, exported.description["labels"], click.echo)
     if limit:
@@ -80,9 +93,13 @@ def _renew(card_file: Path, model: Path, data: Path) -> None:
     """Measure the versions in `model` on all lists below `data`, and write measured.json and the tables of the card."""
     from dogsnap.training.evaluation import card
 
-    card.split(card_file.read_text(encoding="utf-8"))  # refuses a file without a place for them before the work
+    card.split(
+        card_file.read_text(encoding="utf-8")
+    )  # refuses a file without a place for them before the work
     measured = card.measure(model, data, click.echo)
     write_json(measured, card_file.with_name(MEASURED))
     with replacing(card_file) as temporary:
-        temporary.write_text(card.renewed(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8")
+        temporary.write_text(
+            card.renewed(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8"
+        )
     click.echo(f"wrote {card_file} and {MEASURED}")

@@ -29,15 +29,23 @@ VIT = "vit"
     name="models",
     default=MODELS,
 )
-@option("--labels", "vit: names of the classes, one a line, if the checkpoint has none", EXISTING_FILE)
-@option("--merged", "build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it", is_flag=True)
+@option(
+    "--labels", "vit: names of the classes, one a line, if the checkpoint has none", EXISTING_FILE
+)
+@option(
+    "--merged",
+    "build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it",
+    is_flag=True,
+)
 @option(
     "--renew",
     "in place of the next version, replace those that this command built before, and only if weights, code or "
     "TensorFlow have changed since",
     is_flag=True,
 )
-def export(model: str, source: str | None, models: Path, labels: Path | None, merged: bool, renew: bool) -> None:
+def export(
+    model: str, source: str | None, models: Path, labels: Path | None, merged: bool, renew: bool
+) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     if model != VIT and labels:
         raise click.UsageError("--labels is for `dogsnap export vit` alone")
@@ -94,7 +102,11 @@ def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Pat
         from dogsnap.exporting.merging.merge import Options, merge
 
         exported = export_stored(model, artefacts, folder.parent, click.echo)
-        return [exported.folder, merge(exported, Options(), click.echo), publish(answering.result(), folder)]
+        return [
+            exported.folder,
+            merge(exported, Options(), click.echo),
+            publish(answering.result(), folder),
+        ]
 
 
 def _export_answering(model: str, artefacts: Path, models: Path) -> Path:

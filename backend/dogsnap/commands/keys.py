@@ -28,7 +28,9 @@ def keys() -> None:
 def add(file: Path, name: str) -> None:
     """Add a key called NAME and print it; only its hash is stored, so it cannot be shown again."""
     if not file.parent.is_dir():
-        raise click.ClickException(f"there is no folder {file.parent}; make it, or name another file with --file")
+        raise click.ClickException(
+            f"there is no folder {file.parent}; make it, or name another file with --file"
+        )
     click.echo(key_file.add(file, name))
 
 

@@ -6,13 +6,22 @@ from typing import Any
 
 import click
 
-from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, class_labels, option
+from dogsnap.commands.helpers.arguments import (
+    AT_LEAST_ONE,
+    EXISTING_FILE,
+    PATH,
+    class_labels,
+    option,
+)
 
 
 @click.command()
 @click.argument("source", metavar="SOURCE_VERSION_DIR", type=PATH)
 @option(
-    "--decode", "input: base64 text, or the bytes of image files", click.Choice(["base64", "bytes"]), default="base64"
+    "--decode",
+    "input: base64 text, or the bytes of image files",
+    click.Choice(["base64", "bytes"]),
+    default="base64",
 )
 @option(
     "--encode",
@@ -40,7 +49,9 @@ from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH
     float,
     nargs=2,
 )
-@option("--mean", "taken off an image in [0, 1]: a number, or one a channel: 0.5,0.5,0.5", default="0")
+@option(
+    "--mean", "taken off an image in [0, 1]: a number, or one a channel: 0.5,0.5,0.5", default="0"
+)
 @option("--deviation", "and divided by; --mean 0.5 --deviation 0.5 gives [-1, 1]", default="1")
 @option(
     "--output-range",
@@ -107,7 +118,9 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise click.BadParameter(f"{text!r}: expected a number, or one a channel with commas between") from error
+        raise click.BadParameter(
+            f"{text!r}: expected a number, or one a channel with commas between"
+        ) from error
 
 
 def _fields(file: Path | None) -> dict[str, Any]:
@@ -115,5 +128,7 @@ def _fields(file: Path | None) -> dict[str, Any]:
 
     fields = read_json(file) if file else {}
     if not isinstance(fields, dict):
-        raise click.ClickException(f"{file}: expected a JSON object, received a {type(fields).__name__}")
+        raise click.ClickException(
+            f"{file}: expected a JSON object, received a {type(fields).__name__}"
+        )
     return fields

@@ -32,21 +32,32 @@ THREADS = {
     "tensorflow_session_parallelism": ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
 }
 THREAD_SETTINGS = "DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE, from which the threads follow"
-TLS_SETTINGS = "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
+TLS_SETTINGS = (
+    "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
+)
 PARALLELISM = "--tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism"
 # Flag -> the value that changes nothing here, and what to use in place of another one; "" for nothing.
 REFUSED = {
     "allow_version_labels_for_unavailable_models": ("true", ""),
     "enable_grpc_healthcheck_service": ("true", ""),
-    "model_config_file_poll_wait_seconds": ("", "--file_system_poll_wait_seconds, at which the file is read, too"),
+    "model_config_file_poll_wait_seconds": (
+        "",
+        "--file_system_poll_wait_seconds, at which the file is read, too",
+    ),
     "grpc_socket_path": ("", "--port, and DOGSNAP_HOST=127.0.0.1 for this machine alone"),
     "rest_api_num_threads": ("", THREAD_SETTINGS),
     "grpc_max_threads": ("", THREAD_SETTINGS),
     "grpc_channel_arguments": ("", ""),
-    "enable_per_model_batching_parameters": ("false", "--batching_parameters_file, which is for all models"),
+    "enable_per_model_batching_parameters": (
+        "false",
+        "--batching_parameters_file, which is for all models",
+    ),
     "num_load_threads": ("0", ""),
     "num_unload_threads": ("0", ""),
-    "max_num_load_retries": ("", "--load_retry_interval_micros: a failed load is tried again until it succeeds"),
+    "max_num_load_retries": (
+        "",
+        "--load_retry_interval_micros: a failed load is tried again until it succeeds",
+    ),
     "flush_filesystem_caches": ("", ""),
     "tensorflow_session_config_file": ("", PARALLELISM),
     "use_alts_credentials": ("false", TLS_SETTINGS),
@@ -54,8 +65,14 @@ REFUSED = {
     "platform_config_file": ("", ""),
     "per_process_gpu_memory_fraction": ("0", "TF_FORCE_GPU_ALLOW_GROWTH=true in the environment"),
     "saved_model_tags": ("serve", "an export with the tag serve"),
-    "num_request_iterations_for_warmup": ("0", "a warm-up file with the request written several times"),
-    "monitoring_config_file": ("", "/monitoring/prometheus/metrics of the HTTP port, which is always there"),
+    "num_request_iterations_for_warmup": (
+        "0",
+        "a warm-up file with the request written several times",
+    ),
+    "monitoring_config_file": (
+        "",
+        "/monitoring/prometheus/metrics of the HTTP port, which is always there",
+    ),
     "remove_unused_fields_from_bundle_metagraph": ("", ""),
     "prefer_tflite_model": ("false", "a SavedModel"),
     "num_tflite_pools": ("", ""),
@@ -73,22 +90,33 @@ def _refuse(context: click.Context, option: click.Parameter, value: str | None) 
     flag = option.opts[0]
     neutral, instead = REFUSED[flag.removeprefix("--")]
     if value is not None and value.lower() != neutral:
-        raise click.UsageError(f"{flag} is not supported here; {f'use {instead}' if instead else 'leave it out'}")
+        raise click.UsageError(
+            f"{flag} is not supported here; {f'use {instead}' if instead else 'leave it out'}"
+        )
 
 
 def _flags(command: Callable) -> Callable:
     """Flags as tensorflow_model_server parses them: --name=value, and --name alone for true."""
     for name in REFUSED:
         option = click.option(
-            f"--{name}", is_flag=False, flag_value="true", expose_value=False, hidden=True, callback=_refuse
+            f"--{name}",
+            is_flag=False,
+            flag_value="true",
+            expose_value=False,
+            hidden=True,
+            callback=_refuse,
         )
         command = option(command)
     for name, variables in reversed(THREADS.items()):
-        command = click.option(f"--{name}", type=int, help=f"environment {', '.join(variables)}")(command)
+        command = click.option(f"--{name}", type=int, help=f"environment {', '.join(variables)}")(
+            command
+        )
     kinds = {row.name: row.type for row in table()}
     for name, setting in reversed(SAME.items()):
         switch = {"is_flag": False, "flag_value": "true"} if kinds[setting] is bool else {}
-        option = click.option(f"--{name}", type=kinds[setting], help=f"setting {variable(setting)}", **switch)
+        option = click.option(
+            f"--{name}", type=kinds[setting], help=f"setting {variable(setting)}", **switch
+        )
         command = option(command)
     return command
 
@@ -96,14 +124,18 @@ def _flags(command: Callable) -> Callable:
 @click.command(name="model-server")
 @_flags
 @click.option("--load_retry_interval_micros", type=int, help=f"setting {variable('retry_seconds')}")
-@click.option("--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit")
+@click.option(
+    "--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit"
+)
 def model_server(version: bool, load_retry_interval_micros: int | None, **flags: Any) -> None:
     """Serve models by the flags of tensorflow_model_server, with their meanings.
 
     Its other flags are refused with what to do in their place. Settings without such a flag are taken from the environment.
     """
     if version:
-        click.echo(f"dogsnap: {version_of('dogsnap')}\nTensorFlow Library: {version_of('tensorflow')}")
+        click.echo(
+            f"dogsnap: {version_of('dogsnap')}\nTensorFlow Library: {version_of('tensorflow')}"
+        )
         return
     given = {name: value for name, value in flags.items() if value is not None}
     _check(given)
@@ -120,23 +152,41 @@ def _check(flags: dict[str, Any]) -> None:
             "expected --model_base_path=FOLDER with numeric folders of versions, or --model_config_file"
         )
     if flags.get("rest_api_port") == 0:
-        raise click.UsageError("--rest_api_port=0: HTTP cannot be closed, it has health and metrics; name another port")
+        raise click.UsageError(
+            "--rest_api_port=0: HTTP cannot be closed, it has health and metrics; name another port"
+        )
     if flags.get("batching_parameters_file") and not flags.get("enable_batching"):
-        raise click.UsageError("--batching_parameters_file is set without setting --enable_batching to true")
+        raise click.UsageError(
+            "--batching_parameters_file is set without setting --enable_batching to true"
+        )
 
 
 def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
     """The settings for these flags, with tensorflow_model_server's defaults: every interface, the latest version."""
     settings = {SAME[name]: value for name, value in flags.items() if name in SAME}
     if "model_config_file" in settings:
-        settings = {name: value for name, value in settings.items() if name not in ("model_name", "model_base_path")}
+        settings = {
+            name: value
+            for name, value in settings.items()
+            if name not in ("model_name", "model_base_path")
+        }
     else:
         settings.setdefault("model_name", "default")
-    models = Path(settings.get("model_base_path", ".")).parent  # where the breeds of the app would be
+    models = Path(
+        settings.get("model_base_path", ".")
+    ).parent  # where the breeds of the app would be
     defaults = {"host": "0.0.0.0", "version_policy": "latest", "models": models}
-    return {**{name: value for name, value in defaults.items() if variable(name) not in os.environ}, **settings}
+    return {
+        **{name: value for name, value in defaults.items() if variable(name) not in os.environ},
+        **settings,
+    }
 
 
 def threads_environment(flags: dict[str, Any]) -> dict[str, str]:
     """The environment variables for the flags about TensorFlow's threads; 0 leaves them to TensorFlow."""
-    return {each: str(flags[name]) for name, variables in THREADS.items() if flags.get(name) for each in variables}
+    return {
+        each: str(flags[name])
+        for name, variables in THREADS.items()
+        if flags.get(name)
+        for each in variables
+    }

@@ -24,13 +24,17 @@ def server_options(command: Callable) -> Callable:
         settings = Settings.from_environment(admin_token=admin_token)
         return command(Remote(url or local_url(settings), settings.admin_token, model), **arguments)
 
-    url = option("--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default="")
+    url = option(
+        "--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default=""
+    )
     return url(options("admin_token")(with_server))
 
 
 def model_options(command: Callable) -> Callable:
     """The same with --model."""
-    return option("--model", "otherwise the server's default model", default="")(server_options(command))
+    return option("--model", "otherwise the server's default model", default="")(
+        server_options(command)
+    )
 
 
 @click.group()
@@ -54,9 +58,13 @@ def show(server: Remote) -> None:
     model = server.described()
     chosen, shadow = model["default_chosen"], model["shadow"]
     click.echo(table_of(model))
-    click.echo(f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}")
+    click.echo(
+        f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}"
+    )
     if shadow:
-        counts = ", ".join(f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed"))
+        counts = ", ".join(
+            f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed")
+        )
         click.echo(f"  shadow: version {shadow['version']}: {counts}")
 
 
@@ -70,7 +78,9 @@ def load(server: Remote, version: int, wait: float) -> None:
     This also works for a version that was unloaded, that failed to load, or that the version policy excludes.
     """
     reached = _reach(server, version, "load", ("AVAILABLE",), wait)
-    click.echo(f"version {version} of {server.model} is {'available' if reached else 'still loading'}")
+    click.echo(
+        f"version {version} of {server.model} is {'available' if reached else 'still loading'}"
+    )
 
 
 @models.command()
@@ -107,7 +117,9 @@ def set_label(server: Remote, name: str, version: int) -> None:
 @label.command()
 @click.argument("name")
 @click.argument("version", type=int)
-@option("--from", "fail unless the label points to this version now", int, name="expected", default=None)
+@option(
+    "--from", "fail unless the label points to this version now", int, name="expected", default=None
+)
 @model_options
 def move(server: Remote, name: str, version: int, expected: int | None) -> None:
     """Move the existing label NAME to VERSION.
@@ -159,7 +171,9 @@ def split(server: Remote, name: str, version: int | None, percent: float) -> Non
     A client stays on one side: it is recognised by its header X-Request-Key, or else by its address.
     """
     if percent and version is None:
-        raise click.UsageError("expected --to with the version that gets the share; or --percent 0 to end the split")
+        raise click.UsageError(
+            "expected --to with the version that gets the share; or --percent 0 to end the split"
+        )
     _report(server.switch("split", label=name, version=version, percent=percent))
 
 
@@ -216,10 +230,21 @@ def table_of(model: dict[str, Any]) -> str:
     rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
     for each in model["versions"]:
         counts = (each[name] for name in ("requests", "refused", "failed"))
-        times = ("-" if each[name] is None else f"{each[name]:.1f} ms" for name in ("p50_ms", "p95_ms"))
-        rows.append((each["version"], each["state"], ", ".join(each["used_by"]) or "-", *counts, *times))
-    waiting = [f"  label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
-    failed = [f"  version {each['version']}: {each['error']}" for each in model["versions"] if each["error"]]
+        times = (
+            "-" if each[name] is None else f"{each[name]:.1f} ms" for name in ("p50_ms", "p95_ms")
+        )
+        rows.append(
+            (each["version"], each["state"], ", ".join(each["used_by"]) or "-", *counts, *times)
+        )
+    waiting = [
+        f"  label {label} waits for version {number}"
+        for label, number in model["pending_labels"].items()
+    ]
+    failed = [
+        f"  version {each['version']}: {each['error']}"
+        for each in model["versions"]
+        if each["error"]
+    ]
     return "\n".join([model["name"], *table(rows), *waiting, *failed, *_newer(model)])
 
 
@@ -236,7 +261,13 @@ def _newer(model: dict[str, Any]) -> list[str]:
 
 def line_of(switch: dict[str, Any]) -> str:
     who = f"{switch['by']['name']} {switch['by']['address']}".strip()
-    undo = f" (undoes {switch['undoes']})" if switch["undoes"] else " (undone)" if switch["undone"] else ""
+    undo = (
+        f" (undoes {switch['undoes']})"
+        if switch["undoes"]
+        else " (undone)"
+        if switch["undone"]
+        else ""
+    )
     undo += f" (part of {switch['part_of']})" if switch["part_of"] else ""
     return f"{switch['id']:>4}  {switch['at'][:19]}Z  {who}  {switch['text']}{undo}"
 
@@ -248,7 +279,11 @@ def _report(answer: dict[str, Any], label: str = "") -> None:
     if waits_for is not None:
         versions = sorted(each["version"] for each in answer["model"]["versions"])
         there = ", ".join(map(str, versions)) or "none"
-        exists = "is not available yet" if waits_for in versions else f"does not exist yet; there are: {there}"
+        exists = (
+            "is not available yet"
+            if waits_for in versions
+            else f"does not exist yet; there are: {there}"
+        )
         click.echo(f"label {label} waits for version {waits_for}, which {exists}")
 
 
@@ -260,17 +295,23 @@ def _number_or(word: str, text: str) -> int | None:
         raise click.UsageError(f'version is "{text}"; expected a number, or "{word}"') from None
 
 
-def _reach(server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float) -> bool:
+def _reach(
+    server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float
+) -> bool:
     """Load or unload, and wait for one of these states; False after `seconds`. Raises ClickException for a failed load."""
     server.switch("versions", version, step)
     end = time.monotonic() + seconds
     while True:
         versions = server.described()["versions"]
-        found = next((each for each in versions if each["version"] == version), {"state": None, "error": ""})
+        found = next(
+            (each for each in versions if each["version"] == version), {"state": None, "error": ""}
+        )
         if found["state"] in states:
             return True
         if found["error"]:
-            raise click.ClickException(f"version {version} of {server.model} failed to load: {found['error']}")
+            raise click.ClickException(
+                f"version {version} of {server.model} failed to load: {found['error']}"
+            )
         if time.monotonic() >= end:
             return False
         time.sleep(POLL_SECONDS)

@@ -21,20 +21,35 @@ from dogsnap.settings import Settings, options, variable
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise click.BadParameter("expected a key as `dogsnap keys add` prints it: ASCII characters without spaces")
+        raise click.BadParameter(
+            "expected a key as `dogsnap keys add` prints it: ASCII characters without spaces"
+        )
     return key
 
 
 @click.command()
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
-@option("--out", "file for the output picture of an image-to-image model; a folder if PHOTO is one", PATH)
-@option("--json-instances", "in place of PHOTO: a file with one JSON instance per line", EXISTING_FILE)
+@option(
+    "--out",
+    "file for the output picture of an image-to-image model; a folder if PHOTO is one",
+    PATH,
+)
+@option(
+    "--json-instances", "in place of PHOTO: a file with one JSON instance per line", EXISTING_FILE
+)
 @option("--model", "model; otherwise the default model", default="")
 @option("--version", "version; otherwise the default version", int)
 @option("--label", "label, in place of a version")
 @option("--top-k", "number of breeds to name; otherwise 5", int)
-@option("--signature-name", "signature for --json-instances and --out; otherwise serving_default", default="")
-@option("--url", "send it to this server, e.g. http://localhost:8501, in place of loading the model here")
+@option(
+    "--signature-name",
+    "signature for --json-instances and --out; otherwise serving_default",
+    default="",
+)
+@option(
+    "--url",
+    "send it to this server, e.g. http://localhost:8501, in place of loading the model here",
+)
 @option(
     "--key",
     f"an API key for the server at --url, if it wants one  [{variable('key')}]",
@@ -43,7 +58,13 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
     callback=_checked_key,
 )
 @options(
-    "models", "model_config_file", "model_base_path", "model_name", "default_model", "max_photo_pixels", "max_photos"
+    "models",
+    "model_config_file",
+    "model_base_path",
+    "model_name",
+    "default_model",
+    "max_photo_pixels",
+    "max_photos",
 )
 def predict(
     photo: Path | None,
@@ -73,7 +94,9 @@ def predict(
         answer = answering.classify(photo.read_bytes(), top_k)
     else:
         try:
-            answer = answering.predict({"instances": instances.values, "signature_name": signature_name})
+            answer = answering.predict(
+                {"instances": instances.values, "signature_name": signature_name}
+            )
         except (click.ClickException, DogsnapError) as error:
             raise click.ClickException(instances.named(error.message)) from error
     click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
@@ -83,9 +106,13 @@ def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) 
     if (photo is None) == (json_instances is None):
         raise click.UsageError("expected either PHOTO or --json-instances FILE")
     if out is not None and photo is None:
-        raise click.UsageError("--out is for the picture made of PHOTO; the answer to --json-instances is printed")
+        raise click.UsageError(
+            "--out is for the picture made of PHOTO; the answer to --json-instances is printed"
+        )
     if photo is not None and photo.is_dir() and out is None:
-        raise click.UsageError(f"{photo} is a folder; expected a photo, or --out FOLDER for an image-to-image model")
+        raise click.UsageError(
+            f"{photo} is a folder; expected a photo, or --out FOLDER for an image-to-image model"
+        )
 
 
 def _refuse_no_photo(file: Path) -> None:
@@ -97,7 +124,9 @@ def _refuse_no_photo(file: Path) -> None:
     try:
         Image.open(file).close()
     except UnidentifiedImageError:
-        raise click.ClickException(f"{file} is no photo: expected JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF") from None
+        raise click.ClickException(
+            f"{file} is no photo: expected JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF"
+        ) from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return
 
@@ -110,7 +139,9 @@ class Here:
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
         numbers = local_models.candidates(settings, **which)
         repository = logging.getLogger("dogsnap.repository")
-        repository.setLevel(logging.CRITICAL)  # a version that cannot be loaded is told by the command itself
+        repository.setLevel(
+            logging.CRITICAL
+        )  # a version that cannot be loaded is told by the command itself
         try:
             loaded = any(self._loads(settings, which["model"], number) for number in numbers)
         finally:
@@ -131,7 +162,10 @@ class Here:
         (status,) = self._predictor.repository.status(self._spec)
         available = number in self._predictor.repository.available(name)
         if not available:
-            click.echo(f"{name} version {number} failed to load: {status.error or 'files are missing'}", err=True)
+            click.echo(
+                f"{name} version {number} failed to load: {status.error or 'files are missing'}",
+                err=True,
+            )
         return available
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
@@ -141,7 +175,9 @@ class Here:
         from dogsnap.serving.inference.work import Values
         from dogsnap.serving.tensors import json_tensors
 
-        work = Values(lambda signature: json_tensors.from_body(body, signature), body["signature_name"])
+        work = Values(
+            lambda signature: json_tensors.from_body(body, signature), body["signature_name"]
+        )
         (prediction,) = self._predictor.answer(self._spec, [work], "command")
         return {"predictions": json_tensors.to_rows(prediction.outputs)}
 
@@ -181,4 +217,6 @@ class Server:
         from dogsnap.commands.helpers.http_client import ask, json_object
 
         headers = {"Content-Type": kind, **({"X-Api-Key": self.key} if self.key else {})}
-        return json_object(ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent))
+        return json_object(
+            ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent)
+        )

@@ -18,7 +18,12 @@ from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, PATH, option
     multiple=True,
 )
 @option("--photos", "how many the ranges are found on", AT_LEAST_ONE, default=1000)
-@option("--out", "where int8_ranges.json goes, beside the weights", PATH, default=Path("models/inception_v3"))
+@option(
+    "--out",
+    "where int8_ranges.json goes, beside the weights",
+    PATH,
+    default=Path("models/inception_v3"),
+)
 def quantize(version: Path, data: tuple[Path, ...], photos: int, out: Path) -> None:
     """Find the ranges of VERSION's activations on training photos, from which `dogsnap merge --fast` makes an int8 network.
 
@@ -31,5 +36,7 @@ def quantize(version: Path, data: tuple[Path, ...], photos: int, out: Path) -> N
         chosen = ranges.choose(data, ranges.read_description(version)["recipe"], photos)
         ranges.calibrate(version, chosen, click.echo).write(out / RANGES)
     except KeyError as error:
-        raise ValueError(f"{version} does not say {error}; expected a version made by `dogsnap export`") from error
+        raise ValueError(
+            f"{version} does not say {error}; expected a version made by `dogsnap export`"
+        ) from error
     click.echo(f"wrote {out / RANGES}; `make setup` builds the versions with it")

@@ -112,13 +112,22 @@ def check_combinations(settings: Settings) -> None:
         "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`",
     )
     batching, keys = settings.enable_batching, settings.api_keys
-    refuse(settings.batching_parameters_file and not batching, "--batching-parameters-file needs --enable-batching")
+    refuse(
+        settings.batching_parameters_file and not batching,
+        "--batching-parameters-file needs --enable-batching",
+    )
     refuse(
         settings.engine and batching,
         "--enable-batching is for the server that runs the models: start the engine with it",
     )
-    refuse(settings.rate_limit_key and not keys, "--rate-limit-key counts requests by their key; it needs --api-keys")
-    refuse(settings.open_app and not keys, "--open-app excepts the app from --api-keys, which is not given")
+    refuse(
+        settings.rate_limit_key and not keys,
+        "--rate-limit-key counts requests by their key; it needs --api-keys",
+    )
+    refuse(
+        settings.open_app and not keys,
+        "--open-app excepts the app from --api-keys, which is not given",
+    )
     refuse(
         bool(settings.tls_cert) != bool(settings.tls_key),
         "--tls-cert and --tls-key need each other: a certificate is used with its private key",
@@ -136,7 +145,9 @@ def check_access(settings: Settings) -> None:
         with refusing(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second", ValueError):
             parse_many(rate or "1/second")
     expected = "expected memory:// or redis://host:port"
-    with refusing(f"--rate-limit-storage is no place to count in; {expected}", ConfigurationError, ValueError):
+    with refusing(
+        f"--rate-limit-storage is no place to count in; {expected}", ConfigurationError, ValueError
+    ):
         storage_from_string(settings.rate_limit_storage)  # does not connect yet
 
 
@@ -145,7 +156,9 @@ def check_certificate(settings: Settings) -> None:
     expected = "expected a certificate chain and its private key without a password, both as PEM"
     with refusing(f"{files} cannot be used: {{error}}; {expected}", OSError, ValueError):
         if settings.tls_cert:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                settings.tls_cert, settings.tls_key, password=""
+            )
 
 
 def refuse_taken_ports(settings: Settings) -> None:
@@ -176,11 +189,16 @@ def check_secrets(settings: Settings) -> None:
 def check_files(settings: Settings) -> None:
     """A log that is found missing after a restart is found too late."""
     file = settings.switch_log
-    with refusing(f"the log of switches cannot be written to {file}: {{error}}; choose another --switch-log", OSError):
+    with refusing(
+        f"the log of switches cannot be written to {file}: {{error}}; choose another --switch-log",
+        OSError,
+    ):
         if file:
             open(file, "a", encoding="utf-8").close()
     file = settings.feedback
-    with refusing(f"feedback cannot be kept in {file}: {{error}}; choose another --feedback", sqlite3.Error):
+    with refusing(
+        f"feedback cannot be kept in {file}: {{error}}; choose another --feedback", sqlite3.Error
+    ):
         if file:
             with closing(sqlite3.connect(file)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")

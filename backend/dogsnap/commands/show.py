@@ -10,8 +10,15 @@ from dogsnap.commands.helpers.arguments import PATH, option
 @click.command()
 @click.argument("model_dir", type=PATH, required=False)
 @option("--version", "a version of the model in MODEL_DIR  [default: the largest]", int)
-@option("--nodes", "also the nodes of the graph, and where decoding would be merged in", is_flag=True)
-@option("--dir", "as saved_model_cli: the same folder; alone it prints the tag-sets", PATH, name="directory")
+@option(
+    "--nodes", "also the nodes of the graph, and where decoding would be merged in", is_flag=True
+)
+@option(
+    "--dir",
+    "as saved_model_cli: the same folder; alone it prints the tag-sets",
+    PATH,
+    name="directory",
+)
 @option("--all", "with --dir: all signatures", name="everything", is_flag=True)
 @option("--tag_set", "with --dir: the names of the signatures of this graph, such as serve")
 @option("--signature_def", "with --tag_set: inputs and outputs of this signature alone")
@@ -30,7 +37,9 @@ def show(
     from dogsnap.exporting.merging.options import MergeError
 
     if (model_dir is None) == (directory is None):
-        raise click.UsageError("expected the folder of a version or of a model, as MODEL_DIR or by --dir")
+        raise click.UsageError(
+            "expected the folder of a version or of a model, as MODEL_DIR or by --dir"
+        )
     if signature_def and not tag_set:
         raise click.UsageError("--signature_def needs --tag_set, such as --tag_set serve")
     folder = inspection.version_folder(model_dir or directory, version)
@@ -43,6 +52,8 @@ def show(
     if nodes:
         click.echo(f"{inspection.nodes_text(folder)}\n")
         try:
-            click.echo(f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}.")
+            click.echo(
+                f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}."
+            )
         except MergeError as error:
             click.echo(f"No decoding can be merged in as it is: {error}.")

@@ -27,7 +27,10 @@ from dogsnap.commands.helpers.own_process import beside
 )
 @option("--replace", "teach a breed anew that VERSION_DIR was taught before", is_flag=True)
 @option(
-    "--from", "folder with the weights of the version  [default: the folder VERSION_DIR is in]", PATH, name="artefacts"
+    "--from",
+    "folder with the weights of the version  [default: the folder VERSION_DIR is in]",
+    PATH,
+    name="artefacts",
 )
 @option(
     "--known",
@@ -59,7 +62,9 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
         with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
             place = None if dry_run or keep else Path(temporary)
             keeps = keep and not dry_run
-            with beside(_write_first, temporary=place, source=source, keep=keeps, **arguments) as writing:
+            with beside(
+                _write_first, temporary=place, source=source, keep=keeps, **arguments
+            ) as writing:
                 first = writing.result()
             names = []
             if first:
@@ -103,11 +108,19 @@ def _write_first(
     for breed, expected in zip(breeds, taught.expected, strict=True):
         click.echo(f"{breed.name}: {expected}")
     if keep:
-        click.echo(f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew")
-    return None if temporary is None else teacher.write(staged(temporary, source.resolve().parent), click.echo)
+        click.echo(
+            f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew"
+        )
+    return (
+        None
+        if temporary is None
+        else teacher.write(staged(temporary, source.resolve().parent), click.echo)
+    )
 
 
-def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None) -> list:
+def _breeds(
+    name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None
+) -> list:
     from dogsnap.training import teaching
 
     facts = teaching.read_facts(facts_file) if facts_file else []
@@ -122,6 +135,9 @@ def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file
     known = facts[0] if facts else {}
     return [
         teaching.NewBreed(
-            name, teaching.photos_in(photos), name_zh or known.get("name_zh", ""), teaching.without_names(known)
+            name,
+            teaching.photos_in(photos),
+            name_zh or known.get("name_zh", ""),
+            teaching.without_names(known),
         )
     ]

@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, option, precision_option
+from dogsnap.commands.helpers.arguments import (
+    AT_LEAST_ONE,
+    EXISTING_FILE,
+    PATH,
+    option,
+    precision_option,
+)
 
 WORK = Path(".dogsnap")
 POPULARITY = Path("models/popularity.json")
@@ -101,9 +107,15 @@ def train(
 @work_option("cyclegan")
 @option("--ngf", "filters of the generators' first layer", AT_LEAST_ONE, default=64)
 @option("--steps", "  [default: the recipe's]", AT_LEAST_ONE)
-@option("--size", "height and width of the pictures, a multiple of 8  [default: 64]", click.IntRange(min=16))
+@option(
+    "--size",
+    "height and width of the pictures, a multiple of 8  [default: 64]",
+    click.IntRange(min=16),
+)
 @precision_option
-def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str) -> None:
+def cyclegan(
+    out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str
+) -> None:
     """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
     if size and size % 8:
         raise click.UsageError(f"--size is {size}; expected a multiple of 8")
@@ -122,8 +134,14 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
 
 
 @train.command()
-@option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH, required=True)
-@option("--frames", "whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv", PATH)
+@option(
+    "--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH, required=True
+)
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv",
+    PATH,
+)
 @option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
 @option(
     "--judged",
@@ -137,7 +155,9 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
 @option("--epochs", "how often each is seen", AT_LEAST_ONE, default=16)
 @option("--seed", "the same seed composes the same pictures", default=20)
 @precision_option
-def dogs(data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any) -> None:
+def dogs(
+    data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any
+) -> None:
     """Train the head that finds every dog, for the network in OUT, which stays as it is; interrupted, it goes on."""
     from dogsnap.training import dogs_training
     from dogsnap.training.trainer import use_precision

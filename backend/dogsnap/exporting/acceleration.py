@@ -110,13 +110,18 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     folder.mkdir(parents=True)
     try:
         chosen = _chosen(acceleration, folder, report)
-    except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
+    except (
+        IncompatibleNetwork,
+        RuntimeError,
+    ) as error:  # RuntimeError: an operation that OpenVINO does not have
         shutil.rmtree(folder)
         if acceleration.required:
             raise IncompatibleNetwork(_reason(error)) from error
         report(f"TensorFlow runs the network: {_reason(error)}")
         return False
-    manifest = replace(chosen, signatures={name: list(each.outputs) for name, each in acceleration.steps.items()})
+    manifest = replace(
+        chosen, signatures={name: list(each.outputs) for name, each in acceleration.steps.items()}
+    )
     manifest.write(folder)
     _save_around(folder / AROUND, acceleration)
     report(
@@ -152,7 +157,11 @@ def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> Network
         gain = trials[best].speedup / exact.speedup
         if gain < LEAST_GAIN:
             if acceleration.required:
-                found = f"{best} is {gain:.2g} times as fast as" if best != EXACT else "no precision is faster than"
+                found = (
+                    f"{best} is {gain:.2g} times as fast as"
+                    if best != EXACT
+                    else "no precision is faster than"
+                )
                 wanted = f", expected at least {LEAST_GAIN:g}" if best != EXACT else ""
                 raise NotFaster(f"{found} {EXACT} on this processor ({processor.name()}){wanted}")
             best = EXACT
@@ -162,7 +171,11 @@ def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> Network
 
 
 def _trials(
-    acceleration: Acceleration, folder: Path, temporary: Path, outputs: Sequence[str], report: Report
+    acceleration: Acceleration,
+    folder: Path,
+    temporary: Path,
+    outputs: Sequence[str],
+    report: Report,
 ) -> dict[str, NetworkManifest]:
     """Each faster precision that gives the right answers, by name; an int8 network is in `temporary` then."""
     trials, places = {}, {BFLOAT16: folder} | ({INT8: temporary} if acceleration.ranges else {})
@@ -170,7 +183,11 @@ def _trials(
         try:
             if precision == INT8:
                 openvino = import_openvino()
-                model = quantised(openvino.Core().read_model(folder / NETWORK), acceleration.ranges, _weight_bits())
+                model = quantised(
+                    openvino.Core().read_model(folder / NETWORK),
+                    acceleration.ranges,
+                    _weight_bits(),
+                )
                 openvino.save_model(model, temporary / NETWORK, compress_to_fp16=False)
             trials[precision] = _tried(precision, place, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
@@ -204,7 +221,9 @@ def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     return manifest
 
 
-def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> NetworkManifest:
+def _tried(
+    precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration
+) -> NetworkManifest:
     """Load, compare and measure a network. Raises IncompatibleNetwork if answers differ by more than is allowed."""
     # Not kept: the networks of all precisions at once would take 0.5 GB.
     network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
@@ -226,7 +245,9 @@ def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: A
 
 
 def _measured_by() -> str:
-    return f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor.name()}"
+    return (
+        f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor.name()}"
+    )
 
 
 def convert(graph: FrozenGraph, folder: Path) -> list[str]:
@@ -242,7 +263,9 @@ def convert(graph: FrozenGraph, folder: Path) -> list[str]:
     names = [sorted(output.get_names()) for output in model.outputs]
     found = [[alias for alias, name in graph.outputs.items() if name in own] for own in names]
     if any(len(aliases) != 1 for aliases in found):
-        raise IncompatibleNetwork(f"OpenVINO's outputs {names} correspond to {found} of the network's outputs")
+        raise IncompatibleNetwork(
+            f"OpenVINO's outputs {names} correspond to {found} of the network's outputs"
+        )
     return [alias for (alias,) in found]
 
 
@@ -266,7 +289,9 @@ def _difference(network: Network, reference: Function, tolerance: float) -> floa
 def _difference_of_names(network: Network, reference: Function, tolerance: float) -> float:
     """The same over the probabilities of breeds in drawn pictures, of which no more than MOST_MOVED may be others' now."""
     pictures = drawn_pictures(network.shape[:2])
-    differences = np.abs(network.run(pictures)[NAMING] - reference(tf.constant(pictures))[NAMING].numpy())
+    differences = np.abs(
+        network.run(pictures)[NAMING] - reference(tf.constant(pictures))[NAMING].numpy()
+    )
     moved, largest = float(differences.sum(axis=-1).mean() / 2), float(differences.max())
     if not (moved <= MOST_MOVED and largest <= tolerance):
         raise IncompatibleNetwork(
@@ -282,7 +307,9 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
     coarse = tf.random.stateless_uniform((count, 5, 5, shape[-1]), (1, 2))
     fine = tf.random.stateless_uniform((count, 50, 50, shape[-1]), (3, 4))
     size = shape[:2]
-    mixed = 0.7 * tf.image.resize(coarse, size, "bicubic") + 0.3 * tf.image.resize(fine, size, "bicubic")
+    mixed = 0.7 * tf.image.resize(coarse, size, "bicubic") + 0.3 * tf.image.resize(
+        fine, size, "bicubic"
+    )
     return tf.clip_by_value(mixed, 0.0, 1.0).numpy()
 
 
@@ -291,7 +318,9 @@ def _speedup(network: Network, reference: Function) -> float:
     image = trial_images(network.shape, 1)
     tensor = tf.constant(image)
     runs = (partial(reference, tensor), partial(network.run, image))
-    rounds = [[timeit(run, timer=process_time, number=RUNS) for run in runs] for _ in range(ROUNDS + 1)]
+    rounds = [
+        [timeit(run, timer=process_time, number=RUNS) for run in runs] for _ in range(ROUNDS + 1)
+    ]
     return median(tensorflow / openvino for tensorflow, openvino in rounds[1:])
 
 

@@ -61,7 +61,9 @@ class Stored:
     dogs: keras.Model | None = None
 
 
-def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Source:
+def export_stored(
+    name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None
+) -> Source:
     """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
     Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
@@ -71,7 +73,9 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     if recipe.get("architecture") == CYCLEGAN:
         return Source(export_generator(name, recipe, artefacts, models))
     stored = read_stored(name, artefacts)
-    return export_classifier(stored.model, stored.calibration, stored.description, models / name, report, stored.dogs)
+    return export_classifier(
+        stored.model, stored.calibration, stored.description, models / name, report, stored.dogs
+    )
 
 
 def export_taught(name: str, artefacts: Path, models: Path) -> Source:
@@ -83,16 +87,32 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
     kept, advice = read_json(file), "run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
     _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
-    labels = [*stored.description["labels"], *({key: each[key] for key in LABEL} for each in taught)]
-    extended = with_classes(stored, labels, *breed_weights(stored.model, taught), prior_of(stored, labels, artefacts))
-    scores, calibration = {**stored.description["scores"], **kept.get("scores", {})}, extended.calibration
+    labels = [
+        *stored.description["labels"],
+        *({key: each[key] for key in LABEL} for each in taught),
+    ]
+    extended = with_classes(
+        stored, labels, *breed_weights(stored.model, taught), prior_of(stored, labels, artefacts)
+    )
+    scores, calibration = (
+        {**stored.description["scores"], **kept.get("scores", {})},
+        extended.calibration,
+    )
     fitted = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
-    description = {**extended.description, "scores": scores, "groups": _groups(fitted, artefacts, labels)}
-    description["taught"] = [{key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught]
+    description = {
+        **extended.description,
+        "scores": scores,
+        "groups": _groups(fitted, artefacts, labels),
+    }
+    description["taught"] = [
+        {key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught
+    ]
     if "scores" in kept:
         description["decision"] = _decision(fitted)
         calibration = Calibration.of(fitted, len(labels))
-    return export_classifier(extended.model, calibration, description, models / name, head=stored.dogs)
+    return export_classifier(
+        extended.model, calibration, description, models / name, head=stored.dogs
+    )
 
 
 def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
@@ -100,7 +120,9 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
 
     Raises ExportError, OSError or ValueError for missing artefacts, and for those of other weights.
     """
-    recipe, labels, scores = (read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
+    recipe, labels, scores = (
+        read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores")
+    )
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
     if architecture is None:
         raise ExportError(
@@ -111,7 +133,12 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     model = architecture(len(labels), size)
     load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
-    _check_made_with(scores.get("weights", weights), weights, artefacts / "scores.json", "run `dogsnap calibrate`")
+    _check_made_with(
+        scores.get("weights", weights),
+        weights,
+        artefacts / "scores.json",
+        "run `dogsnap calibrate`",
+    )
     calibration = scores["calibration"]
     description = {
         "model": name,
@@ -126,19 +153,29 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     if (artefacts / RANGES).is_file():
         description[INT8_RANGES] = ranges = read_json(artefacts / RANGES)
         advice = "run `dogsnap calibrate`, or remove the file: then no int8 network is built"
-        _check_made_with(ranges.get("weights", ""), scores.get("weights", ""), artefacts / RANGES, advice)
+        _check_made_with(
+            ranges.get("weights", ""), scores.get("weights", ""), artefacts / RANGES, advice
+        )
     head = None
     if with_head and (artefacts / dogs.DESCRIPTION).is_file():
         description["dogs"] = stated = read_json(artefacts / dogs.DESCRIPTION)
         advice = "run `dogsnap train dogs` again, or remove the file"
-        _check_made_with(stated.get("maps", ""), dogs.digest_of(model), artefacts / dogs.DESCRIPTION, advice, "maps")
+        _check_made_with(
+            stated.get("maps", ""),
+            dogs.digest_of(model),
+            artefacts / dogs.DESCRIPTION,
+            advice,
+            "maps",
+        )
         head = dogs.head_for(model, stated["filters"])
         load_stored_weights(head, artefacts / dogs.WEIGHTS)
     scaling = Calibration.of(calibration, len(labels))
     return Stored(model, lambda: architecture(len(labels), size), scaling, description, head)
 
 
-def _check_made_with(received: str, expected: str, file: Path, advice: str, what: str = "weights") -> None:
+def _check_made_with(
+    received: str, expected: str, file: Path, advice: str, what: str = "weights"
+) -> None:
     if received != expected:
         raise ExportError(
             f"{file} was made with other {what} than {STORED_WEIGHTS}: expected the SHA-256 {expected[:12] or 'none'}, "
@@ -157,14 +194,20 @@ def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.n
 
 
 def with_classes(
-    stored: Stored, labels: Sequence[Mapping], kernel: np.ndarray, bias: np.ndarray, log_prior: np.ndarray
+    stored: Stored,
+    labels: Sequence[Mapping],
+    kernel: np.ndarray,
+    bias: np.ndarray,
+    log_prior: np.ndarray,
 ) -> Stored:
     """The same network with the classes `labels`, those of `kernel` float32 (f, classes), `bias` (classes,) and `log_prior`
     (classes,), in place of its own. All layers below the heads are shared.
     """
     features = stored.model.get_layer("features").output
     model = keras.Model(
-        stored.model.input, stored.model.output | heads(features, len(labels), dropout=0.0), name=stored.model.name
+        stored.model.input,
+        stored.model.output | heads(features, len(labels), dropout=0.0),
+        name=stored.model.name,
     )
     model.get_layer("breeds").set_weights([kernel, bias])
     model.get_layer("dog").set_weights(stored.model.get_layer("dog").get_weights())
@@ -178,7 +221,10 @@ def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.nda
     kernel, bias = model.get_layer("breeds").get_weights()
     # Base64 of float16, or of float32 as earlier releases wrote it.
     rows = [base64.b64decode(each["weights"]) for each in taught]
-    rows = [np.frombuffer(row, np.float32 if len(row) == 4 * len(kernel) else np.float16) for row in rows]
+    rows = [
+        np.frombuffer(row, np.float32 if len(row) == 4 * len(kernel) else np.float16)
+        for row in rows
+    ]
     kernel = np.column_stack([kernel, *(row.astype(np.float32) for row in rows)])
     return kernel, np.append(bias, np.float32([each["bias"] for each in taught]))
 
@@ -212,10 +258,14 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     module = tf.Module()
     module.variables_of_the_network = [variable.value for variable in model.variables]
     warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
-    return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
+    return write_version(
+        models / name, module, {"serving_default": serving_default}, description, warmup
+    )
 
 
-def read_json(path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it") -> Any:
+def read_json(
+    path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it"
+) -> Any:
     """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -258,15 +308,26 @@ def export_classifier(
         return {"prediction": scores(image=image)["prediction"]}
 
     scores = all_scores.get_concrete_function(image=image)
-    signatures = {"serving_default": prediction.get_concrete_function(image=image), "scores": scores}
+    signatures = {
+        "serving_default": prediction.get_concrete_function(image=image),
+        "scores": scores,
+    }
     module = tf.Module()
     module.variables_of_the_network = [variable.value for variable in model.variables]
     graph = freeze(scores)
     # No steps before or after the network.
-    steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", list(graph.outputs))}
+    steps = {
+        "serving_default": Steps("image", ["prediction"]),
+        "scores": Steps("image", list(graph.outputs)),
+    }
     acceleration = Acceleration(graph, graph.function(), steps)
-    warmup = {name: {"image": np.full((1, height, width, channels), 0.5, np.float32)} for name in signatures}
-    folder = write_version(model_folder, module, signatures, description, warmup, acceleration, report)
+    warmup = {
+        name: {"image": np.full((1, height, width, channels), 0.5, np.float32)}
+        for name in signatures
+    }
+    folder = write_version(
+        model_folder, module, signatures, description, warmup, acceleration, report
+    )
     return Source(folder, signatures, {"scores": graph})
 
 
@@ -304,10 +365,14 @@ def write_version(
             checksums.write(folder)
             return publish(folder, model_folder)
     except tf.errors.ResourceExhaustedError as error:
-        raise OSError(f"{error.message}; nothing was exported, free some disk space and try again") from error
+        raise OSError(
+            f"{error.message}; nothing was exported, free some disk space and try again"
+        ) from error
 
 
-def write_warmup_requests(path: Path, model: str, requests: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+def write_warmup_requests(
+    path: Path, model: str, requests: Mapping[str, Mapping[str, np.ndarray]]
+) -> None:
     """Write one PredictionLog per signature, in TensorFlow Serving's format: a TFRecord file of serialized records."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, inputs in requests.items():

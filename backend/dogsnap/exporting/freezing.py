@@ -51,10 +51,15 @@ class FrozenGraph:
             fed = dict(zip(self.inputs.values(), images, strict=True))
             fed |= {name: graph.capture(value) for name, value in constants.items()}
             wanted = list(self.outputs.values())
-            results = tf.graph_util.import_graph_def(graph_def, input_map=fed, return_elements=wanted, name="network")
+            results = tf.graph_util.import_graph_def(
+                graph_def, input_map=fed, return_elements=wanted, name="network"
+            )
             return dict(zip(self.outputs, results, strict=True))
 
-        specs = [tf.TensorSpec(self.specs[name].shape, self.specs[name].dtype, name) for name in self.inputs]
+        specs = [
+            tf.TensorSpec(self.specs[name].shape, self.specs[name].dtype, name)
+            for name in self.inputs
+        ]
         return network.get_concrete_function(*specs)
 
 
@@ -74,10 +79,16 @@ def freeze(signature: Function) -> FrozenGraph:
         answer = signature(**dict(zip(names, inputs, strict=True)))
         return [answer[output] for output in outputs]
 
-    placed = by_place.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names])
-    fed = {name: tensor.name for name, tensor in zip(names, placed.inputs, strict=False)}  # captured variables follow
+    placed = by_place.get_concrete_function(
+        *[tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names]
+    )
+    fed = {
+        name: tensor.name for name, tensor in zip(names, placed.inputs, strict=False)
+    }  # captured variables follow
     given = {name: tensor.name for name, tensor in zip(outputs, placed.outputs, strict=True)}
-    return FrozenGraph(_folded(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs)
+    return FrozenGraph(
+        _folded(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs
+    )
 
 
 class Source:
@@ -118,7 +129,11 @@ def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         definitions = tf.compat.v1.saved_model.load(session, tags, str(folder)).signature_def
         signatures = {name: each for name, each in definitions.items() if name != INIT_OP}
-        results = {info.name.split(":")[0] for each in signatures.values() for info in each.outputs.values()}
+        results = {
+            info.name.split(":")[0]
+            for each in signatures.values()
+            for info in each.outputs.values()
+        }
         graph_def = tf.compat.v1.graph_util.convert_variables_to_constants(
             session, session.graph.as_graph_def(), sorted(results)
         )
@@ -136,7 +151,9 @@ def _imported(graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.Signat
         fed = {signature.inputs[alias].name: value for alias, value in inputs.items()}
         fed = {name: value for name, value in fed.items() if name.split(":")[0] in kept}
         names = [info.name for info in signature.outputs.values()]
-        results = tf.graph_util.import_graph_def(needed, input_map=fed, return_elements=names, name="")
+        results = tf.graph_util.import_graph_def(
+            needed, input_map=fed, return_elements=names, name=""
+        )
         return dict(zip(signature.outputs, results, strict=True))
 
     return function.get_concrete_function(**specs_of(signature))
@@ -146,7 +163,9 @@ def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     """As convert_variables_to_constants_v2, whose names of inputs and outputs it keeps, but no function is made of the graph: for
     that, all constants are copied.
     """
-    captured = _FunctionConverterDataInEager(placed, lower_control_flow=False, aggressive_inlining=False)
+    captured = _FunctionConverterDataInEager(
+        placed, lower_control_flow=False, aggressive_inlining=False
+    )
     graph_def, _ = _replace_variables_by_constants(captured)
     for function in graph_def.library.function:  # bodies of loops and branches
         # A reference of its own: without it, one that is known goes with the signature.
@@ -168,7 +187,9 @@ def _folded(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.
     """
     graph_def, constants = _with_placeholders(graph_def)
     for part in list(_parts(constants)):
-        graph_def = _optimised(_with_nodes(graph_def, {name: constants.pop(name) for name in part}), kept)
+        graph_def = _optimised(
+            _with_nodes(graph_def, {name: constants.pop(name) for name in part}), kept
+        )
         graph_def, changed = _with_placeholders(graph_def)
         constants |= changed
     graph_def = _with_nodes(graph_def, constants)
@@ -187,9 +208,13 @@ def _optimised(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.comp
     return tf_optimizer.OptimizeGraph(config, meta_graph)
 
 
-def _with_placeholders(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, Node]]:
+def _with_placeholders(
+    graph_def: tf.compat.v1.GraphDef,
+) -> tuple[tf.compat.v1.GraphDef, dict[str, Node]]:
     """The graph with placeholders for its large constants, and these by name."""
-    large = [node for node in graph_def.node if node.op == "Const" and node.ByteSize() >= LARGE_BYTES]
+    large = [
+        node for node in graph_def.node if node.op == "Const" and node.ByteSize() >= LARGE_BYTES
+    ]
     # Without control dependencies, whose nodes folding may remove.
     constants = {node.name: Node(name=node.name, op=node.op, attr=node.attr) for node in large}
     placeholders = {name: Node(name=name, op="Placeholder") for name in constants}
@@ -215,11 +240,15 @@ def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
 def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:
     """Whether a node takes nothing but constants: those that were not in one part."""
     constants = {node.name for node in graph_def.node if node.op == "Const"}
-    sources = [{name.split(":")[0] for name in node.input if name[0] != "^"} for node in graph_def.node]
+    sources = [
+        {name.split(":")[0] for name in node.input if name[0] != "^"} for node in graph_def.node
+    ]
     return any(each and each <= constants for each in sources)
 
 
-def _with_nodes(graph_def: tf.compat.v1.GraphDef, nodes: Mapping[str, Node]) -> tf.compat.v1.GraphDef:
+def _with_nodes(
+    graph_def: tf.compat.v1.GraphDef, nodes: Mapping[str, Node]
+) -> tf.compat.v1.GraphDef:
     """A copy of the graph with `nodes` in place of those of the same names."""
     graph = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
     for node in graph_def.node:
@@ -227,7 +256,9 @@ def _with_nodes(graph_def: tf.compat.v1.GraphDef, nodes: Mapping[str, Node]) -> 
     return graph
 
 
-def _without_large_constants(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, tf.Tensor]]:
+def _without_large_constants(
+    graph_def: tf.compat.v1.GraphDef,
+) -> tuple[tf.compat.v1.GraphDef, dict[str, tf.Tensor]]:
     """Take the large constants out: the graph that now needs them as inputs, and their values by tensor name."""
     rest, constants = tf.compat.v1.GraphDef(), {}
     rest.library.CopyFrom(graph_def.library)
@@ -248,7 +279,9 @@ def _without_large_constants(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compa
 
 def check_size(constants: Iterable[tf.Tensor]) -> None:
     """Raises FreezingError when one file cannot hold them all."""
-    size = sum(value.dtype.size * value.shape.num_elements() for value in constants if value.dtype.size)
+    size = sum(
+        value.dtype.size * value.shape.num_elements() for value in constants if value.dtype.size
+    )
     if size > MAX_CONSTANT_BYTES:
         raise FreezingError(
             f"the constants take {size / 1e9:.1f} GB; a SavedModel without variables can hold "

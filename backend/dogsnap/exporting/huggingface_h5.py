@@ -39,7 +39,9 @@ def as_safetensors(folder: Path, report: Callable[[str], None]) -> Iterator[Path
         for file in folder.glob("*.json"):
             shutil.copy(file, copy)
         if not (copy / PROCESSOR).exists():
-            report(f"{folder} has no {PROCESSOR}: pixels are scaled to [-1, 1], as ViTImageProcessor does by default")
+            report(
+                f"{folder} has no {PROCESSOR}: pixels are scaled to [-1, 1], as ViTImageProcessor does by default"
+            )
             (copy / PROCESSOR).write_text("{}")
         save_file(read_weights(folder / WEIGHTS), copy / SAFETENSORS, metadata={"format": "pt"})
         yield copy
@@ -49,9 +51,15 @@ def read_weights(file: Path) -> dict[str, np.ndarray]:
     """The weights of a ViT classifier by their names in a checkpoint. Raises OSError or ValueError as `as_safetensors` does."""
     weights = {}
     with h5py.File(file) as root:
-        root.visititems(lambda _, item: weights.update([_of_hdf5(item)]) if isinstance(item, h5py.Dataset) else None)
+        root.visititems(
+            lambda _, item: (
+                weights.update([_of_hdf5(item)]) if isinstance(item, h5py.Dataset) else None
+            )
+        )
     if not any(name.startswith("vit.") for name in weights):
-        raise ValueError(f"{file} holds no ViT; expected what TFViTForImageClassification.save_pretrained writes")
+        raise ValueError(
+            f"{file} holds no ViT; expected what TFViTForImageClassification.save_pretrained writes"
+        )
     return weights
 
 
@@ -63,4 +71,6 @@ def _of_hdf5(variable: h5py.Dataset) -> tuple[str, np.ndarray]:
     last = name.partition(":")[0]
     name = re.sub(r"layer_\._(\d+)", r"layer.\1", ".".join([*parts, PARTS.get(last, last)]))
     value = np.asarray(variable)
-    return name, np.ascontiguousarray(value.transpose(AXES[value.ndim]) if last == "kernel" else value)
+    return name, np.ascontiguousarray(
+        value.transpose(AXES[value.ndim]) if last == "kernel" else value
+    )

@@ -23,9 +23,13 @@ def version_folder(path: Path, version: int | None = None) -> Path:
         return path
     folders = version_folders(path)
     if not folders:
-        raise InspectionError(f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)")
+        raise InspectionError(
+            f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)"
+        )
     if version is not None and version not in folders:
-        raise InspectionError(f"{path} has no version {version}; available: {', '.join(map(str, sorted(folders)))}")
+        raise InspectionError(
+            f"{path} has no version {version}; available: {', '.join(map(str, sorted(folders)))}"
+        )
     return folders[max(folders) if version is None else version]
 
 
@@ -58,7 +62,10 @@ def signatures_text(folder: Path) -> str:
 
 def tag_sets_text(folder: Path) -> str:
     """The tags of every graph, exactly as `saved_model_cli show --dir` prints them."""
-    tags = [", ".join(f"'{tag}'" for tag in sorted(graph.meta_info_def.tags)) for graph in meta_graphs(folder)]
+    tags = [
+        ", ".join(f"'{tag}'" for tag in sorted(graph.meta_info_def.tags))
+        for graph in meta_graphs(folder)
+    ]
     return "\n".join(["The given SavedModel contains the following tag-sets:", *tags])
 
 
@@ -68,10 +75,14 @@ def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
     graph = graphs.get(frozenset(tag_set.split(",")))
     if graph is None:
         available = "; ".join(",".join(sorted(tags)) for tags in graphs)
-        raise InspectionError(f"{folder} has no graph with the tags {tag_set}; available: {available}")
+        raise InspectionError(
+            f"{folder} has no graph with the tags {tag_set}; available: {available}"
+        )
     if signature is None:
         title = "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
-        return "\n".join([title, *(f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def))])
+        return "\n".join(
+            [title, *(f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def))]
+        )
     if signature not in graph.signature_def:
         available = ", ".join(sorted(graph.signature_def))
         raise InspectionError(f"{folder} has no signature {signature}; available: {available}")
@@ -90,7 +101,11 @@ def _signature_lines(signature: meta_graph_pb2.SignatureDef, indent: str = "  ")
 
 
 def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
-    return "unknown_rank" if shape.unknown_rank else f"({', '.join(str(dim.size) for dim in shape.dim)})"
+    return (
+        "unknown_rank"
+        if shape.unknown_rank
+        else f"({', '.join(str(dim.size) for dim in shape.dim)})"
+    )
 
 
 def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
@@ -111,7 +126,10 @@ def nodes_text(folder: Path) -> str:
     """The nodes that the signatures run: name, operation and output shapes, function by function."""
     graph = meta_graphs(folder)[0]
     parts = {"graph": _reached(graph)}
-    library = {function.signature.name: list(function.node_def) for function in graph.graph_def.library.function}
+    library = {
+        function.signature.name: list(function.node_def)
+        for function in graph.graph_def.library.function
+    }
     waiting = _called(parts["graph"])
     while waiting:
         name = waiting.pop(0)
@@ -124,15 +142,21 @@ def nodes_text(folder: Path) -> str:
 def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
     """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
     signatures = [each for name, each in graph.signature_def.items() if name != INIT_OP]
-    tensors = [info for each in signatures for info in (*each.outputs.values(), *each.inputs.values())]
+    tensors = [
+        info for each in signatures for info in (*each.outputs.values(), *each.inputs.values())
+    ]
     # A sparse or ragged input has no name of its own.
-    ends = {info.name.split(":")[0] for info in tensors} & {node.name for node in graph.graph_def.node}
+    ends = {info.name.split(":")[0] for info in tensors} & {
+        node.name for node in graph.graph_def.node
+    }
     return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, sorted(ends)).node)
 
 
 def _called(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
     """The functions that nodes call: the branches of a condition, the body of a loop, a nested function."""
-    return [value.func.name for node in nodes for value in node.attr.values() if value.HasField("func")]
+    return [
+        value.func.name for node in nodes for value in node.attr.values() if value.HasField("func")
+    ]
 
 
 def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:
@@ -141,5 +165,9 @@ def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:
     name_width = max((len(node.name) for node in nodes), default=0)
     op_width = max((len(node.op) for node in nodes), default=0)
     for node in nodes:
-        shapes = " ".join(map(_shape, node.attr["_output_shapes"].list.shape)) if "_output_shapes" in node.attr else "?"
+        shapes = (
+            " ".join(map(_shape, node.attr["_output_shapes"].list.shape))
+            if "_output_shapes" in node.attr
+            else "?"
+        )
         yield f"  {node.name:{name_width}}  {node.op:{op_width}}  {shapes}".rstrip()

@@ -50,7 +50,9 @@ def normalise(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
     if wanted.dtype.is_integer:
         return tf.cast(tf.round(images * 255.0), wanted.dtype)
     if tuple(wanted.mean) != (0.0,) or tuple(wanted.deviation) != (1.0,):
-        images = (images - tf.constant(wanted.mean, tf.float32)) / tf.constant(wanted.deviation, tf.float32)
+        images = (images - tf.constant(wanted.mean, tf.float32)) / tf.constant(
+            wanted.deviation, tf.float32
+        )
     return tf.cast(images, wanted.dtype)
 
 
@@ -62,7 +64,10 @@ def softmax(logits: tf.Tensor) -> tf.Tensor:
 def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, tf.Tensor]:
     """The k most probable classes: (n, classes) -> `labels` string (n, k), `probabilities` float32 (n, k), falling."""
     best = tf.math.top_k(tf.cast(probabilities, tf.float32), k)
-    return {"labels": tf.gather(tf.constant(list(names)), best.indices), "probabilities": best.values}
+    return {
+        "labels": tf.gather(tf.constant(list(names)), best.indices),
+        "probabilities": best.values,
+    }
 
 
 def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
@@ -103,20 +108,28 @@ def map_ragged(
     def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
         image = tf.image.convert_image_dtype(decode(content), tf.float32)
         pixels = tf.size(image) // 3
-        sentence = f"expected a picture of at most {MOST_PIXELS} pixels, since it is not scaled; received:"
-        with tf.control_dependencies([tf.debugging.Assert(pixels <= MOST_PIXELS, [sentence, pixels])]):
+        sentence = (
+            f"expected a picture of at most {MOST_PIXELS} pixels, since it is not scaled; received:"
+        )
+        with tf.control_dependencies(
+            [tf.debugging.Assert(pixels <= MOST_PIXELS, [sentence, pixels])]
+        ):
             fitted = fit(image[tf.newaxis], wanted)
         return {name: value[0] for name, value in network(fitted).items()}
 
     with tf.control_dependencies([readable]):
         contents = tf.identity(contents)
-    outputs = tf.function(answer, autograph=False).get_concrete_function(contents[0]).structured_outputs
+    outputs = (
+        tf.function(answer, autograph=False).get_concrete_function(contents[0]).structured_outputs
+    )
     kinds = {name: tf.TensorSpec(spec.shape, spec.dtype) for name, spec in outputs.items()}
     return tf.map_fn(answer, contents, fn_output_signature=kinds)
 
 
 def one_by_one(
-    network: Callable[..., dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
+    network: Callable[..., dict[str, tf.Tensor]],
+    outputs: Mapping[str, tf.TensorSpec],
+    batch_of_one: bool,
 ) -> Callable[..., dict[str, tf.Tensor]]:
     """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch; further inputs are the same for all."""
     start = 1 if batch_of_one else 0
@@ -132,13 +145,17 @@ def one_by_one(
     return every
 
 
-def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:
+def never_empty(
+    network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor
+) -> dict[str, tf.Tensor]:
     """The network's outputs, also for an empty batch, of which TensorFlow 2.21's fused convolutions return a wrong shape.
 
     It runs on one black image then.
     """
     count = tf.shape(images)[0]
-    seen = tf.cond(count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype))
+    seen = tf.cond(
+        count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype)
+    )
     seen = tf.ensure_shape(seen, images.shape)
     return {
         name: value[:count] if value.shape.rank and value.shape[0] is None else value

@@ -70,5 +70,7 @@ def publish_together(written: Path, model_folder: Path) -> None:
         for version, published in moved:
             published.rename(version)
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise OSError(f"another export has written a version to {model_folder} meanwhile; try again") from error
+            raise OSError(
+                f"another export has written a version to {model_folder} meanwhile; try again"
+            ) from error
         raise

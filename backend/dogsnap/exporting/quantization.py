@@ -17,7 +17,10 @@ from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
 
 RANGES = "int8_ranges.json"
 LEVELS = 256  # of an activation: uint8
-PASSING = ("Concat", "MaxPool")  # give values of their inputs, so that these are quantised in their place
+PASSING = (
+    "Concat",
+    "MaxPool",
+)  # give values of their inputs, so that these are quantised in their place
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,11 @@ def quantised(model: Any, ranges: Ranges, weight_bits: int) -> Any:
 
 def rectified_convolutions(model: Any) -> list[Any]:
     """Those that a ReLU follows: the others answer, like the head does."""
-    return [node for node in model.get_ordered_ops() if node.get_type_name() == "Convolution" and _is_rectified(node)]
+    return [
+        node
+        for node in model.get_ordered_ops()
+        if node.get_type_name() == "Convolution" and _is_rectified(node)
+    ]
 
 
 def _is_rectified(node: Any) -> bool:
@@ -104,7 +111,9 @@ def _quantise_weights(node: Any, largest: int) -> None:
     from openvino import opset13 as ops
 
     kernel = node.input_value(1).get_node().data.astype(np.float32)
-    scale = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), np.float32(1e-12)) / np.float32(largest)
+    scale = np.maximum(
+        np.abs(kernel).max((1, 2, 3), keepdims=True), np.float32(1e-12)
+    ) / np.float32(largest)
     whole = np.clip(np.round(kernel / scale), -largest, largest).astype(np.int8)
     weights = ops.multiply(ops.convert(ops.constant(whole), "f32"), ops.constant(scale))
     node.input(1).replace_source_output(weights.output(0))

@@ -16,11 +16,20 @@ SUMS = "assets.extra/SHA256SUMS"  # what serving.versions.checksums, which loads
 # Beside the versions: the checksums of each version as it was built, by its number, and the digest of what all were made from.
 NOTES, MADE_FROM = ".built", "made_from"
 # The code that decides what a version holds.
-CODE = ("networks", "training", "exporting", "serving/answers", "serving/photos", "serving/versions")
+CODE = (
+    "networks",
+    "training",
+    "exporting",
+    "serving/answers",
+    "serving/photos",
+    "serving/versions",
+)
 PACKAGES = ("keras", "openvino", "tensorflow")  # whose release decides as well
 
 
-def renew(artefacts: Path, folder: Path, build: Callable[[Path], object], report: Callable[[str], None]) -> bool:
+def renew(
+    artefacts: Path, folder: Path, build: Callable[[Path], object], report: Callable[[str], None]
+) -> bool:
     """Bring the versions in `folder` up to date with `artefacts`; False if they are.
 
     `build(models)` writes versions below models/<name of `folder`>. Those that an earlier call wrote are replaced, or removed
@@ -28,7 +37,9 @@ def renew(artefacts: Path, folder: Path, build: Callable[[Path], object], report
     """
     source = _digest(artefacts)
     notes = folder / NOTES
-    if _read(notes / MADE_FROM) == source and all((folder / number).is_dir() for number in _noted(notes)):
+    if _read(notes / MADE_FROM) == source and all(
+        (folder / number).is_dir() for number in _noted(notes)
+    ):
         return False
     report(f"building the versions of {folder} from the stored weights (up to a minute) ...")
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,9 +57,13 @@ def renew(artefacts: Path, folder: Path, build: Callable[[Path], object], report
 def _digest(artefacts: Path) -> str:
     """SHA-256 of the weights and what is stored with them, of the code, and of the libraries' releases."""
     root = Path(dogsnap.__file__).parent
-    files = [path for path in (*artefacts.iterdir(), artefacts.parent / "groups.json") if path.is_file()]
+    files = [
+        path for path in (*artefacts.iterdir(), artefacts.parent / "groups.json") if path.is_file()
+    ]
     files += [path for part in CODE for path in (root / part).rglob("*.py")]
-    lines = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(files)]
+    lines = [
+        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(files)
+    ]
     lines += [f"{name} {metadata.version(name)}" for name in PACKAGES]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -71,7 +86,9 @@ def _remove_former(folder: Path, notes: Path) -> None:
 
 def _place(built: Path, place: Path, notes: Path, report: Callable[[str], None]) -> None:
     if place.exists():
-        report(f"{place} was not built by this command, so it stays; give it another number to have this version")
+        report(
+            f"{place} was not built by this command, so it stays; give it another number to have this version"
+        )
         return
     shutil.copy(built / SUMS, notes / place.name)
     built.rename(place)

@@ -27,7 +27,9 @@ HUB_FILES = ("*.json", "*.safetensors", "*.weights.h5")
 RESAMPLE = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 
-def export_vit(preset: str, names: Sequence[str], model_folder: Path, report: Report = lambda _: None) -> Path:
+def export_vit(
+    preset: str, names: Sequence[str], model_folder: Path, report: Report = lambda _: None
+) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
 
     Signatures, which share one frozen network; photos are JPEG, PNG, GIF, BMP or WebP:
@@ -39,7 +41,9 @@ def export_vit(preset: str, names: Sequence[str], model_folder: Path, report: Re
     network, wanted, names = load_classifier(preset, names, report)
 
     def best(images: tf.Tensor, k: int = TOP_K) -> dict[str, tf.Tensor]:
-        return layers.top_k(layers.never_empty(network, images)["scores"], names, min(k, len(names)))
+        return layers.top_k(
+            layers.never_empty(network, images)["scores"], names, min(k, len(names))
+        )
 
     def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
         first = best(images, 1)
@@ -69,7 +73,9 @@ def export_vit(preset: str, names: Sequence[str], model_folder: Path, report: Re
         },
         "source": {"preset": preset, "exported_by": "dogsnap export vit"},
     }
-    return write_version(model_folder, tf.Module(), made, description, warmup_requests(made, wanted.size))
+    return write_version(
+        model_folder, tf.Module(), made, description, warmup_requests(made, wanted.size)
+    )
 
 
 def load_classifier(
@@ -87,19 +93,25 @@ def load_classifier(
     with ExitStack() as stack:
         if huggingface_h5.is_tensorflows(Path(source)):
             try:
-                source = str(stack.enter_context(huggingface_h5.as_safetensors(Path(source), report)))
+                source = str(
+                    stack.enter_context(huggingface_h5.as_safetensors(Path(source), report))
+                )
             except (OSError, ValueError) as error:
                 raise ExportError(f"cannot read {preset}: {error}") from error
         config = read_json(Path(source) / "config.json", MISSING) if Path(source).is_dir() else {}
         task = _task(source, config, preset, keras_hub)
         layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
         if layout is None or layout.channels != 3 or layout.channels_first:
-            raise ExportError(f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)")
+            raise ExportError(
+                f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)"
+            )
         size = (layout.height, layout.width)
         if "model_type" in config:
             wanted = _input_of_hugging_face(Path(source) / huggingface_h5.PROCESSOR, size)
         else:
-            wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size)
+            wanted = _input_of_keras(
+                getattr(task.preprocessor, "image_converter", None), preset, size
+            )
         names = _class_names(names, config, task.num_classes, preset)
         return _frozen(task, preset), wanted, names
 
@@ -128,7 +140,11 @@ def _on_disk(preset: str, keras_hub: ModuleType) -> str:
                 f"cannot fetch {preset}: {_first_line(error)}; expected a connection to the Hugging Face hub and a public "
                 "model there, or give --from the folder of a checkpoint on disk"
             ) from error
-    if Path(preset).is_dir() or "://" in preset or preset in keras_hub.models.ViTImageClassifier.presets:
+    if (
+        Path(preset).is_dir()
+        or "://" in preset
+        or preset in keras_hub.models.ViTImageClassifier.presets
+    ):
         return preset
     raise ExportError(
         f"there is no folder {preset}; expected one with a KerasHub preset or a Hugging Face checkpoint, or {DEFAULT_PRESET}"
@@ -162,20 +178,28 @@ def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> k
     finally:
         keras.config.set_image_data_format(before)
     if not isinstance(task.backbone, keras_hub.models.ViTBackbone):
-        raise ExportError(f"{preset} holds a {type(task.backbone).__name__}; expected a ViT (ViTBackbone)")
+        raise ExportError(
+            f"{preset} holds a {type(task.backbone).__name__}; expected a ViT (ViTBackbone)"
+        )
     return task
 
 
 def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInput:
     """The preprocessing of Hugging Face's ViTImageProcessor: (pixels * factor - mean) / deviation."""
     config = read_json(file, MISSING)
-    method, crop, side = RESAMPLE.get(config.get("resample", 2)), config.get("do_center_crop"), config.get("size")
+    method, crop, side = (
+        RESAMPLE.get(config.get("resample", 2)),
+        config.get("do_center_crop"),
+        config.get("size"),
+    )
     if method is None or crop or (isinstance(side, dict) and "shortest_edge" in side):
         raise ExportError(
             f"{file} asks for resample {config.get('resample')}, do_center_crop {crop}, size {side}; "
             f"expected the whole photo squashed by {', '.join(RESAMPLE.values())}"
         )
-    white = 255.0 * config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 255.0
+    white = (
+        255.0 * config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 255.0
+    )
     normalise = config.get("do_normalize", True)
     mean = config.get("image_mean", [0.5] * 3) if normalise else [0.0]
     deviation = config.get("image_std", [0.5] * 3) if normalise else [1.0]
@@ -187,7 +211,9 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     )
 
 
-def _input_of_keras(converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]) -> layers.ImageInput:
+def _input_of_keras(
+    converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]
+) -> layers.ImageInput:
     """The preprocessing of a KerasHub ImageConverter: pixels in [0, 255] * scale + offset."""
     if converter is None:
         raise ExportError(
@@ -206,7 +232,9 @@ def _input_of_keras(converter: keras.layers.Layer | None, preset: str, size: tup
         size,
         mean=tuple((-offset / (255 * scale)).tolist()),
         deviation=tuple((1 / (255 * scale)).tolist()),
-        resizing=Resizing(converter.crop_to_aspect_ratio, converter.interpolation, converter.antialias),
+        resizing=Resizing(
+            converter.crop_to_aspect_ratio, converter.interpolation, converter.antialias
+        ),
     )
 
 
@@ -238,6 +266,8 @@ def _frozen(model: keras.Model, preset: str) -> Function:
     def network(images: tf.Tensor) -> dict[str, tf.Tensor]:
         answer, _ = model.stateless_call(trainable, others, images, training=False)
         answer = tf.cast(answer, tf.float32)
-        return {"scores": layers.softmax(answer) if activation is keras.activations.linear else answer}
+        return {
+            "scores": layers.softmax(answer) if activation is keras.activations.linear else answer
+        }
 
     return network.get_concrete_function(tf.TensorSpec(model.input_shape, tf.float32, "images"))

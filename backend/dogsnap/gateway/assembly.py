@@ -18,7 +18,9 @@ def create_gateway(settings: Settings) -> Predictor:
     metrics = Metrics()
     # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
-    engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
+    engine = EngineClient(
+        Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics
+    )
     only = settings.models / settings.default_model
     repository = EngineRepository(engine, model_source(settings), only, executor)
     return predictor_over(repository, executor, metrics, settings)

@@ -62,7 +62,11 @@ PASSED_ON = {
     grpc.StatusCode.UNIMPLEMENTED: errors.Unimplemented,
 }
 # The engine is full or stopping; CANCELLED is the status of queued requests when it stops.
-TRY_LATER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+TRY_LATER = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.CANCELLED,
+)
 ADDRESS = re.compile(r"ipv[46]:|dns:|\d+\.\d+\.\d+\.\d+")
 AGAIN = "; try again later"
 TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
@@ -75,12 +79,17 @@ class EngineClient:
         """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
         self._metadata_always = target.metadata
         self._channel = grpc.insecure_channel(target.address(), _options(max_bytes))
-        as_bytes = {"request_serializer": None, "response_deserializer": predict_pb2.PredictResponse.FromString}
+        as_bytes = {
+            "request_serializer": None,
+            "response_deserializer": predict_pb2.PredictResponse.FromString,
+        }
         self._predict = self._channel.unary_unary(f"/{PREDICTION}/Predict", **as_bytes)
         # The same on the wire, as a stream of one message. For a unary call grpcio keeps the bytes it was given beside its copy
         # until the answer arrives; for a stream it does not. That costs a thread (0.3 ms).
         self._predict_large = self._channel.stream_unary(f"/{PREDICTION}/Predict", **as_bytes)
-        self._get_metadata = prediction_service_pb2_grpc.PredictionServiceStub(self._channel).GetModelMetadata
+        self._get_metadata = prediction_service_pb2_grpc.PredictionServiceStub(
+            self._channel
+        ).GetModelMetadata
         self._get_status = model_service_pb2_grpc.ModelServiceStub(self._channel).GetModelStatus
         self._seconds = metrics.add(
             Histogram,
@@ -107,7 +116,9 @@ class EngineClient:
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         request.model_spec.CopyFrom(spec_message(spec))
-        return self._call("GetModelMetadata", self._get_metadata, request, spec.sticky_key, ASK_SECONDS)
+        return self._call(
+            "GetModelMetadata", self._get_metadata, request, spec.sticky_key, ASK_SECONDS
+        )
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
@@ -116,7 +127,14 @@ class EngineClient:
     def close(self) -> None:
         self._channel.close()
 
-    def _call(self, name: str, method: Callable[..., Any], request: Any, key: str = "", most: float = math.inf) -> Any:
+    def _call(
+        self,
+        name: str,
+        method: Callable[..., Any],
+        request: Any,
+        key: str = "",
+        most: float = math.inf,
+    ) -> Any:
         """The answer, within the time that is left and at most `most` seconds."""
         metadata = list(self._metadata_always)
         if request_id := REQUEST_ID.get():
@@ -137,7 +155,10 @@ def _options(max_bytes: int) -> list[tuple[str, Any]]:
     return [
         ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
-        ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default; larger requests would not be retried
+        (
+            "grpc.per_rpc_retry_buffer_size",
+            max_bytes,
+        ),  # 256 kB by default; larger requests would not be retried
         # TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent,
         # so that no engine closes the connection for too many pings.
         ("grpc.keepalive_time_ms", 10_000),
@@ -147,7 +168,10 @@ def _options(max_bytes: int) -> list[tuple[str, Any]]:
         ("grpc.max_receive_message_length", -1),
         # gRPC's default for the longest pause before it connects again is two minutes.
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 5000),  # to connect to an engine that is busy; a stopped one refuses at once
+        (
+            "grpc.min_reconnect_backoff_ms",
+            5000,
+        ),  # to connect to an engine that is busy; a stopped one refuses at once
         ("grpc.max_reconnect_backoff_ms", 1000),
     ]
 
@@ -173,7 +197,12 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
     if code in TRY_LATER:
         log.debug("no engine answers: %s %s", code.name, details)
         return EngineUnreachable(details)
-    log.error("request %s failed at the engine: %s %s", REQUEST_ID.get() or "of our own", code.name, details)
+    log.error(
+        "request %s failed at the engine: %s %s",
+        REQUEST_ID.get() or "of our own",
+        code.name,
+        details,
+    )
     return EngineFailed(
         f"the engine behind this server failed ({code.name}); our log has the reason under the request id"
     )

@@ -9,7 +9,15 @@ from typing import Any, NoReturn, TypeVar
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
-from dogsnap.errors import DeadlineExceeded, DogsnapError, EngineFailed, Full, InvalidArgument, NotFound, Unimplemented
+from dogsnap.errors import (
+    DeadlineExceeded,
+    DogsnapError,
+    EngineFailed,
+    Full,
+    InvalidArgument,
+    NotFound,
+    Unimplemented,
+)
 from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from dogsnap.gateway.servable import RUNTIME, EngineServable
 from dogsnap.serving.inference.executor import InlineExecutor, remaining
@@ -23,10 +31,10 @@ from dogsnap.serving.versions.version_folders import version_folders
 log = logging.getLogger("dogsnap.engine")
 
 STATES = get_model_status_pb2.ModelVersionStatus.State
-POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
-ASK_ENGINE = (
-    "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
+POLL_SECONDS = (
+    1.0  # if the settings say to scan only at the start: an engine may stop and start again
 )
+ASK_ENGINE = "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
 Answer = TypeVar("Answer")
 
 
@@ -34,7 +42,11 @@ class EngineRepository(ModelRepository):
     """Thread-safe."""
 
     def __init__(
-        self, engine: EngineClient, configs: Callable[[], Sequence[ModelConfig]], only: Path, executor: InlineExecutor
+        self,
+        engine: EngineClient,
+        configs: Callable[[], Sequence[ModelConfig]],
+        only: Path,
+        executor: InlineExecutor,
     ):
         """`configs` gives the models, asked at each poll; without any there is `only`. `executor` limits questions, too."""
         super().__init__()
@@ -44,7 +56,9 @@ class EngineRepository(ModelRepository):
         self._models: dict[str, Path] = {}
         self._states: dict[str, list[VersionStatus]] = {}
         self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
-        self._meant: dict[tuple[str, str | None], int] = {}  # by model and label, None for the default
+        self._meant: dict[
+            tuple[str, str | None], int
+        ] = {}  # by model and label, None for the default
         self._trouble = "the engine was not asked yet"
 
     @contextmanager
@@ -58,7 +72,9 @@ class EngineRepository(ModelRepository):
 
     def _expected(self, spec: ModelSpec) -> EngineServable | None:
         with self._lock:
-            version = self._meant.get((spec.name, spec.label)) if spec.version is None else spec.version
+            version = (
+                self._meant.get((spec.name, spec.label)) if spec.version is None else spec.version
+            )
             known = None if version is None else self._known.get(ServableId(spec.name, version))
             return known[1] if known else None
 
@@ -79,9 +95,15 @@ class EngineRepository(ModelRepository):
         exactly = ModelSpec(servable.name, servable.version)
         return self._expected(exactly) or self.resolve(exactly)
 
-    def _servable(self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec) -> EngineServable:
+    def _servable(
+        self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec
+    ) -> EngineServable:
         """The servable for a metadata response; a new one only if the signatures or the local description have changed."""
-        version = response.model_spec.version.value if response.model_spec.HasField("version") else asked.version
+        version = (
+            response.model_spec.version.value
+            if response.model_spec.HasField("version")
+            else asked.version
+        )
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
         identity, packed = ServableId(asked.name, version), response.metadata["signature_def"]
@@ -97,7 +119,9 @@ class EngineRepository(ModelRepository):
         if known is None or known[0] != source:
             signatures = get_model_metadata_pb2.SignatureDefMap()
             if not packed.Unpack(signatures):
-                raise EngineFailed(f"the engine does not say what {identity} takes: it has no signature_def")
+                raise EngineFailed(
+                    f"the engine does not say what {identity} takes: it has no signature_def"
+                )
             known = source, EngineServable(identity, dict(signatures.signature_def), folder, self)
             with self._lock:
                 self._known[identity] = known
@@ -109,14 +133,20 @@ class EngineRepository(ModelRepository):
 
     def available(self, name: str) -> list[int]:
         states = self._states.get(name) or self.status(ModelSpec(name))
-        return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
+        return sorted(
+            (each.version for each in states if each.state == State.AVAILABLE), reverse=True
+        )
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
         try:
             return self._limited(lambda: self._status(spec))
         except Full:
-            seen = [each for each in self._states.get(spec.name, ()) if spec.version in (None, each.version)]
+            seen = [
+                each
+                for each in self._states.get(spec.name, ())
+                if spec.version in (None, each.version)
+            ]
             if spec.label is not None or not seen:
                 raise
             return seen
@@ -126,8 +156,15 @@ class EngineRepository(ModelRepository):
             found = self.engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
             servable = self.resolve(spec)
-            return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description)]
-        known = [_version_status(each, self._expected(ModelSpec(spec.name, each.version))) for each in found]
+            return [
+                VersionStatus(
+                    servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description
+                )
+            ]
+        known = [
+            _version_status(each, self._expected(ModelSpec(spec.name, each.version)))
+            for each in found
+        ]
         return sorted(known, key=lambda each: -each.version)
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -165,7 +202,11 @@ class EngineRepository(ModelRepository):
         trouble = "; ".join(troubles)
         if not self._closed and (not self.started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
-            told = f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
+            told = (
+                f"{trouble} ({details})"
+                if trouble
+                else f"the engine answers for {', '.join(self.models())}"
+            )
             log.info("%s", told)
         self._trouble, self.started = trouble, True
 
@@ -187,14 +228,18 @@ class EngineRepository(ModelRepository):
         try:
             try:
                 self._states[name] = self._status(ModelSpec(name))
-            except DeadlineExceeded:  # one engine does not answer in time; the second call goes to another one
+            except (
+                DeadlineExceeded
+            ):  # one engine does not answer in time; the second call goes to another one
                 self._states[name] = self._status(ModelSpec(name))
             self._keep_only(name, self.available(name))
             if not self.available(name):
                 return f"no version available of: {name}", ""
             self.resolve(ModelSpec(name))
         except EngineUnreachable as error:
-            self._keep_only(name, [])  # when it is back, it may serve other versions under the same numbers
+            self._keep_only(
+                name, []
+            )  # when it is back, it may serve other versions under the same numbers
             return error.message, error.details
         except DogsnapError as error:
             self._states.pop(name, None)
@@ -213,9 +258,15 @@ class EngineRepository(ModelRepository):
         super().close()
 
 
-def _version_status(status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None) -> VersionStatus:
+def _version_status(
+    status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None
+) -> VersionStatus:
     name = STATES.Name(status.state) if status.state in STATES.values() else ""
     state = State.__members__.get(name, State.START)
     runtime = RUNTIME if state == State.AVAILABLE else None
-    description = servable.description if servable else None  # unknown of one that has not been used yet
-    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime, description)
+    description = (
+        servable.description if servable else None
+    )  # unknown of one that has not been used yet
+    return VersionStatus(
+        status.version, state, status.status.error_message, 0.0, runtime, description
+    )

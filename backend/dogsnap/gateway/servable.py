@@ -11,7 +11,14 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
-from dogsnap.errors import DogsnapError, EngineFailed, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from dogsnap.errors import (
+    DogsnapError,
+    EngineFailed,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+)
 from dogsnap.gateway.client import spec_message
 from dogsnap.serving.photos.photo_values import Decoding
 from dogsnap.serving.repository.model import ModelSpec
@@ -40,7 +47,11 @@ class EngineServable(BaseServable):
     holds_shapes = False  # the engine checks shapes
 
     def __init__(
-        self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, versions: "EngineRepository"
+        self,
+        identity: ServableId,
+        signature_defs: Mapping[str, Any],
+        folder: Path | None,
+        versions: "EngineRepository",
     ):
         """`folder`: the version in the local models folder, for its description; None if it is missing."""
         names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
@@ -58,7 +69,11 @@ class EngineServable(BaseServable):
             log.error("%s of the engine has no breed names: %s", self.id, error)
             self.description = Description()
             self.label_source = f"a {folder / DESCRIPTION_FILE} that fits the engine's version"
-        takes_text = any(spec.dtype == tf.string for each in self.signatures.values() for spec in each.inputs.values())
+        takes_text = any(
+            spec.dtype == tf.string
+            for each in self.signatures.values()
+            for spec in each.inputs.values()
+        )
         # Our exports decode pictures in every string input; about other graphs nothing is known here.
         self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
 
@@ -67,7 +82,9 @@ class EngineServable(BaseServable):
         request._spec = spec
         return request
 
-    def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+    def answer(
+        self, signature: Signature, feed: Feed
+    ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
         """Call the engine, and again if an error shows that the label or default now means another version."""
         try:
             return self._call(signature, feed(self, signature))
@@ -79,8 +96,12 @@ class EngineServable(BaseServable):
         now._check_outputs(signature, current)
         return now._call(current, feed(now, current))
 
-    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], "EngineServable"]:
-        response = self._versions.engine.predict(predict_request(self._spec, signature, inputs), self._spec.sticky_key)
+    def _call(
+        self, signature: Signature, inputs: Mapping[str, Any]
+    ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+        response = self._versions.engine.predict(
+            predict_request(self._spec, signature, inputs), self._spec.sticky_key
+        )
         servable = self._adopted(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)
         servable._check_outputs(signature, promised)
@@ -88,13 +109,20 @@ class EngineServable(BaseServable):
             outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
             return {alias: outputs[alias] for alias in promised.outputs}, servable
         except (DogsnapError, KeyError) as error:
-            log.error("the outputs of %s do not match its signature %s: %s", servable.id, signature.name, error)
+            log.error(
+                "the outputs of %s do not match its signature %s: %s",
+                servable.id,
+                signature.name,
+                error,
+            )
             told = f"the engine's answer does not fit signature {signature.name} of {servable.id}"
             raise EngineFailed(told) from error
 
     def _check_outputs(self, expected: Signature, promised: Signature) -> None:
         if not set(expected.outputs) <= set(promised.outputs):
-            raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
+            raise Unavailable(
+                f"the engine has just switched to {self.id}, which gives other outputs; try again"
+            )
 
     def _adopted(self, answered: model_pb2.ModelSpec) -> "EngineServable":
         """The version that answered, which is used for the rest of the request."""
@@ -102,8 +130,12 @@ class EngineServable(BaseServable):
             return self
         version = answered.version.value if answered.HasField("version") else self.id.version
         identity = ServableId(self.id.name, version)
-        servable = self if identity == self.id else self._versions.record_answer(self._spec, identity)
-        return servable.for_request(ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key))
+        servable = (
+            self if identity == self.id else self._versions.record_answer(self._spec, identity)
+        )
+        return servable.for_request(
+            ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key)
+        )
 
     def _moved(self) -> "EngineServable | None":
         """The version that the label or default now means; None if it is this one.
@@ -132,8 +164,12 @@ def _fill(proto: tensor_pb2.TensorProto, value: Any, dtype: tf.DType) -> None:
     array = np.asarray(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
     proto.dtype = dtype.as_datatype_enum
     proto.tensor_shape.SetInParent()
-    proto.tensor_shape.dim.extend(tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape)
+    proto.tensor_shape.dim.extend(
+        tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape
+    )
     if dtype == tf.string:
-        proto.string_val.extend(each.encode() if isinstance(each, str) else each for each in array.flat)
+        proto.string_val.extend(
+            each.encode() if isinstance(each, str) else each for each in array.flat
+        )
     else:
         proto.tensor_content = array.tobytes()

@@ -15,7 +15,9 @@ from dogsnap.errors import InvalidArgument, Unavailable
 SCHEME = "grpc://"
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 KEY = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")  # gRPC's rule for keys of text metadata
-EXPECTED = "expected grpc://host:port[,host:port], optionally with ?key=value to send with every call"
+EXPECTED = (
+    "expected grpc://host:port[,host:port], optionally with ?key=value to send with every call"
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class Target:
         found = [HOST.fullmatch(place.strip()) for place in places.rstrip("/").split(",")]
         hosts = [host for host in found if host and 0 < int(host["port"]) < 65536]
         if not text.startswith(SCHEME) or len(hosts) < len(found):
-            raise InvalidArgument(f"--engine is {text.partition('?')[0]!r}; {EXPECTED}")  # a value may be a secret
+            raise InvalidArgument(
+                f"--engine is {text.partition('?')[0]!r}; {EXPECTED}"
+            )  # a value may be a secret
         metadata = tuple(parse_qsl(query, keep_blank_values=True))
         for key, value in metadata:
             if not KEY.fullmatch(key) or not value.isprintable() or not value.isascii():
@@ -60,7 +64,10 @@ class Target:
             places += [address(str(socket_address[0]), port) for *_, socket_address in found]
         family = 6 if any(place.startswith("[") for place in places) else 4
         if family == 6:
-            places = [place if place.startswith("[") else f"[::ffff:{place.replace(':', ']:')}" for place in places]
+            places = [
+                place if place.startswith("[") else f"[::ffff:{place.replace(':', ']:')}"
+                for place in places
+            ]
         return f"ipv{family}:{','.join(dict.fromkeys(places))}"
 
     def __str__(self) -> str:

@@ -41,7 +41,9 @@ class AttentionPooling(keras.layers.Layer):
         self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
 
     def call(self, maps):
-        places = keras.ops.reshape(keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1]))
+        places = keras.ops.reshape(
+            keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1])
+        )
         logits = keras.ops.matmul(places, self.kernel)
         # Keras warns of a softmax over one place.
         shares = keras.ops.exp(logits - keras.ops.max(logits, axis=1, keepdims=True))
@@ -49,7 +51,9 @@ class AttentionPooling(keras.layers.Layer):
         return keras.ops.sum(shares * places, axis=1)
 
 
-def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2) -> keras.Model:
+def inception_v3(
+    classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2
+) -> keras.Model:
     """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
 
     Input: `image` float32 (n, height, width, 3) in [0, 1].
@@ -58,7 +62,9 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
     """
     image = keras.Input((*size, 3), name="image")
     scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
-    network = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3))
+    network = keras.applications.InceptionV3(
+        weights=None, include_top=False, input_shape=(*size, 3)
+    )
     maps = StoredStatistics(network, name="backbone")(scaled)
     features = AttentionPooling(name="features", dtype="float32")(maps)
     outputs = heads(features, classes, dropout) | box_head(maps, cell_centres(size))
@@ -68,7 +74,9 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
 def box_head(maps: keras.KerasTensor, centres: Centres) -> dict[str, keras.KerasTensor]:
     """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32; `centres`: of the cells."""
     x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
-    x = keras.layers.Conv2D(BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings")(x)
+    x = keras.layers.Conv2D(
+        BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings"
+    )(x)
     cells = keras.layers.Conv2D(CELL_NUMBERS, 1, name="cells", dtype="float32")(x)
     return {"cells": cells, "box": CellBoxes(centres, name="box", dtype="float32")(cells)}
 
@@ -76,11 +84,15 @@ def box_head(maps: keras.KerasTensor, centres: Centres) -> dict[str, keras.Keras
 def cell_centres(size: tuple[int, int]) -> Centres:
     """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture."""
     # Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
-    rows, columns = (tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size)
+    rows, columns = (
+        tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size
+    )
     return rows, columns
 
 
-def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str, keras.KerasTensor]:
+def heads(
+    features: keras.KerasTensor, classes: int, dropout: float
+) -> dict[str, keras.KerasTensor]:
     """Features (n, f) -> {"breeds": (n, classes), "dog": (n, 1)}, float32 logits, by layers of these names."""
     dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
     breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
@@ -94,7 +106,9 @@ ARCHITECTURES = {"inception_v3": inception_v3}
 CYCLEGAN = "cyclegan_generator"
 
 
-def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:
+def cyclegan_generator(
+    width: int = 64, size: tuple[int | None, int | None] = (64, 64)
+) -> keras.Model:
     """The generator of CycleGAN (Zhu et al., 2017, section 7.2): c7s1-w, d2w, d4w, 6 or 9 residual blocks, u2w, uw, c7s1-3.
 
     `width`: filters of the first layer, "ngf". Instance normalisation and ReLU behind every convolution but the last, which
@@ -107,7 +121,9 @@ def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (6
         x = _normalised(keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False)(x))
     for _ in range(6 if None not in size and max(size) <= 128 else 9):
         y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(x, 1)))
-        y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(y, 1)), slope=None)
+        y = _normalised(
+            keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(y, 1)), slope=None
+        )
         x = keras.layers.Add()([x, y])
     for filters in (2 * width, width):
         x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
@@ -155,21 +171,29 @@ def load_imagenet_weights(model: keras.Model) -> None:
     backbone = backbone_of(model)
     shape = backbone.input_shape[1:]
     try:
-        trained = keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape)
+        trained = keras.applications.InceptionV3(
+            weights="imagenet", include_top=False, input_shape=shape
+        )
     except Exception as error:  # Keras raises no more specific type if the download fails
-        raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
+        raise OSError(
+            f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE"
+        ) from error
     backbone.set_weights(trained.get_weights())
 
 
 def load_stored_weights(model: keras.Model, path: Path) -> None:
     """Read a file of `save_stored_weights` into a float32 model. Raises FileNotFoundError, or ValueError when it does not fit."""
     if not path.is_file():
-        raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
+        raise FileNotFoundError(
+            f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`"
+        )
     try:
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"weights file {path} does not fit the network {model.name}: {reason}") from error
+        raise ValueError(
+            f"weights file {path} does not fit the network {model.name}: {reason}"
+        ) from error
 
 
 def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
@@ -200,14 +224,18 @@ def _write_halved(whole: Path, half: Path) -> None:
             if isinstance(item, h5py.Group):
                 made = target.require_group(name)
             else:
-                made = target.create_dataset(name, data=item[()], dtype=np.float16 if item.ndim > 1 else None)
+                made = target.create_dataset(
+                    name, data=item[()], dtype=np.float16 if item.ndim > 1 else None
+                )
             made.attrs.update(item.attrs)
 
         target.attrs.update(source.attrs)
         source.visititems(copy)
 
 
-def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
+def in_precision(
+    precision: str, model: keras.Model, build: Callable[[], keras.Model]
+) -> keras.Model:
     """A network with the weights of `model` that computes in `precision`; `build` creates one like it."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)

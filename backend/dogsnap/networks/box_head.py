@@ -9,7 +9,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-Centres = tuple[tuple[float, ...], tuple[float, ...]]  # of the cells: rows and columns, fractions of the picture
+Centres = tuple[
+    tuple[float, ...], tuple[float, ...]
+]  # of the cells: rows and columns, fractions of the picture
 
 CELL_NUMBERS = 5  # a score, and the logarithms of four distances
 UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 stands for
@@ -29,7 +31,9 @@ class CellBoxes(keras.layers.Layer):
     def call(self, cells):
         """The mean of the boxes that overlap with the best cell's, weighted by their scores."""
         scores, boxes = unfold(cells, self.centres)
-        shares = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))  # Keras warns of a softmax over one cell
+        shares = ops.exp(
+            scores - ops.max(scores, axis=-1, keepdims=True)
+        )  # Keras warns of a softmax over one cell
         # OpenVINO lacks a part of Keras' argmax.
         best = ops.cast(scores >= ops.max(scores, axis=-1, keepdims=True), "float32")
         found = _mean(boxes, best)[:, None]
@@ -39,16 +43,25 @@ class CellBoxes(keras.layers.Layer):
 
 def _mean(boxes, shares):
     """Of boxes (n, cells, 4), weighted by shares (n, cells): (n, 4)."""
-    return ops.sum(shares[..., None] * boxes, axis=1) / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1e-9)
+    return ops.sum(shares[..., None] * boxes, axis=1) / ops.maximum(
+        ops.sum(shares, axis=1, keepdims=True), 1e-9
+    )
 
 
 def unfold(cells, centres: Centres):
     """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
     down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
     distances = UNIT * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
-    sides = [across - distances[..., 0], down - distances[..., 1], across + distances[..., 2], down + distances[..., 3]]
+    sides = [
+        across - distances[..., 0],
+        down - distances[..., 1],
+        across + distances[..., 2],
+        down + distances[..., 3],
+    ]
     count = len(centres[0]) * len(centres[1])
-    return ops.reshape(cells[..., 0], (-1, count)), ops.reshape(ops.stack(sides, axis=-1), (-1, count, 4))
+    return ops.reshape(cells[..., 0], (-1, count)), ops.reshape(
+        ops.stack(sides, axis=-1), (-1, count, 4)
+    )
 
 
 def overlap(boxes, others):
@@ -60,7 +73,9 @@ def overlap(boxes, others):
 def generalised_overlap(boxes, others):
     """The overlap, minus the share of the hull of both boxes that is in neither (Rezatofighi et al. 2019): in [-1, 1]."""
     shared, joined = _shared_and_joined(boxes, others)
-    sides = ops.maximum(boxes[..., 2:], others[..., 2:]) - ops.minimum(boxes[..., :2], others[..., :2])
+    sides = ops.maximum(boxes[..., 2:], others[..., 2:]) - ops.minimum(
+        boxes[..., :2], others[..., :2]
+    )
     hull = ops.prod(sides, axis=-1)
     return shared / joined - (hull - joined) / (hull + 1e-7)
 
@@ -69,7 +84,10 @@ def _shared_and_joined(boxes, others):
     corner = ops.maximum(boxes[..., :2], others[..., :2])
     end = ops.minimum(boxes[..., 2:], others[..., 2:])
     shared = ops.prod(ops.maximum(end - corner, 0.0), axis=-1)
-    one, other = (ops.prod(ops.maximum(each[..., 2:] - each[..., :2], 0.0), axis=-1) for each in (boxes, others))
+    one, other = (
+        ops.prod(ops.maximum(each[..., 2:] - each[..., :2], 0.0), axis=-1)
+        for each in (boxes, others)
+    )
     return shared, one + other - shared + 1e-7
 
 
@@ -95,7 +113,10 @@ def way_from_middle(box, centres: Centres):
     """Where the cells lie between the middles of boxes (..., 4), 0, and their sides, 1, along the farther axis: (..., cells)."""
     down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
     places = tf.reshape(tf.stack([across, down], axis=-1), (-1, 2))
-    middle, half = (box[..., None, :2] + box[..., None, 2:]) / 2, (box[..., None, 2:] - box[..., None, :2]) / 2
+    middle, half = (
+        (box[..., None, :2] + box[..., None, 2:]) / 2,
+        (box[..., None, 2:] - box[..., None, :2]) / 2,
+    )
     return ops.max(ops.abs(places - middle) / ops.maximum(half, 1e-3), axis=-1)
 
 

@@ -35,14 +35,21 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
     middle, last = (tuple(each.shape[1:]) for each in maps_of(model).output)
     fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
     wide = keras.layers.Conv2D(filters, 1, name="dogs_last")(coarse)
-    wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(keras.layers.LeakyReLU(0.1)(wide))
-    x = keras.layers.Conv2D(filters, 1, name="dogs_middle")(fine) + wide[:, : middle[0], : middle[1]]
+    wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(
+        keras.layers.LeakyReLU(0.1)(wide)
+    )
+    x = (
+        keras.layers.Conv2D(filters, 1, name="dogs_middle")(fine)
+        + wide[:, : middle[0], : middle[1]]
+    )
     for name in ("dogs_near", "dogs_around"):
         x = keras.layers.LeakyReLU(0.1)(x)
         x = keras.layers.Conv2D(filters, 3, padding="same", name=name)(x)
     x = keras.layers.LeakyReLU(0.1)(x)
     start = keras.initializers.Constant([OFFSET, 0.0, 0.0, 0.0, 0.0])
-    cells = keras.layers.Conv2D(box_head.CELL_NUMBERS, 1, bias_initializer=start, name="dogs_cells", dtype="float32")(x)
+    cells = keras.layers.Conv2D(
+        box_head.CELL_NUMBERS, 1, bias_initializer=start, name="dogs_cells", dtype="float32"
+    )(x)
     return keras.Model([fine, coarse], cells, name="dogs")
 
 
@@ -74,14 +81,18 @@ class DogCells(keras.layers.Layer):
 def maps_of(model: keras.Model) -> keras.Model:
     """The part of a network that gives the head's maps: what goes into its backbone -> [middle, last]."""
     backbone = backbone_of(model)
-    return keras.Model(backbone.inputs, [backbone.get_layer(MIDDLE).output, backbone.outputs[0]], name="maps")
+    return keras.Model(
+        backbone.inputs, [backbone.get_layer(MIDDLE).output, backbone.outputs[0]], name="maps"
+    )
 
 
 def with_dogs(model: keras.Model, dogs: keras.Model) -> keras.Model:
     """The network with the output CELLS besides its own; its backbone runs once. Shares the weights."""
     backbone = model.get_layer("backbone")
     middle, last = maps_of(model)(backbone.input, training=False)
-    cells = DogCells(centres(middle.shape[1:], model.input_shape[1:3]), name=CELLS)(dogs([middle, last]))
+    cells = DogCells(centres(middle.shape[1:], model.input_shape[1:3]), name=CELLS)(
+        dogs([middle, last])
+    )
     rest = keras.Model(backbone.output, model.output)
     return keras.Model(model.input, rest(last) | {CELLS: cells}, name=model.name)
 
@@ -114,7 +125,9 @@ def _assigned(targets, places: Centres):
     """The box that each cell is to tell, (n, cells, 4), and 1 where it is to tell one, (n, cells)."""
     far, known = box_head.way_from_middle(targets[..., :4], places), targets[..., None, 4]
     nearest = far <= tf.reduce_min(far, axis=-1, keepdims=True)
-    far = tf.where(nearest, far * 1e-3, far)  # a dog between the centres has one cell, whatever lies there besides
+    far = tf.where(
+        nearest, far * 1e-3, far
+    )  # a dog between the centres has one cell, whatever lies there besides
     far = tf.where(known > 0, far, 1e9)
     own = tf.cast(tf.reduce_min(far, axis=1) < box_head.CENTRE, tf.float32)
     return tf.gather(targets[..., :4], tf.argmin(far, axis=1), batch_dims=1), own

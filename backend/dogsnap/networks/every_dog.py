@@ -28,7 +28,9 @@ class EveryDog:
 
     one: SecondPass
     score: float
-    overlap: float = 0.3  # at 0.35, parts of one dog count as two in 3 of 100 photos from the web, at 0.3 in 1
+    overlap: float = (
+        0.3  # at 0.35, parts of one dog count as two in 3 of 100 photos from the web, at 0.3 in 1
+    )
     dog: float = 0.3  # less sure than of a whole photo, since the cells saw a dog, too
     margin: float = 0.05
     weight: float = 1.0  # the second pass counts alone
@@ -37,7 +39,9 @@ class EveryDog:
     @classmethod
     def of(cls, one: SecondPass, stated: Mapping) -> "EveryDog":
         """From a version's description; ignores further keys. Raises KeyError for a missing one."""
-        return cls(one, **{name: float(stated[name]) for name in cls.__dataclass_fields__ if name != "one"})
+        return cls(
+            one, **{name: float(stated[name]) for name in cls.__dataclass_fields__ if name != "one"}
+        )
 
     def to_json(self) -> dict[str, float]:
         """For a version's description."""
@@ -48,9 +52,17 @@ class EveryDog:
         scores = cells[..., :1]
         boxes = cells[..., 1:] / tf.maximum(scores, 1e-6)
         kept, _, _, counts = tf.image.combined_non_max_suppression(
-            boxes[:, :, tf.newaxis], scores, COUNTED, COUNTED, self.overlap, self.score, clip_boxes=False
+            boxes[:, :, tf.newaxis],
+            scores,
+            COUNTED,
+            COUNTED,
+            self.overlap,
+            self.score,
+            clip_boxes=False,
         )
-        largest = tf.math.top_k(_areas(kept), MOST).indices  # the area of those that are left out is 0
+        largest = tf.math.top_k(
+            _areas(kept), MOST
+        ).indices  # the area of those that are left out is 0
         return tf.gather(kept, largest, batch_dims=1), counts
 
     def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
@@ -86,10 +98,14 @@ class EveryDog:
         places = _places(counts)
         ones = {name: value[: tf.size(rows)] for name, value in second.items()}
         rest = {name: value[tf.size(rows) :] for name, value in second.items()}
-        answers = self.one.combined_at({name: first[name] for name in ones if name != CELLS}, ones, windows, rows)
+        answers = self.one.combined_at(
+            {name: first[name] for name in ones if name != CELLS}, ones, windows, rows
+        )
         return self._joined(answers, self._judged(first, rest, boxes, places), counts)
 
-    def _judged(self, first: Tensors, second: Tensors, boxes: tf.Tensor, places: tf.Tensor) -> Tensors:
+    def _judged(
+        self, first: Tensors, second: Tensors, boxes: tf.Tensor, places: tf.Tensor
+    ) -> Tensors:
         """What is said of several dogs, at their places, (n, MOST, ...); the score of what is no dog is 0."""
         before = tf.gather(logarithms(first["prediction"]), places[:, 0])
         mean = self.weight * logarithms(second["prediction"]) + (1 - self.weight) * before
@@ -99,18 +115,25 @@ class EveryDog:
         found = tf.gather_nd(boxes, places)
         again = _mean_with_second(found, self._wider.windows(found), second[CELLS])
         return {"box": tf.tensor_scatter_nd_update(boxes, places, again)} | {
-            name: tf.scatter_nd(places, value, tf.concat([[count, MOST], tf.shape(value, tf.int64)[1:]], axis=0))
+            name: tf.scatter_nd(
+                places, value, tf.concat([[count, MOST], tf.shape(value, tf.int64)[1:]], axis=0)
+            )
             for name, value in said.items()
         }
 
     def _joined(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
         """Dogs without those that were thrown out; where none is left, the answer to the whole photo is the only one."""
         is_dog = dogs["score"] > 0
-        order = tf.argsort(tf.where(is_dog, _areas(dogs["box"]), -1.0), direction="DESCENDING", stable=True)
+        order = tf.argsort(
+            tf.where(is_dog, _areas(dogs["box"]), -1.0), direction="DESCENDING", stable=True
+        )
         number = tf.reduce_sum(tf.cast(is_dog, tf.int32), axis=1)
         several = number > 0
         room = [[0, 0], [0, MOST - 1]]
-        alone = {name: tf.pad(answers[name][:, tf.newaxis], [*room, [0, 0]]) for name in ("prediction", "box")}
+        alone = {
+            name: tf.pad(answers[name][:, tf.newaxis], [*room, [0, 0]])
+            for name in ("prediction", "box")
+        }
         alone["score"] = tf.pad(answers["dog"][:, tf.newaxis], room)
         filled = tf.sequence_mask(number, MOST, tf.float32)
         listed = {}

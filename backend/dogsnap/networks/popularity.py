@@ -38,17 +38,26 @@ def log_prior(labels: Sequence[Mapping], file: Path) -> np.ndarray:
     return np.float32(STRENGTH) * (found.mean() - found)
 
 
-def further_prior(known: Sequence[Mapping], prior: np.ndarray, further: Sequence[Mapping], file: Path) -> np.ndarray:
+def further_prior(
+    known: Sequence[Mapping], prior: np.ndarray, further: Sequence[Mapping], file: Path
+) -> np.ndarray:
     """`prior` (n,) of the `known` breeds, and behind it that of `further` ones.
 
     One without a rank in `file` is as common as breeds are on average, and so are all where no known one has a rank.
     """
     ranks = _ranks(file)
-    told = [(ranks[label["id"]], value) for label, value in zip(known, prior, strict=True) if label["id"] in ranks]
+    told = [
+        (ranks[label["id"]], value)
+        for label, value in zip(known, prior, strict=True)
+        if label["id"] in ranks
+    ]
     if not told or not np.ptp(prior):
         return np.pad(prior, (0, len(further)))
     rank, value = told[0]
-    behind = [value + STRENGTH * (rank - ranks[each["id"]]) if each["id"] in ranks else 0.0 for each in further]
+    behind = [
+        value + STRENGTH * (rank - ranks[each["id"]]) if each["id"] in ranks else 0.0
+        for each in further
+    ]
     return np.append(prior, np.array(behind, np.float32))
 
 
@@ -56,9 +65,16 @@ def _ranks(file: Path) -> dict[str, float]:
     if not file.is_file():
         return {}
     try:
-        ranks = {breed: float(rank) for breed, rank in json.loads(file.read_text(encoding="utf-8"))["ranks"].items()}
+        ranks = {
+            breed: float(rank)
+            for breed, rank in json.loads(file.read_text(encoding="utf-8"))["ranks"].items()
+        }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f'{file}: expected {{"ranks": {{id: rank, ...}}}}, as in models/popularity.json') from error
+        raise ValueError(
+            f'{file}: expected {{"ranks": {{id: rank, ...}}}}, as in models/popularity.json'
+        ) from error
     if wrong := [breed for breed, rank in ranks.items() if not 1 <= rank < math.inf]:
-        raise ValueError(f"{file}: expected ranks from 1 on, received {ranks[wrong[0]]:g} for {wrong[0]}")
+        raise ValueError(
+            f"{file}: expected ranks from 1 on, received {ranks[wrong[0]]:g} for {wrong[0]}"
+        )
     return ranks

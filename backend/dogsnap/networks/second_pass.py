@@ -46,7 +46,10 @@ class SecondPass:
     def windows(self, boxes: tf.Tensor) -> tf.Tensor:
         """Boxes (n, 4) with their margin, clipped to the photo: (n, 4)."""
         corner, end = boxes[:, :2], boxes[:, 2:]
-        middle, half = (corner + end) / 2, tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2)
+        middle, half = (
+            (corner + end) / 2,
+            tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2),
+        )
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
 
     def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
@@ -61,14 +64,18 @@ class SecondPass:
         """The answers of the first pass (n, ...), those of the photos in `plan` combined with the second pass (m, ...)."""
         return self.combined_at(first, second, *self.plan(first))
 
-    def combined_at(self, first: Tensors, second: Tensors, windows: tf.Tensor, rows: tf.Tensor) -> Tensors:
+    def combined_at(
+        self, first: Tensors, second: Tensors, windows: tf.Tensor, rows: tf.Tensor
+    ) -> Tensors:
         """The same for these `windows` (m, 4) of the photos `rows` (m,).
 
         The box is that of the second pass, where the dog has more pixels. There is a dog if either pass sees one: a small one is
         seen in the window alone.
         """
         both = {name: tf.gather(value, rows) for name, value in first.items()}
-        mean = (1 - self.weight) * logarithms(both["prediction"]) + self.weight * logarithms(second["prediction"])
+        mean = (1 - self.weight) * logarithms(both["prediction"]) + self.weight * logarithms(
+            second["prediction"]
+        )
         mixed = {
             "prediction": tf.nn.softmax(self.sharpness * mean),
             "box": box_in_photo(windows, second["box"]),
@@ -76,7 +83,9 @@ class SecondPass:
         }
         places = rows[:, tf.newaxis]
         return {
-            name: tf.tensor_scatter_nd_update(value, places, mixed[name]) if name in mixed else value
+            name: tf.tensor_scatter_nd_update(value, places, mixed[name])
+            if name in mixed
+            else value
             for name, value in first.items()
         }
 
@@ -89,7 +98,10 @@ def second_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]
 def box_in_photo(windows: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
     """Boxes (m, 4) that the second pass found in its mirrored images, in fractions of the photos; `windows` (m, 4)."""
     left, top, right, bottom = tf.unstack(boxes, axis=1)
-    corners, sizes = tf.tile(windows[:, :2], [1, 2]), tf.tile(windows[:, 2:] - windows[:, :2], [1, 2])
+    corners, sizes = (
+        tf.tile(windows[:, :2], [1, 2]),
+        tf.tile(windows[:, 2:] - windows[:, :2], [1, 2]),
+    )
     return corners + sizes * tf.stack([1 - right, top, 1 - left, bottom], axis=1)
 
 

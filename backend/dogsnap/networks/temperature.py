@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LARGEST_LAPSE = 0.1  # five times the share of wrong labels; more would hide that a network learnt little
+LARGEST_LAPSE = (
+    0.1  # five times the share of wrong labels; more would hide that a network learnt little
+)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -44,7 +46,10 @@ class Calibration:
 
 
 def fit_calibration(
-    logits: np.ndarray, breeds: np.ndarray, log_prior: np.ndarray | float = 0.0, largest_lapse: float = LARGEST_LAPSE
+    logits: np.ndarray,
+    breeds: np.ndarray,
+    log_prior: np.ndarray | float = 0.0,
+    largest_lapse: float = LARGEST_LAPSE,
 ) -> Calibration:
     """The temperature, 0.2 to 5 in steps of 1 %, and the lapse rate with the smallest Brier score of answers with `log_prior`.
 

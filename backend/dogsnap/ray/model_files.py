@@ -38,11 +38,15 @@ class VersionFiles:
         models = cache / f"{self.model}-{self.number}-{self.digest}"
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with locked(cache / "copies"):  # one process of this node copies at a time; the others use its copy
+            with locked(
+                cache / "copies"
+            ):  # one process of this node copies at a time; the others use its copy
                 if not models.exists():
                     self._copy(models)
         except PermissionError as error:
-            raise FailedPrecondition(f"models cannot be copied to {cache}: {error}; choose another --cache") from error
+            raise FailedPrecondition(
+                f"models cannot be copied to {cache}: {error}; choose another --cache"
+            ) from error
         return models / self.model
 
     def _copy(self, models: Path) -> None:
@@ -70,18 +74,24 @@ def versions_below(source: str) -> list[VersionFiles]:
     files = [file.removeprefix(f"{root}/").split("/") for file in filesystem.find(root, maxdepth=3)]
     found = [
         VersionFiles(source, model, number, _digest(filesystem, f"{root}/{model}/{number}"))
-        for model, number, _ in (each for each in files if len(each) == 3 and each[2] == "saved_model.pb")
+        for model, number, _ in (
+            each for each in files if len(each) == 3 and each[2] == "saved_model.pb"
+        )
         if VERSION.fullmatch(number)
     ]
     if not found:
-        raise InvalidArgument(f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it")
+        raise InvalidArgument(
+            f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it"
+        )
     return found
 
 
 def _opened(source: str) -> tuple[Any, str]:
     """The file system and the folder's path in it. Raises InvalidArgument for an unknown kind of URL."""
     try:
-        filesystem, root = fsspec.core.url_to_fs(str(Path(source).resolve()) if is_path(source) else source)
+        filesystem, root = fsspec.core.url_to_fs(
+            str(Path(source).resolve()) if is_path(source) else source
+        )
     except (ImportError, ValueError) as error:
         raise InvalidArgument(f"{source} cannot be opened: {error}") from error
     return filesystem, root.rstrip("/")
@@ -94,5 +104,7 @@ def _digest(filesystem: Any, folder: str) -> str:
         told = filesystem.cat_file(sums)
     else:
         sizes = filesystem.find(folder, detail=True)
-        told = repr(sorted((name.removeprefix(folder), entry["size"]) for name, entry in sizes.items())).encode()
+        told = repr(
+            sorted((name.removeprefix(folder), entry["size"]) for name, entry in sizes.items())
+        ).encode()
     return hashlib.sha256(told).hexdigest()[:12]

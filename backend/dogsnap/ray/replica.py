@@ -39,14 +39,18 @@ class Replica:
         settings = replace(settings, model_base_path=str(files.local(cache)), model_name=name)
         self._predictor = create_predictor(settings, only=self._spec)
         self.check_health()
-        self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
+        self._threads = ThreadPoolExecutor(
+            settings.run_threads + settings.queue_size, thread_name_prefix="call"
+        )
         self._servicer = PredictionService(self._predictor, settings.max_tensor_body_mb * MEBIBYTE)
 
     def check_health(self) -> None:
         """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
         repository = self._predictor.repository
         if reason := repository.not_ready():
-            failed = [each.error for each in repository.status(ModelSpec(self._spec.name)) if each.error]
+            failed = [
+                each.error for each in repository.status(ModelSpec(self._spec.name)) if each.error
+            ]
             raise FailedPrecondition("; ".join([reason, *failed]))
 
     async def answer(self, method: str, request: bytes, seconds: float) -> Answer:
@@ -60,13 +64,19 @@ class Replica:
 
     def _answer(self, method: str, body: bytes, context: CallContext) -> Answer:
         request = REQUESTS[method].FromString(body)
-        for message in getattr(request, "tasks", [request]):  # the router has resolved its label or default
+        for message in getattr(
+            request, "tasks", [request]
+        ):  # the router has resolved its label or default
             message.model_spec.version.value = self._spec.version
         try:
-            return Answer(response=getattr(self._servicer, method)(request, context).SerializeToString())
+            return Answer(
+                response=getattr(self._servicer, method)(request, context).SerializeToString()
+            )
         except Exception as error:
             if not isinstance(error, DogsnapError):
                 log.exception("a call of %s failed", method)
-                error = Internal("the server failed on this call; the log of its replica has the reason")
+                error = Internal(
+                    "the server failed on this call; the log of its replica has the reason"
+                )
             code, message = translate.status(error)
             return Answer(code.name, message)

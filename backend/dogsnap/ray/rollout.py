@@ -59,7 +59,9 @@ class Rollout:
         applications: dict[str, dict[int, str]] = {}
         for name, (model, files) in versions.items():
             applications.setdefault(model, {})[files.version] = name
-        return Routes(applications, {config.name: dict(config.version_labels) for config in self.configs})
+        return Routes(
+            applications, {config.name: dict(config.version_labels) for config in self.configs}
+        )
 
     def name(self, model: str, files: VersionFiles) -> str:
         """The name of a version's application: it depends on the files, settings, scale and release of this package."""
@@ -103,13 +105,17 @@ class Rollout:
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
         """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""
         targets = [
-            serve.RunTarget(self._application(*each), name=name, route_prefix=None) for name, each in new.items()
+            serve.RunTarget(self._application(*each), name=name, route_prefix=None)
+            for name, each in new.items()
         ]
         try:
             serve.run_many(targets)
         except RuntimeError as error:  # raised for the first one that fails
             failed = [name for name in new if _ours().get(name) != "RUNNING"]
-            reasons = [f"{new[name][0]} version {new[name][1].version}: {_message(name)}" for name in failed]
+            reasons = [
+                f"{new[name][0]} version {new[name][1].version}: {_message(name)}"
+                for name in failed
+            ]
             for name in failed:
                 serve.delete(name)
             raise DogsnapError(f"not every version loads: {'; '.join(reasons)}") from error
@@ -128,7 +134,10 @@ class Rollout:
                 "upscale_delay_s": scale.upscale_seconds,
                 "downscale_delay_s": scale.downscale_seconds,
             },
-            ray_actor_options={"num_cpus": scale.replica_cpus, "memory": scale.replica_memory_mb * MEBIBYTE},
+            ray_actor_options={
+                "num_cpus": scale.replica_cpus,
+                "memory": scale.replica_memory_mb * MEBIBYTE,
+            },
             graceful_shutdown_timeout_s=settings.drain_seconds,
             **HEALTH,
         )
@@ -160,14 +169,22 @@ def _aspired(config: ModelConfig, available: Sequence[VersionFiles]) -> list[Ver
     folder = PurePath(config.base_path).name
     found = {each.version: each for each in available if each.model == folder}
     if not found:
-        raise InvalidArgument(f"no version of {config.name} was found: expected the model folder {folder}")
-    return [found[number] for number in sorted(aspired_versions(config.model_version_policy, found))]
+        raise InvalidArgument(
+            f"no version of {config.name} was found: expected the model folder {folder}"
+        )
+    return [
+        found[number] for number in sorted(aspired_versions(config.model_version_policy, found))
+    ]
 
 
 def _ours() -> dict[str, str]:
     """The status of each version's application."""
     applications = serve.status().applications
-    return {name: str(each.status.value) for name, each in applications.items() if name.startswith(PREFIX)}
+    return {
+        name: str(each.status.value)
+        for name, each in applications.items()
+        if name.startswith(PREFIX)
+    }
 
 
 def _message(name: str) -> str:

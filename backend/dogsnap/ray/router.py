@@ -16,7 +16,14 @@ from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from tensorflow_serving.apis import get_model_status_pb2
 
-from dogsnap.errors import DeadlineExceeded, DogsnapError, Full, NotFound, Unavailable, Unimplemented
+from dogsnap.errors import (
+    DeadlineExceeded,
+    DogsnapError,
+    Full,
+    NotFound,
+    Unavailable,
+    Unimplemented,
+)
 from dogsnap.ray.messages import Answer
 from dogsnap.ray.routes import Routes
 from dogsnap.server.protocols import grpc_messages as translate
@@ -50,7 +57,11 @@ def _forwarding(name: str) -> Callable[..., Awaitable[Answer]]:
     """A method that a replica answers."""
 
     async def forward(self: "Router", request: Any) -> Answer:
-        spec = translate.tasks_of(request)[0] if name == "MultiInference" else translate.spec_of(request)
+        spec = (
+            translate.tasks_of(request)[0]
+            if name == "MultiInference"
+            else translate.spec_of(request)
+        )
         return await self._ask(self._routes.application(spec), name, request.SerializeToString())
 
     return _method(forward)
@@ -105,7 +116,9 @@ class Router:
     async def Check(self, request: Any) -> Answer:
         """SERVING while every model has an available version, as in our own server."""
         if request.service not in HEALTH_NAMES:
-            raise NotFound(f"unknown service {request.service!r}; expected one of {', '.join(HEALTH_NAMES)}")
+            raise NotFound(
+                f"unknown service {request.service!r}; expected one of {', '.join(HEALTH_NAMES)}"
+            )
         return _health(await self._health_now())
 
     async def Watch(self, request: Any) -> AsyncIterator[Answer]:
@@ -123,7 +136,11 @@ class Router:
     async def _health_now(self) -> int:
         running = await self._running_now()
         models = [set(versions.values()) for versions in self._routes.applications.values()]
-        return HEALTH.SERVING if models and all(running & each for each in models) else HEALTH.NOT_SERVING
+        return (
+            HEALTH.SERVING
+            if models and all(running & each for each in models)
+            else HEALTH.NOT_SERVING
+        )
 
     async def _running_now(self) -> set[str]:
         """The applications with a running replica, by Ray Serve's status: calls to replicas would queue behind requests."""
@@ -132,7 +149,9 @@ class Router:
             self._running = {
                 name
                 for name, application in status.applications.items()
-                if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
+                if any(
+                    each.replica_states.get("RUNNING") for each in application.deployments.values()
+                )
             }
         return self._running
 
@@ -144,7 +163,9 @@ class Router:
         while True:
             try:
                 if self._handles.get(application) is None:
-                    self._handles[application] = serve.get_deployment_handle(REPLICA, app_name=application)
+                    self._handles[application] = serve.get_deployment_handle(
+                        REPLICA, app_name=application
+                    )
                 answer = self._handles[application].answer.remote(method, request, self._seconds)
                 return await asyncio.wait_for(answer, max(0.0, end - time.monotonic()))
             except BackPressureError as error:
@@ -155,7 +176,9 @@ class Router:
                 raise DeadlineExceeded(message) from None
             except (RayActorError, DeploymentUnavailableError) as error:
                 if time.monotonic() + ASK_AGAIN_SECONDS >= end:
-                    message = "the replica died with this call, and no other took it in time; try again"
+                    message = (
+                        "the replica died with this call, and no other took it in time; try again"
+                    )
                     raise Unavailable(message) from error
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 

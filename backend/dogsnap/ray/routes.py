@@ -30,24 +30,37 @@ class Routes:
 
     def asked_for_status(self, spec: ModelSpec) -> dict[int, str]:
         """The versions of a status request, largest first, with their applications. Raises as `application` does."""
-        return {each: self.applications[spec.name][each] for each in numbers_for_status(self._models, spec)}
+        return {
+            each: self.applications[spec.name][each]
+            for each in numbers_for_status(self._models, spec)
+        }
 
     def all_applications(self) -> list[str]:
         return [name for versions in self.applications.values() for name in versions.values()]
 
     @cached_property
     def _models(self) -> dict[str, Model]:
-        return {name: _model(name, versions, self.labels.get(name, {})) for name, versions in self.applications.items()}
+        return {
+            name: _model(name, versions, self.labels.get(name, {}))
+            for name, versions in self.applications.items()
+        }
 
     def to_json(self) -> dict[str, Any]:
         """JSON for Ray Serve, with numbers as member names turned into text."""
-        applications = {model: {str(n): name for n, name in each.items()} for model, each in self.applications.items()}
-        return {"applications": applications, "labels": {model: dict(each) for model, each in self.labels.items()}}
+        applications = {
+            model: {str(n): name for n, name in each.items()}
+            for model, each in self.applications.items()
+        }
+        return {
+            "applications": applications,
+            "labels": {model: dict(each) for model, each in self.labels.items()},
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Routes":
         applications = {
-            model: {int(n): name for n, name in each.items()} for model, each in value["applications"].items()
+            model: {int(n): name for n, name in each.items()}
+            for model, each in value["applications"].items()
         }
         return cls(applications, value["labels"])
 

@@ -39,7 +39,9 @@ class Choices(dict[tuple[str, str], Any]):
         return self.get(("shadow", ""))
 
     def split(self, label: str) -> Split | None:
-        value = self.get(("split", label))  # asked for each request, hence without building all splits
+        value = self.get(
+            ("split", label)
+        )  # asked for each request, hence without building all splits
         return value and Split(**value)
 
     def splits(self) -> dict[str, Split]:
@@ -52,6 +54,13 @@ class Choices(dict[tuple[str, str], Any]):
 
     def aspired(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
         """The versions to keep loaded: told to be, or not told and selected by the policy or used by default, split, shadow."""
-        used = {*by_policy, self.default, self.shadow, *(split.version for split in self.splits().values())}
+        used = {
+            *by_policy,
+            self.default,
+            self.shadow,
+            *(split.version for split in self.splits().values()),
+        }
         told = {number: self.load(number) for number in existing}
-        return {number for number, load in told.items() if (number in used if load is None else load)}
+        return {
+            number for number, load in told.items() if (number in used if load is None else load)
+        }

@@ -11,7 +11,9 @@ def find_model(models: Mapping[str, Model], name: str, started: bool) -> Model:
     if name in models:
         return models[name]
     if not started:
-        raise Unavailable(f"the server is still starting, {name} may be served in a moment; try again")
+        raise Unavailable(
+            f"the server is still starting, {name} may be served in a moment; try again"
+        )
     served = ", ".join(sorted(models)) or "none"
     raise NotFound(
         f"Servable not found for request: Latest({name}); models served here: {served}; name one of them in the request, "
@@ -48,7 +50,9 @@ def version_of_label(model: Model, label: str) -> int:
         waits = f"label {label} of {model.name} waits for version {chosen[label]}"
         raise Unavailable(f"{waits}, which is not available yet; try again")
     known = ", ".join(sorted(chosen)) or "none"
-    raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
+    raise InvalidArgument(
+        f"Unrecognized servable version label: {label}; labels of {model.name}: {known}"
+    )
 
 
 def _default(model: Model, started: bool) -> Version:
@@ -58,7 +62,9 @@ def _default(model: Model, started: bool) -> Version:
         return model.versions[number]
     if model.is_loading() or not started:
         raise Unavailable(f"{model.name} is still loading; try again")
-    raise NotFound(f"Servable not found for request: Latest({model.name}); none of its versions is available")
+    raise NotFound(
+        f"Servable not found for request: Latest({model.name}); none of its versions is available"
+    )
 
 
 def _exactly(model: Model, number: int) -> Version:

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from dogsnap.errors import InvalidArgument, Unavailable
-from dogsnap.routing.switches import CONFIGURATION, KINDS, WATCHER, Change, Label, Subject, Switch, Who
+from dogsnap.routing.switches import (
+    CONFIGURATION,
+    KINDS,
+    WATCHER,
+    Change,
+    Label,
+    Subject,
+    Switch,
+    Who,
+)
 
 log = logging.getLogger("dogsnap.switches")
 
@@ -55,7 +64,9 @@ class SwitchLog:
         self._trouble = ""
         self._is_reader = False
         path = file or ":memory:"
-        self._connection = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
             # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
             self._connection.execute("PRAGMA synchronous=EXTRA")
@@ -63,7 +74,9 @@ class SwitchLog:
         except sqlite3.OperationalError:  # such as a lock
             raise
         except sqlite3.DatabaseError as error:
-            raise InvalidArgument(f"{file} is no log of switches ({error}); choose another --switch-log") from error
+            raise InvalidArgument(
+                f"{file} is no log of switches ({error}); choose another --switch-log"
+            ) from error
         self._write()
 
     def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
@@ -101,7 +114,9 @@ class SwitchLog:
         return self._select(f"WHERE ? IN ('', model) ORDER BY id DESC LIMIT {SHOWN}", model)
 
     def switch(self, number: int) -> Switch | None:
-        return next(iter(self._select("WHERE id = ?", str(number))), None)  # as text: SQLite's integers have 64 bits
+        return next(
+            iter(self._select("WHERE id = ?", str(number))), None
+        )  # as text: SQLite's integers have 64 bits
 
     def parts(self, number: int) -> list[Switch]:
         """What came about together with a switch, such as the end of a split when its label moves."""
@@ -117,11 +132,18 @@ class SwitchLog:
     def configured_labels(self, model: str) -> dict[str, int]:
         """The labels as last set by the configuration, without later switches."""
         last = self._last(model, "by_name = ?", CONFIGURATION)
-        return {each.name: value for each, value in last.items() if isinstance(each, Label) and value is not None}
+        return {
+            each.name: value
+            for each, value in last.items()
+            if isinstance(each, Label) and value is not None
+        }
 
     def answering(self, model: str) -> int | None:
         """The version that answered by default when none was chosen; None if there was none."""
-        return next((row[0] for row in self._read("SELECT version FROM answering WHERE model = ?", model)), None)
+        return next(
+            (row[0] for row in self._read("SELECT version FROM answering WHERE model = ?", model)),
+            None,
+        )
 
     def _last(self, model: str, condition: str, by: Who) -> dict[Subject, Any]:
         newest = f"SELECT max(id) FROM switches WHERE model = ? AND {condition} GROUP BY kind, name"
@@ -177,7 +199,9 @@ class SwitchLog:
         ((process,),) = self._connection.execute("SELECT process FROM reader")
         if process != os.getpid() and _is_running(process):
             other = f"another server (process {process}) is taking this one's place and has read {self._file} already"
-            raise Unavailable(f"{other}; the switch was not made, try again when that server answers", 5)
+            raise Unavailable(
+                f"{other}; the switch was not made, try again when that server answers", 5
+            )
 
     def _insert(
         self, at: str, by: Who, changes: Sequence[Change], undoes: int | None, part_of: int | None
@@ -185,7 +209,18 @@ class SwitchLog:
         written: list[Switch] = []
         for subject, before, after in changes:
             values = (json.dumps(each, ensure_ascii=False) for each in (before, after))
-            row = (None, at, by.name, by.address, subject.model, subject.kind, subject.name, *values, undoes, part_of)
+            row = (
+                None,
+                at,
+                by.name,
+                by.address,
+                subject.model,
+                subject.kind,
+                subject.name,
+                *values,
+                undoes,
+                part_of,
+            )
             number = self._connection.execute(INSERT, row).lastrowid or 0
             written.append(Switch(number, at, by, subject, before, after, undoes, part_of))
             undoes, part_of = None, written[0].id

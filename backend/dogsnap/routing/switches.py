@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.serving.repository.model import Model, State
-from dogsnap.serving.versions.model_configs import ModelConfig, check_configs, check_versions, from_json
+from dogsnap.serving.versions.model_configs import (
+    ModelConfig,
+    check_configs,
+    check_versions,
+    from_json,
+)
 from dogsnap.serving.versions.version_folders import MAX_INT64, aspired_versions, missing
 
 
@@ -106,8 +111,13 @@ class Subject:
                 for each in (switch, *parts):
                     each.subject.check_in_force(model, each)
                     each.subject.check(model, each.before, each)
-                back = [(each.subject, each.subject.read(model), each.before) for each in (switch, *parts)]
-                back += [each for each in self.ends(model) if each[0] not in {part[0] for part in back}]
+                back = [
+                    (each.subject, each.subject.read(model), each.before)
+                    for each in (switch, *parts)
+                ]
+                back += [
+                    each for each in self.ends(model) if each[0] not in {part[0] for part in back}
+                ]
             return _made(repository, self.model, back, by, switch.id)
 
 
@@ -150,10 +160,14 @@ class Switch:
         return f"{self.subject.describe()}: {shown(self.before)} -> {shown(self.after)}"
 
     def not_in_force(self) -> Aborted:
-        return Aborted(f"switch {self.id} ({self}) is not in force any more; see the log of switches")
+        return Aborted(
+            f"switch {self.id} ({self}) is not in force any more; see the log of switches"
+        )
 
 
-def _made(repository: Any, name: str, changes: list[Change], by: Who, undoes: int | None = None) -> Switch:
+def _made(
+    repository: Any, name: str, changes: list[Change], by: Who, undoes: int | None = None
+) -> Switch:
     """Write a switch, and then apply it: to the requests it is all or nothing."""
     switch: Switch = repository.switches.add(by, changes, undoes)
     with repository.switching(name) as model:
@@ -169,17 +183,23 @@ class Label(Subject):
     title = "label {name} of {model}"
     has_split = True
 
-    def switch(self, repository: Any, value: int | None, by: Who, expected: Any = ANY) -> "Switch | None":
+    def switch(
+        self, repository: Any, value: int | None, by: Who, expected: Any = ANY
+    ) -> "Switch | None":
         """`expected`: the version it must point to before (None: no such label), else Aborted is raised."""
         with repository.changing():
             with repository.switching(self.model) as model:
                 now = self.read(model)
             # A configuration may name labels in any way, and these can be moved.
             if now is None and not LABEL.fullmatch(self.name):
-                raise InvalidArgument(f"label is {self.name!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+                raise InvalidArgument(
+                    f"label is {self.name!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -"
+                )
             if expected is not ANY and now != expected:
                 was, found = self.describe_value(expected), self.describe_value(now)
-                raise Aborted(f"{self.describe()} was expected at {was}, but it is at {found}; read it again")
+                raise Aborted(
+                    f"{self.describe()} was expected at {was}, but it is at {found}; read it again"
+                )
             return super().switch(repository, value, by)
 
     def put(self, model: Model, value: int | None) -> None:
@@ -225,7 +245,9 @@ class Default(Subject):
             raise switch.not_in_force()
         if switch.by == WATCHER and not model.answers(switch.before):
             why = "it came about by itself, and no version that answered before is available"
-            raise Aborted(f"switch {switch.id} ({switch}) cannot be undone: {why}; choose a default instead")
+            raise Aborted(
+                f"switch {switch.id} ({switch}) cannot be undone: {why}; choose a default instead"
+            )
 
 
 class SplitOf(Subject):
@@ -237,15 +259,23 @@ class SplitOf(Subject):
         return f"split of {f'label {self.name}' if self.name else 'the default'} of {self.model}"
 
     def describe_value(self, value: dict[str, Any] | None) -> str:
-        return self.unchosen if value is None else f"{100 * value['share']:g} % to {value['version']}"
+        return (
+            self.unchosen if value is None else f"{100 * value['share']:g} % to {value['version']}"
+        )
 
-    def check(self, model: Model, value: dict[str, Any] | None, undone: Switch | None = None) -> None:
+    def check(
+        self, model: Model, value: dict[str, Any] | None, undone: Switch | None = None
+    ) -> None:
         if value is None:
             return
         if self.name and Label(self.model, self.name).read(model) is None:
-            raise NotFound(f"{model.name} has no label {self.name} to split; its labels: {_labels(model)}")
+            raise NotFound(
+                f"{model.name} has no label {self.name} to split; its labels: {_labels(model)}"
+            )
         if not 0 < value["share"] <= 1:
-            raise InvalidArgument(f"the share is {100 * value['share']:g} percent; expected more than 0, at most 100")
+            raise InvalidArgument(
+                f"the share is {100 * value['share']:g} percent; expected more than 0, at most 100"
+            )
         _check_available(model, value["version"])
 
 
@@ -273,9 +303,13 @@ class Load(Subject):
             folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
         if value and folder and (lacks := missing(folder)):
             cannot = f"version {self.name} of {self.model} cannot be loaded: {folder} lacks {lacks}"
-            raise FailedPrecondition(f"{cannot}; expected all files of a SavedModel, copy them there and load it again")
+            raise FailedPrecondition(
+                f"{cannot}; expected all files of a SavedModel, copy them there and load it again"
+            )
         switch = super().switch(repository, value, by)
-        if switch is None:  # loading a version that is to be loaded already tries again one that failed
+        if (
+            switch is None
+        ):  # loading a version that is to be loaded already tries again one that failed
             with repository.switching(self.model) as model:
                 self.apply(repository, model, self.read(model))
         return switch
@@ -287,7 +321,9 @@ class Load(Subject):
     def check(self, model: Model, value: bool | None, undone: Switch | None = None) -> None:
         version = int(self.name)
         if undone is None and version not in {*model.versions, *model.folders}:
-            raise NotFound(f"{model.name} has no version {version}; its versions: {_numbers(model.versions)}")
+            raise NotFound(
+                f"{model.name} has no version {version}; its versions: {_numbers(model.versions)}"
+            )
         if self._unloads(model, value):
             _check_unused(model, version)
 
@@ -304,7 +340,9 @@ class Load(Subject):
         """Without a choice the policy decides, which may mean unloading."""
         if value is not None:
             return not value
-        return int(self.name) not in aspired_versions(model.config.model_version_policy, model.folders)
+        return int(self.name) not in aspired_versions(
+            model.config.model_version_policy, model.folders
+        )
 
 
 class Configuration(Subject):
@@ -314,7 +352,9 @@ class Configuration(Subject):
     unchosen = "as at the start"
 
     def describe_value(self, value: list[dict[str, Any]] | None) -> str:
-        return self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
+        return (
+            self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
+        )
 
     def switch(self, repository: Any, value: Sequence[ModelConfig], by: Who) -> Switch | None:
         """Serve exactly these models until a restart. A wrong list changes nothing."""
@@ -328,13 +368,19 @@ class Configuration(Subject):
 
     def undo(self, repository: Any, switch: Switch, by: Who) -> Switch:
         configs = None if switch.before is None else from_json(switch.before)
-        undone = repository.follow(configs, by, switch.id) if self.is_in_force(repository, switch) else None
+        undone = (
+            repository.follow(configs, by, switch.id)
+            if self.is_in_force(repository, switch)
+            else None
+        )
         if undone is None:  # or another one was sent meanwhile
             raise switch.not_in_force()
         return undone
 
 
-KINDS: dict[str, type[Subject]] = {each.kind: each for each in (Label, Default, SplitOf, Shadow, Load, Configuration)}
+KINDS: dict[str, type[Subject]] = {
+    each.kind: each for each in (Label, Default, SplitOf, Shadow, Load, Configuration)
+}
 CONFIGURED = Configuration("")
 
 
@@ -342,7 +388,9 @@ def _describe_model(config: dict[str, Any]) -> str:
     """E.g. "half in /models/half, latest 2"; changes of labels are logged separately."""
     policies: dict[str, dict[str, Any]] = config.get("model_version_policy") or {"all": {}}
     ((policy, options),) = policies.items()
-    numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
+    numbers = options.get(
+        "versions", [options["num_versions"]] if "num_versions" in options else []
+    )
     return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
 
 
@@ -358,14 +406,20 @@ def _check_available(model: Model, version: int) -> None:
     _check_staying(model, version)
     if not model.answers(version):
         there = _numbers(model.available())
-        raise FailedPrecondition(f"version {version} of {model.name} is not available; available: {there}")
+        raise FailedPrecondition(
+            f"version {version} of {model.name} is not available; available: {there}"
+        )
 
 
 def _check_unused(model: Model, version: int) -> None:
     """Raises FailedPrecondition for a version in use: its requests would be left without an answer."""
-    uses = model.used_by(version) + (["the last one available"] if model.available() == [version] else [])
+    uses = model.used_by(version) + (
+        ["the last one available"] if model.available() == [version] else []
+    )
     if uses:
-        raise FailedPrecondition(f"version {version} of {model.name} is in use: {', '.join(uses)}; move that first")
+        raise FailedPrecondition(
+            f"version {version} of {model.name} is in use: {', '.join(uses)}; move that first"
+        )
 
 
 def _numbers(numbers: Any) -> str:

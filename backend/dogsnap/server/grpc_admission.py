@@ -15,7 +15,9 @@ from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.settings import Settings
 
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
-GRACE_SECONDS = 1.0  # a message that is sent with its call has arrived by then, even on a busy machine
+GRACE_SECONDS = (
+    1.0  # a message that is sent with its call has arrived by then, even on a busy machine
+)
 
 Context = grpc.ServicerContext
 
@@ -46,7 +48,9 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
                 self._evict(context)
 
     def intercept_service(
-        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Any],
+        details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
         if details.method not in self._handlers:
             handler = continuation(details)
@@ -61,8 +65,13 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         is_probe = method.startswith(f"/{health.SERVICE_NAME}/")
         behaviour = handler.unary_stream or handler.unary_unary
 
-        def answer(messages: Iterator[bytes], context: Context, *send: Callable[[Any], None]) -> Any:
-            with self._admitted(context, is_probe), self._message(messages, context, handler) as request:
+        def answer(
+            messages: Iterator[bytes], context: Context, *send: Callable[[Any], None]
+        ) -> Any:
+            with (
+                self._admitted(context, is_probe),
+                self._message(messages, context, handler) as request,
+            ):
                 return behaviour(request, context, *send)
 
         if not handler.response_streaming:
@@ -78,7 +87,9 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
             with self._admitted(context):
                 yield from handler.stream_stream(messages, context)
 
-        return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
+        return grpc.stream_stream_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
 
     @contextmanager
     def _admitted(self, context: Context, is_probe: bool = False) -> Iterator[None]:
@@ -95,7 +106,9 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     def _admit(self, context: Context, is_probe: bool) -> bool:
         """A health probe is admitted even if no call can be evicted: it is answered at once."""
         with self._lock:
-            is_free = len(self._active) < self._places or self._evict_oldest(0.0 if is_probe else GRACE_SECONDS)
+            is_free = len(self._active) < self._places or self._evict_oldest(
+                0.0 if is_probe else GRACE_SECONDS
+            )
             if is_free or is_probe:
                 self._active.add(context)
                 self._waiting[context] = time.monotonic()
@@ -114,13 +127,18 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         context.cancel()  # wakes its thread
 
     @contextmanager
-    def _message(self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler) -> Iterator[Any]:
+    def _message(
+        self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler
+    ) -> Iterator[Any]:
         """The call's request; its size counts against `max_held_mb` until the call is answered."""
         data = next(messages, None)
         with self._lock:
             is_here = self._waiting.pop(context, None) is not None
         if data is None or not is_here:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected one message, received the end of the call")
+            context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "expected one message, received the end of the call",
+            )
         size = len(data)
         try:
             self._memory.take(size)

@@ -14,7 +14,12 @@ from dogsnap import addresses
 from dogsnap.server.grpc_admission import AdmissionInterceptor
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.protocols.grpc_health import Health
-from dogsnap.server.protocols.tf_serving_grpc import SERVICES, CallInterceptor, ModelService, PredictionService
+from dogsnap.server.protocols.tf_serving_grpc import (
+    SERVICES,
+    CallInterceptor,
+    ModelService,
+    PredictionService,
+)
 from dogsnap.server.tracing import Tracing
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.settings import MEBIBYTE, Settings
@@ -27,7 +32,11 @@ class GrpcServer:
     """Its port is bound at construction, and calls are answered from `start` on."""
 
     def __init__(
-        self, settings: Settings, predictor: Predictor, access_control: AccessControl, tracing: Tracing | None = None
+        self,
+        settings: Settings,
+        predictor: Predictor,
+        access_control: AccessControl,
+        tracing: Tracing | None = None,
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
@@ -40,12 +49,21 @@ class GrpcServer:
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
             interceptors=[self._arrivals, self._calls],
             options=[
-                ("grpc.max_receive_message_length", min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE),
+                (
+                    "grpc.max_receive_message_length",
+                    min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE,
+                ),
                 # Identity alone: grpcio inflates a message before anyone can count it against `max_held_mb`.
                 ("grpc.compression_enabled_algorithms_bitset", 1),
                 ("grpc.max_send_message_length", -1),  # responses are not limited
-                ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
-                ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),
+                (
+                    "grpc.so_reuseport",
+                    1,
+                ),  # the server that takes this one's place listens beside it for a moment
+                (
+                    "grpc.max_allowed_incoming_connections",
+                    addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0]),
+                ),
                 ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
             ],
             # Without it, further calls would wait in an unbounded queue; grpcio answers them RESOURCE_EXHAUSTED.
@@ -55,9 +73,13 @@ class GrpcServer:
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(predictor, max_bytes), self._server
         )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(settings, predictor), self._server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(settings, predictor), self._server
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        reflection.enable_server_reflection(
+            (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
         address = addresses.address(settings.host, settings.grpc_port)
         if settings.tls_cert:
             pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())

@@ -23,7 +23,9 @@ from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap")
 
-MASTER = "_DOGSNAP_MASTER"  # environment variable with the id of the process that gunicorn's master is
+MASTER = (
+    "_DOGSNAP_MASTER"  # environment variable with the id of the process that gunicorn's master is
+)
 CHECK_SECONDS = 0.05
 
 
@@ -51,7 +53,11 @@ class Server(BaseApplication):
         super().__init__()
 
     def load_config(self) -> None:
-        hooks = {"pre_fork": self._count_start, "post_worker_init": self._serve, "worker_exit": self._close}
+        hooks = {
+            "pre_fork": self._count_start,
+            "post_worker_init": self._serve,
+            "worker_exit": self._close,
+        }
         for name, value in {**gunicorn_options(self.settings), **hooks}.items():
             self.cfg.set(name, value)
 
@@ -76,11 +82,15 @@ class Server(BaseApplication):
         from dogsnap.server.app import ACCESS_CONTROL, FEEDBACK, create_app
         from dogsnap.serving.assembly import check_configuration
 
-        if self._replaced and self._starts > 1:  # it would end like the first one, or be killed again after ten minutes
+        if (
+            self._replaced and self._starts > 1
+        ):  # it would end like the first one, or be killed again after ten minutes
             raise FailedPrecondition("its worker ended before the models were loaded")
         check_configuration(self.settings)
         if self.settings.engine:
-            os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported; our log reports failures
+            os.environ.setdefault(
+                "GRPC_VERBOSITY", "NONE"
+            )  # read when gRPC is imported; our log reports failures
             from dogsnap.gateway.assembly import create_gateway as create_predictor
         else:
             from dogsnap.serving.assembly import create_predictor
@@ -88,7 +98,10 @@ class Server(BaseApplication):
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
         app = create_app(self.settings, self.predictor, self.tracing)
-        self.feedback, self._access_control = app.extensions[FEEDBACK], app.extensions[ACCESS_CONTROL]
+        self.feedback, self._access_control = (
+            app.extensions[FEEDBACK],
+            app.extensions[ACCESS_CONTROL],
+        )
         return app
 
     def _count_start(self, _server: Any, _worker: Any) -> None:
@@ -104,11 +117,16 @@ class Server(BaseApplication):
         if self.settings.grpc_port:
             from dogsnap.server.grpc_server import GrpcServer
 
-            self.grpc = GrpcServer(self.settings, self.predictor, self._access_control, self.tracing)
+            self.grpc = GrpcServer(
+                self.settings, self.predictor, self._access_control, self.tracing
+            )
             self.grpc.start()
         self._is_serving = True
         if self._replaced and not self._is_stopping:
-            log.info("this server takes the place of process %d, which finishes its requests", self._replaced)
+            log.info(
+                "this server takes the place of process %d, which finishes its requests",
+                self._replaced,
+            )
             self._has_taken_over[0] = 1
             os.kill(self._replaced, signal.SIGTERM)
 

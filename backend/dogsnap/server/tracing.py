@@ -37,8 +37,14 @@ class Tracing:
     def step(self, step: str, seconds: float, servable: Any) -> None:
         """Record a step that has just ended, as a child of the current request's span."""
         now = time.time_ns()
-        about = {"dogsnap.model": servable.name, "dogsnap.version": servable.version} if servable else {}
-        span = self._tracer.start_span(step, start_time=now - int(seconds * NANOSECONDS), attributes=about)
+        about = (
+            {"dogsnap.model": servable.name, "dogsnap.version": servable.version}
+            if servable
+            else {}
+        )
+        span = self._tracer.start_span(
+            step, start_time=now - int(seconds * NANOSECONDS), attributes=about
+        )
         span.end(now)
 
     @contextmanager
@@ -47,9 +53,16 @@ class Tracing:
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        parent = TraceContextTextMapPropagator().extract({key.lower(): value for key, value in headers.items()})
+        parent = TraceContextTextMapPropagator().extract(
+            {key.lower(): value for key, value in headers.items()}
+        )
         with self._tracer.start_as_current_span(
-            name, parent, SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=True
+            name,
+            parent,
+            SpanKind.SERVER,
+            attributes,
+            record_exception=False,
+            set_status_on_exception=True,
         ) as span:
             yield span
 
@@ -60,7 +73,9 @@ class Tracing:
         def begin() -> None:
             rule = request.url_rule.rule if request.url_rule else "unknown path"
             g.trace = self.request(
-                f"{request.method} {rule}", request.headers, **{"dogsnap.request_id": g.request_id, "http.route": rule}
+                f"{request.method} {rule}",
+                request.headers,
+                **{"dogsnap.request_id": g.request_id, "http.route": rule},
             )
             g.span = g.trace.__enter__()
 

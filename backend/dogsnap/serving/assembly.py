@@ -40,11 +40,15 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
         prepare=_batching(settings, metrics),
-        switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
+        switches=SwitchLog(
+            Path(settings.switch_log) if settings.switch_log and only is None else None
+        ),
     )
     if only is not None:
         repository.scan(skip_settling=True)
-    return predictor_over(repository, Executor(settings.run_threads, settings.queue_size), metrics, settings)
+    return predictor_over(
+        repository, Executor(settings.run_threads, settings.queue_size), metrics, settings
+    )
 
 
 def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
@@ -67,7 +71,9 @@ def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None
     return lambda servable: servable.enable_batching(parameters, partial(metrics.ran, servable.id))
 
 
-def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
+def predictor_over(
+    repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings
+) -> Predictor:
     metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
@@ -83,8 +89,12 @@ def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None
         return None
     file = Path(settings.feedback)
     store = Store(file, settings.feedback_days)
-    secret = settings.feedback_secret.encode() or read_or_create_secret(file.with_name(f"{file.name}.secret"))
-    return Feedback(store, Signer(secret), predictor.repository, predictor.metrics, settings.feedback_ask)
+    secret = settings.feedback_secret.encode() or read_or_create_secret(
+        file.with_name(f"{file.name}.secret")
+    )
+    return Feedback(
+        store, Signer(secret), predictor.repository, predictor.metrics, settings.feedback_ask
+    )
 
 
 def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

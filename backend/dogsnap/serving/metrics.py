@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,7 +23,25 @@ from dogsnap.serving.tensors.signatures import ServableId
 
 # Seconds; from a trivial model's call to the default deadline.
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+STEP_BUCKETS = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+)
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 VERSION = ("model", "version")
@@ -40,24 +65,36 @@ class Metrics(Collector):
         self.label_names: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # by metric
         self._of_versions: list[Any] = []  # the metrics that grow with every version
         # Called after each step; for traces.
-        self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
+        self.on_step: Callable[[str, float, ServableId | None], None] = (
+            lambda step, seconds, servable: None
+        )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        counter, gauge, histogram = (partial(self.add, kind) for kind in (Counter, Gauge, Histogram))
+        counter, gauge, histogram = (
+            partial(self.add, kind) for kind in (Counter, Gauge, Histogram)
+        )
         self._requests = counter(
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",
             (*WHICH, "outcome"),
         )
         self._seconds = histogram(
-            "dogsnap_request_seconds", "time from a parsed request to its answer", WHICH, buckets=LATENCY_BUCKETS
+            "dogsnap_request_seconds",
+            "time from a parsed request to its answer",
+            WHICH,
+            buckets=LATENCY_BUCKETS,
         )
-        self._available = gauge("dogsnap_version_available", "1 while the version is available", VERSION)
+        self._available = gauge(
+            "dogsnap_version_available", "1 while the version is available", VERSION
+        )
         self._load_seconds = gauge(
             "dogsnap_load_seconds", "duration of the last load and warm-up of the version", VERSION
         )
         self._load_times = histogram(
-            "dogsnap_load_duration_seconds", "duration of each load and warm-up", ("model",), buckets=LOAD_BUCKETS
+            "dogsnap_load_duration_seconds",
+            "duration of each load and warm-up",
+            ("model",),
+            buckets=LOAD_BUCKETS,
         )
         self._failed_loads = counter("dogsnap_failed_loads", "failed loads of the version", VERSION)
         self._step_seconds = histogram(
@@ -67,7 +104,10 @@ class Metrics(Collector):
             buckets=STEP_BUCKETS,
         )
         self._sizes = histogram(
-            "dogsnap_batch_size", "photos or rows in one run of the network", VERSION, buckets=SIZE_BUCKETS
+            "dogsnap_batch_size",
+            "photos or rows in one run of the network",
+            VERSION,
+            buckets=SIZE_BUCKETS,
         )
         self.refused = counter(
             "dogsnap_refused_requests",
@@ -95,7 +135,9 @@ class Metrics(Collector):
             (*VERSION, "shadow", "result"),
         )
 
-    def add(self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
+    def add(
+        self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any
+    ) -> Any:
         """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
         self.label_names[name] = labels
         metric = kind(name, text, labels, registry=self.registry, **options)
@@ -154,7 +196,9 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
-            SPLIT_SHARE, "share of a label's requests that the split sends to the version, 0 to 1", labels=SPLIT
+            SPLIT_SHARE,
+            "share of a label's requests that the split sends to the version, 0 to 1",
+            labels=SPLIT,
         )
         for *names, version, share in self._splits():
             family.add_metric((*names, str(version)), share)

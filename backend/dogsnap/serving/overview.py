@@ -46,7 +46,11 @@ def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | 
     rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
     for upper, count in buckets:
         if count >= rank and count > below:
-            return lower if upper == float("inf") else lower + (upper - lower) * (rank - below) / (count - below)
+            return (
+                lower
+                if upper == float("inf")
+                else lower + (upper - lower) * (rank - below) / (count - below)
+            )
         lower, below = upper, count
     return lower
 
@@ -80,7 +84,12 @@ def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
 
 
 def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
-    return (sample for family in metrics.registry.collect() if family.name in families for sample in family.samples)
+    return (
+        sample
+        for family in metrics.registry.collect()
+        if family.name in families
+        for sample in family.samples
+    )
 
 
 def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
@@ -97,7 +106,11 @@ def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     try:
         with predictor.repository.switching(name) as model:
             shadow = model.choices.shadow
-            described = [version.servable.description for version in model.versions.values() if version.servable]
+            described = [
+                version.servable.description
+                for version in model.versions.values()
+                if version.servable
+            ]
     except Unimplemented:  # a gateway's engine has the shadows
         return None
     if shadow is None:
@@ -131,7 +144,8 @@ def _model(
             {"label": label, "version": split.version, "percent": 100 * split.share}
             for label, split in choices.splits().items()
         ],
-        "shadow": choices.shadow and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
+        "shadow": choices.shadow
+        and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
         "versions": [
             {
                 **model.status(number).to_json(),

@@ -15,7 +15,13 @@ from dogsnap.training import picture_views
 from dogsnap.training.augmentation import paste
 from dogsnap.training.dataset import Example, Report
 from dogsnap.training.recipes import Recipe
-from dogsnap.training.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
+from dogsnap.training.trainer import (
+    BOX_LAYERS,
+    fastest_precision,
+    features_of,
+    plain_batches,
+    training_batches,
+)
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
@@ -44,15 +50,22 @@ def finish(
     if any(example.box for example in training) and "cells" in model.output:
         fit_box_head(model, views, recipe, training, report)
     out.mkdir(parents=True, exist_ok=True)
-    architectures.save_stored_weights(model, recipe.architecture, out / architectures.STORED_WEIGHTS)
+    architectures.save_stored_weights(
+        model, recipe.architecture, out / architectures.STORED_WEIGHTS
+    )
     write_json(labels, out / "labels.json")
     write_json(asdict(recipe), out / "recipe.json")
 
 
 def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
     """The same network in another precision; in bfloat16 it takes half the time, where the processor multiplies that."""
-    classes, architecture = model.output["breeds"].shape[-1], architectures.ARCHITECTURES[recipe.architecture]
-    return architectures.in_precision(precision, model, partial(architecture, classes, recipe.size, recipe.dropout))
+    classes, architecture = (
+        model.output["breeds"].shape[-1],
+        architectures.ARCHITECTURES[recipe.architecture],
+    )
+    return architectures.in_precision(
+        precision, model, partial(architecture, classes, recipe.size, recipe.dropout)
+    )
 
 
 def statistics_features(
@@ -66,13 +79,24 @@ def statistics_features(
     architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
     extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
     taught, checked = (
-        features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch)) for part in (training, validation)
+        features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch))
+        for part in (training, validation)
     )
-    return {"features": taught[0], "classes": taught[1], "checked": checked[0], "checked_classes": checked[1]}
+    return {
+        "features": taught[0],
+        "classes": taught[1],
+        "checked": checked[0],
+        "checked_classes": checked[1],
+    }
 
 
 def fit_dog_head(
-    model: keras.Model, views: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Report
+    model: keras.Model,
+    views: keras.Model,
+    recipe: Recipe,
+    dogs: list[Example],
+    no_dogs: list[Path],
+    report: Report,
 ) -> None:
     """Fit a logistic regression of "is this a dog" on features of dogs near, far and pasted into scenes, and of those scenes.
 
@@ -97,14 +121,24 @@ def fit_box_head(
     maps, boxes = _maps(views, recipe, [example for example in training if example.box])
     report(f"box: {len(maps)} views")
     layers = [model.get_layer(name) for name in BOX_LAYERS]
-    copies = [type(layer).from_config({**layer.get_config(), "dtype": "float32"}) for layer in layers]
+    copies = [
+        type(layer).from_config({**layer.get_config(), "dtype": "float32"}) for layer in layers
+    ]
     head = keras.Sequential([keras.Input(maps.shape[1:]), *copies])
     for copy, layer in zip(copies, layers, strict=True):
         copy.set_weights(layer.get_weights())
-    rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
+    rate = keras.optimizers.schedules.CosineDecay(
+        BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02
+    )
     centres = model.get_layer("box").centres
-    head.compile(keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres))
-    batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
+    head.compile(
+        keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres)
+    )
+    batches = (
+        tf.data.Dataset.from_tensor_slices((maps, boxes))
+        .shuffle(len(maps), seed=recipe.seed)
+        .batch(BOX_BATCH)
+    )
     batches = batches.map(lambda each, box: (tf.cast(each, tf.float32), box))
     losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
     for copy, layer in zip(copies, layers, strict=True):
@@ -112,15 +146,21 @@ def fit_box_head(
     report(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
-def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[np.ndarray, np.ndarray]:
+def _maps(
+    model: keras.Model, recipe: Recipe, examples: list[Example]
+) -> tuple[np.ndarray, np.ndarray]:
     """Feature maps float16 (n, h, w, channels) of views, and their boxes with a 1 behind, (n, 5)."""
     views = picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
     views = views.map(
-        lambda path, frame, box, *_: picture_views.view(picture_views.load(path, frame, box), recipe.size, plain=True),
+        lambda path, frame, box, *_: picture_views.view(
+            picture_views.load(path, frame, box), recipe.size, plain=True
+        ),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     pairs = tf.data.Dataset.zip(views, views.skip(1)).map(picture_views.side_by_side)
-    views = tf.data.Dataset.sample_from_datasets([views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed)
+    views = tf.data.Dataset.sample_from_datasets(
+        [views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed
+    )
     backbone = keras.Model(model.input, model.get_layer("backbone").output)
     maps, boxes = [], []
     for view in views.batch(recipe.batch).take(max(1, BOX_VIEWS // recipe.batch)).prefetch(2):
@@ -141,14 +181,21 @@ def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray
 
 
 def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
-    return training_batches(examples, recipe, recipe.seed).take(max(1, round(views * len(examples) / recipe.batch)))
+    return training_batches(examples, recipe, recipe.seed).take(
+        max(1, round(views * len(examples) / recipe.batch))
+    )
 
 
-def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+def _pasted(
+    dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe
+) -> tf.data.Dataset:
     """Batches of dogs pasted into scenes, with the scene's number."""
     steps = max(1, round(views * len(dogs) / recipe.batch))
     shuffled = picture_views.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat()
-    pairs, read = tf.data.Dataset.zip(shuffled, picture_views.files(scenes).repeat()), picture_views.read
+    pairs, read = (
+        tf.data.Dataset.zip(shuffled, picture_views.files(scenes).repeat()),
+        picture_views.read,
+    )
     pasted = pairs.map(
         lambda dog, scene: (paste(read(dog[0]), read(scene[0]), recipe.size), {"breeds": scene[3]}),
         num_parallel_calls=tf.data.AUTOTUNE,

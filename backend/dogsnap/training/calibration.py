@@ -37,7 +37,9 @@ from dogsnap.training.scoring import share
 from dogsnap.training.trainer import with_whole_pictures
 
 MADE_BY = "dogsnap calibrate 4"  # and the version of what it computes: to be raised with every change of that
-RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
+RANGE_PHOTOS = (
+    432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
+)
 LEAST = 1e-37  # stands for a probability of 0
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
 PLAIN = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 1.0}
@@ -75,7 +77,9 @@ class Answers:
 
     def where(self, chosen: np.ndarray) -> "Answers":
         """Those of the photos where `chosen` bool (n,) is true."""
-        return Answers(*(value if value is None else value[chosen] for value in vars(self).values()))
+        return Answers(
+            *(value if value is None else value[chosen] for value in vars(self).values())
+        )
 
     @classmethod
     def joined(cls, parts: "Sequence[Answers]") -> "Answers":
@@ -101,7 +105,9 @@ class Choice:
         if photos.after is None:
             return cls(calibration, groups, None)
         both = [calibration.logarithms(each) for each in (photos.fast, photos.after)]
-        return cls(calibration, groups, second_pass_choice.choose(*both, photos.breeds, photos.whole))
+        return cls(
+            calibration, groups, second_pass_choice.choose(*both, photos.breeds, photos.whole)
+        )
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
         """Of one pass in float32: the probabilities of the breeds (n, classes), and of a dog (n,)."""
@@ -114,9 +120,14 @@ class Choice:
         return np.exp(both), np.where(twice, photos.dogs[:, 2], photos.dogs[:, 1])
 
 
-def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Path | None) -> list[Path | bytes]:
+def without_dog(
+    not_dogs: Sequence[Path], validation: list[Example], frames: Path | None
+) -> list[Path | bytes]:
     """Photos that show no dog: these and, where there are some, parts of whole pictures beside their dog."""
-    return [*not_dogs, *(without_dogs(with_whole_pictures(validation), frames) if frames and not_dogs else ())]
+    return [
+        *not_dogs,
+        *(without_dogs(with_whole_pictures(validation), frames) if frames and not_dogs else ()),
+    ]
 
 
 def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Report) -> dict:
@@ -132,28 +143,42 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     keras.config.set_dtype_policy("float32")
     labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
     weights = checksums.digest(folder / STORED_WEIGHTS)
-    training, validation = (with_whole_pictures(part) for part in (photos.training, photos.validation))
+    training, validation = (
+        with_whole_pictures(part) for part in (photos.training, photos.validation)
+    )
     work = work / _key(weights, training, validation, photos.others)
     work.mkdir(parents=True, exist_ok=True)
     plain = cache(partial(_plain_version, folder, work, weights, report))
     ranges = _ranges(plain, training, weights, work / RANGES, report)
     said, precision = _answered(plain, ranges, validation, photos.others, work, report)
     report(f"choosing and fitting on {len(validation)} photos, {len(photos.others)} without a dog")
-    scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, precision, labels, ranks, folds(validation))}
+    scores = {
+        "weights": weights,
+        "made_by": MADE_BY,
+        **_fitted(said, precision, labels, ranks, folds(validation)),
+    }
     report(f"class statistics of {len(training) // 2} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
-    computed = partial(artefacts.statistics_features, folder, trained, training, validation, len(labels))
+    computed = partial(
+        artefacts.statistics_features, folder, trained, training, validation, len(labels)
+    )
     features = _kept(work / "features.npz", computed)
     ClassStatistics.of(**features).save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
         teacher = teaching.Teacher(plain(), folder)
-        known = np.concatenate([features["features"], teacher.features_of_known(photos.taught, breeds, report)])
+        known = np.concatenate(
+            [features["features"], teacher.features_of_known(photos.taught, breeds, report)]
+        )
         taught = teacher.teach(breeds, False, report, known, folds(validation)[::2])
-        said, precision, parts = _left_out(folder, teacher, taught, validation, photos.others, ranges, work, report)
+        said, precision, parts = _left_out(
+            folder, teacher, taught, validation, photos.others, ranges, work, report
+        )
         fitted = _fitted(said, precision, teacher.head.labels, ranks, parts, len(labels))
-        write_json({"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT)
+        write_json(
+            {"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT
+        )
     shutil.rmtree(work)
     return scores
 
@@ -173,7 +198,9 @@ def _left_out(
     said, filled = [], np.unique(parts)
     for place, fold in enumerate(filled):
         kept = teacher.kept(taught.parts[fold])
-        part = work / f"taught-{hashlib.sha256(json.dumps(kept['taught']).encode()).hexdigest()[:16]}"
+        part = (
+            work / f"taught-{hashlib.sha256(json.dumps(kept['taught']).encode()).hexdigest()[:16]}"
+        )
         part.mkdir(exist_ok=True)
         version = cache(partial(_plain_version, folder, part, kept["weights"], report, kept))
         inside = [example for example, own in zip(examples, parts, strict=True) if own == fold]
@@ -182,12 +209,18 @@ def _left_out(
     return Answers.joined(found), precisions[0], np.sort(parts)
 
 
-def _key(weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]) -> str:
+def _key(
+    weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]
+) -> str:
     paths = [str(each.path) for each in (*training, *validation)]
-    return hashlib.sha256("\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        "\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()
+    ).hexdigest()[:16]
 
 
-def _plain_version(folder: Path, work: Path, weights: str, report: Report, taught: dict | None = None) -> Path:
+def _plain_version(
+    folder: Path, work: Path, weights: str, report: Report, taught: dict | None = None
+) -> Path:
     """A version whose answers are the softmax of its logits; `taught`: with these breeds, see `Teacher.kept`."""
     stage, models = work / "artefacts" / folder.resolve().name, work / "models"
     shutil.rmtree(models, ignore_errors=True)
@@ -203,44 +236,73 @@ def _plain_version(folder: Path, work: Path, weights: str, report: Report, taugh
     return export_stored(stage.name, stage, models, report).folder
 
 
-def _ranges(plain: Plain, training: list[Example], weights: str, file: Path, report: Report) -> Ranges:
+def _ranges(
+    plain: Plain, training: list[Example], weights: str, file: Path, report: Report
+) -> Ranges:
     """Found on crops and whole pictures by halves, and kept in `file`."""
     if not file.is_file():
-        kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
-        found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]
+        kinds = [
+            [each.path for each in training if each.is_whole == whole] for whole in (False, True)
+        ]
+        found_on = [
+            path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]
+        ]
         ranges = int8_ranges.calibrate(plain(), found_on, report)
         replace(ranges, weights=weights, made_by=MADE_BY).write(file)
     return Ranges(**read_json(file))
 
 
 def _answered(
-    plain: Plain, ranges: Ranges, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
+    plain: Plain,
+    ranges: Ranges,
+    validation: list[Example],
+    others: Sequence[Path | bytes],
+    work: Path,
+    report: Report,
 ) -> tuple[Answers, str]:
     """What the networks say of these, kept in `work`, and the precision of the fast version. What is kept needs no version."""
     # A version that never has a second pass, and one that always has one, which counts alone.
-    passes = {"fast": second_pass_choice.NEVER, "after": SecondPass(second_pass_choice.MARGIN, 1.0, 2.0, 1.0, 1.0)}
+    passes = {
+        "fast": second_pass_choice.NEVER,
+        "after": SecondPass(second_pass_choice.MARGIN, 1.0, 2.0, 1.0, 1.0),
+    }
 
     @cache
     def version(name: str) -> ExportedVersion:
         if name == "exact" or "box" not in version("exact").servable.signatures["scores"].outputs:
             return ExportedVersion.load(plain())
         scores = {"second_pass": {**passes[name].to_json(), "decision": PLAIN}}
-        options = Options(fast=True, second_pass=True, description={INT8_RANGES: asdict(ranges), "scores": scores})
+        options = Options(
+            fast=True, second_pass=True, description={INT8_RANGES: asdict(ranges), "scores": scores}
+        )
         return ExportedVersion.load(merge(plain(), options, report))
 
-    def answered(photos: Sequence[Path | bytes], breeds: np.ndarray, whole: np.ndarray, ending: str) -> Answers:
+    def answered(
+        photos: Sequence[Path | bytes], breeds: np.ndarray, whole: np.ndarray, ending: str
+    ) -> Answers:
         said: dict[str, dict] = {}
         for name in ("exact", *passes):
             if name != "after" or "box" in said["exact"]:
-                said[name] = _kept(work / f"{name}{ending}.npz", lambda name=name: answers(version(name), photos))
-        logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
-        dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
+                said[name] = _kept(
+                    work / f"{name}{ending}.npz", lambda name=name: answers(version(name), photos)
+                )
+        logits = {
+            name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST))
+            for name, each in said.items()
+        }
+        dogs = np.stack(
+            [said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1
+        )
         return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
 
-    breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
+    breeds, whole = (
+        np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole")
+    )
     found = [answered([example.path for example in validation], breeds, whole, "")]
     if others:
-        found.append(answered(others, np.full(len(others), -1), np.zeros(len(others), bool), "_others"))
+        found.append(
+            answered(others, np.full(len(others), -1), np.zeros(len(others), bool), "_others")
+        )
     precision = work / "precision.json"
     if not precision.is_file():
         write_json(version("fast").servable.runtime.get("precision", "f32"), precision)
@@ -256,7 +318,12 @@ def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[
 
 
 def _fitted(
-    said: Answers, precision: str, labels: Sequence[Mapping], ranks: Path, parts: np.ndarray, first: int | None = None
+    said: Answers,
+    precision: str,
+    labels: Sequence[Mapping],
+    ranks: Path,
+    parts: np.ndarray,
+    first: int | None = None,
 ) -> dict:
     """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are.
 
@@ -265,17 +332,26 @@ def _fitted(
     photos, others = said.where(said.breeds >= 0), said.where(said.breeds < 0)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     choice = Choice.on(photos, log_prior)
-    apart = [parts != fold for fold in range(FOLDS)]  # nothing is left where each breed has one photo
-    chosen = [choice if rest.all() or not rest.any() else Choice.on(photos.where(rest), log_prior) for rest in apart]
+    apart = [
+        parts != fold for fold in range(FOLDS)
+    ]  # nothing is left where each breed has one photo
+    chosen = [
+        choice if rest.all() or not rest.any() else Choice.on(photos.where(rest), log_prior)
+        for rest in apart
+    ]
 
-    def decided(answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, dict]:
+    def decided(
+        answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
+    ) -> tuple[np.ndarray, dict]:
         """Probabilities (n, classes) for photos that took no part in the choice, and the thresholds found on them."""
         probabilities, dogs = np.zeros_like(photos.exact), np.zeros(len(parts))
         shared, held = np.zeros(len(parts)), np.zeros(len(parts), bool)
         for fold, each in enumerate(chosen):
             inside = parts == fold
             probabilities[inside], dogs[inside] = answer(each, photos.where(inside))
-            shared[inside], held[inside] = of_groups(probabilities[inside], photos.breeds[inside], each.groups)
+            shared[inside], held[inside] = of_groups(
+                probabilities[inside], photos.breeds[inside], each.groups
+            )
         dog = thresholds.dog_threshold(dogs, photos.whole, answer(choice, others)[1])
         limits = thresholds.fit_decision(probabilities, photos.breeds, shared, held, photos.whole)
         return probabilities, {"dog_threshold": dog, **limits}
@@ -289,7 +365,9 @@ def _fitted(
             **decision,
             "groups": [[labels[place]["id"] for place in group] for group in choice.groups],
         },
-        "validation": scoring.report(probabilities, photos.breeds, labels, decision["confident_threshold"]),
+        "validation": scoring.report(
+            probabilities, photos.breeds, labels, decision["confident_threshold"]
+        ),
     }
     if choice.passing:
         both, decision = decided(Choice.twice)
@@ -305,7 +383,10 @@ def _fitted(
         }
         if first is not None:
             shown = right[photos.breeds >= first]
-            recall = {labels[each]["id"]: share(right[photos.breeds == each]) for each in range(first, len(labels))}
+            recall = {
+                labels[each]["id"]: share(right[photos.breeds == each])
+                for each in range(first, len(labels))
+            }
             validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
         stated = {"precision": precision, "decision": decision, "validation": validation}
         scores["second_pass"] = {**choice.passing.to_json(), **stated}

@@ -64,18 +64,31 @@ class ClassStatistics:
 
     @classmethod
     def of(
-        cls, features: np.ndarray, classes: np.ndarray, checked: np.ndarray, checked_classes: np.ndarray
+        cls,
+        features: np.ndarray,
+        classes: np.ndarray,
+        checked: np.ndarray,
+        checked_classes: np.ndarray,
     ) -> "ClassStatistics":
         """Statistics of training features (m, f) with their `classes` int (m,), every one of 0 to the largest among them."""
         features = features.astype(np.float32)
-        means = np.stack([features[classes == each].mean(axis=0) for each in range(classes.max() + 1)])
+        means = np.stack(
+            [features[classes == each].mean(axis=0) for each in range(classes.max() + 1)]
+        )
         within = features - means[classes]
         covariance = within.T @ within / max(len(features) - len(means), 1)
         variances, directions = np.linalg.eigh(covariance)
         kept = slice(max(len(variances) - DIRECTIONS, 0), None)
         mean_variance = np.float32(np.trace(covariance) / len(covariance))
         # Rounding leaves eigenvalues of 0 a little below it.
-        return cls(means, directions[:, kept], np.maximum(variances[kept], 0), mean_variance, checked, checked_classes)
+        return cls(
+            means,
+            directions[:, kept],
+            np.maximum(variances[kept], 0),
+            mean_variance,
+            checked,
+            checked_classes,
+        )
 
     def save(self, path: Path, weights: str = "", made_by: str = "") -> None:
         """Write the statistics, arrays as float16; the file is replaced in one step, and holds no time.
@@ -83,9 +96,14 @@ class ClassStatistics:
         `weights`: the SHA-256 of the stored weights that the features come from. `made_by`: the command and its version.
         """
         arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-        halves = {name: each.astype(np.float16) if each.ndim == 2 else each for name, each in arrays.items()}
+        halves = {
+            name: each.astype(np.float16) if each.ndim == 2 else each
+            for name, each in arrays.items()
+        }
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **halves, weights=np.array(weights), made_by=np.array(made_by))
+            np.savez_compressed(
+                file, **halves, weights=np.array(weights), made_by=np.array(made_by)
+            )
 
     @classmethod
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
@@ -99,14 +117,21 @@ class ClassStatistics:
                 made_from = str(arrays["weights"]) if "weights" in arrays else ""
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise StatisticsError(f"{path} cannot be read: {error}") from error
-        statistics = cls(**{name: each.astype(np.float32) if each.ndim == 2 else each for name, each in loaded.items()})
+        statistics = cls(
+            **{
+                name: each.astype(np.float32) if each.ndim == 2 else each
+                for name, each in loaded.items()
+            }
+        )
         if statistics.means.shape != (classes, features):
             own = "{} classes with {} features".format(*statistics.means.shape)
             raise StatisticsError(f"{path} is of {own}; the network has {classes} with {features}")
         if made_from != weights:
             made, expected = (each[:12] or "unknown" for each in (made_from, weights))
             origin = f"the weights with the SHA-256 {made}, expected {expected}"
-            raise StatisticsError(f"{path} was made from {origin}; `dogsnap calibrate` writes it anew")
+            raise StatisticsError(
+                f"{path} was made from {origin}; `dogsnap calibrate` writes it anew"
+            )
         return statistics
 
     def _drawn(self) -> np.ndarray:
@@ -115,8 +140,13 @@ class ClassStatistics:
         shape = len(self.means) * DRAWN, self.means.shape[1]
         beyond = self.mean_variance * shape[1] - self.variances.sum()
         noise = generator.normal(0, np.sqrt(max(beyond, 0) / shape[1]), shape)
-        noise += generator.normal(0, np.sqrt(self.variances), (shape[0], len(self.variances))) @ self.directions.T
-        return np.maximum(np.repeat(self.means, DRAWN, axis=0) + noise, 0).astype(np.float32)  # behind a ReLU
+        noise += (
+            generator.normal(0, np.sqrt(self.variances), (shape[0], len(self.variances)))
+            @ self.directions.T
+        )
+        return np.maximum(np.repeat(self.means, DRAWN, axis=0) + noise, 0).astype(
+            np.float32
+        )  # behind a ReLU
 
     def taught(
         self,
@@ -145,7 +175,9 @@ class ClassStatistics:
         for fold in range(FOLDS):
             taught = [each[own != fold] for each, own in zip(features, folds, strict=True)]
             others = checked_folds == fold
-            weights, offset = self._fitted(taught, np.concatenate([self.checked[~others], more]), kernel, bias)
+            weights, offset = self._fitted(
+                taught, np.concatenate([self.checked[~others], more]), kernel, bias
+            )
             parts.append((weights, offset))
             checked[others] = self.checked[others] @ weights + offset
             for each, own, logits in zip(features, folds, left_out, strict=True):
@@ -153,7 +185,13 @@ class ClassStatistics:
         weights, offset = self._fitted(features, np.concatenate([self.checked, more]), kernel, bias)
         lowered = self._lowered(checked, kernel, bias)
         parts = [(each, own - lowered) for each, own in parts]
-        return NewClasses(weights, offset - lowered, parts, [each - lowered for each in left_out], checked - lowered)
+        return NewClasses(
+            weights,
+            offset - lowered,
+            parts,
+            [each - lowered for each in left_out],
+            checked - lowered,
+        )
 
     def _lowered(self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.float32:
         """How far the logits of new classes, `checked` (m, k) of the stored validation photos, are to be lowered.
@@ -177,7 +215,11 @@ class ClassStatistics:
         return (offsets - (offsets @ self.directions * shares) @ self.directions.T) / np.sqrt(added)
 
     def _fitted(
-        self, features: Sequence[np.ndarray], known: np.ndarray, kernel: np.ndarray, bias: np.ndarray
+        self,
+        features: Sequence[np.ndarray],
+        known: np.ndarray,
+        kernel: np.ndarray,
+        bias: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights (f, k) and bias (k,) of the classes of `features` (n, views, f), by Adam on all photos at once.
 
@@ -185,7 +227,9 @@ class ClassStatistics:
         """
         parts = [known, *(each.reshape(-1, known.shape[1]) for each in features)]
         classes = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        shares = np.array([kernel.shape[1] / len(known), *(1 / len(part) for part in parts[1:])], np.float32)[classes]
+        shares = np.array(
+            [kernel.shape[1] / len(known), *(1 / len(part) for part in parts[1:])], np.float32
+        )[classes]
         photos = np.concatenate(parts)
         fixed = tf.reduce_logsumexp(photos @ kernel + bias, axis=1, keepdims=True)
         centre = self.means.mean(axis=0)

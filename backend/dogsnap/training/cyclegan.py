@@ -14,7 +14,10 @@ from dogsnap.training.dataset import Report
 from dogsnap.training.trainer import remember
 
 LOSSES = ("generators", "discriminators", "cycle")
-HELD_OUT, EXAMPLES = 32, 4  # pictures to measure on, and those of them that are written for trying out
+HELD_OUT, EXAMPLES = (
+    32,
+    4,
+)  # pictures to measure on, and those of them that are written for trying out
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,9 @@ class Networks:
         self._judges = self.judge_wave.trainable_variables + self.judge_noise.trainable_variables
         self._make, self._judge = _optimizer(recipe, self._makers), _optimizer(recipe, self._judges)
         networks = [self.to_wave, self.to_noise, self.judge_wave, self.judge_noise]
-        self.checkpoint = tf.train.Checkpoint(step=self.step, networks=networks, optimizers=[self._make, self._judge])
+        self.checkpoint = tf.train.Checkpoint(
+            step=self.step, networks=networks, optimizers=[self._make, self._judge]
+        )
         # Each network is traced once for all the places it is called from: a third of the time until the first step.
         self._called = [tf.function(network, autograph=False) for network in networks]
         self.train = tf.function(self._train, autograph=False)
@@ -93,7 +98,10 @@ class Networks:
             makers = made + self.recipe.cycle * cycle
             judges = sum(
                 _squared(judge(real), 1.0) + _squared(judge(tf.stop_gradient(fake)), 0.0)
-                for judge, real, fake in ((judge_wave, wave, made_wave), (judge_noise, noise, made_noise))
+                for judge, real, fake in (
+                    (judge_wave, wave, made_wave),
+                    (judge_noise, noise, made_noise),
+                )
             )
             judges = 0.5 * judges  # the discriminators learn more slowly than the generators
         self._make.apply(tape.gradient(makers, self._makers), self._makers)
@@ -103,7 +111,9 @@ class Networks:
 
 
 def _optimizer(recipe: Recipe, variables: list) -> keras.optimizers.Optimizer:
-    rate = keras.optimizers.schedules.PolynomialDecay(recipe.rate, recipe.steps, end_learning_rate=0.0)
+    rate = keras.optimizers.schedules.PolynomialDecay(
+        recipe.rate, recipe.steps, end_learning_rate=0.0
+    )
     optimizer = keras.optimizers.Adam(rate, beta_1=0.5)
     optimizer.build(variables)
     return optimizer
@@ -134,7 +144,9 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
         report(f"going on behind step {int(networks.step)}, from {checkpoints.latest_checkpoint}")
     noise = gaussian_noise(recipe.pictures, recipe, recipe.seed)
     wave = gaussian_noise(recipe.pictures, recipe, recipe.seed + 1, recipe.amplitude)
-    report(f"{recipe.steps} steps of {recipe.batch} pictures of each set; the first takes the longest")
+    report(
+        f"{recipe.steps} steps of {recipe.batch} pictures of each set; the first takes the longest"
+    )
     first = int(networks.step)
     progress = keras.utils.Progbar(recipe.steps - first, interval=10.0, stateful_metrics=LOSSES)
     for step in range(first, recipe.steps):
@@ -148,11 +160,17 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
     return architectures.in_precision("float32", networks.to_wave, recipe.generator)
 
 
-def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: tuple, folder: Path) -> None:
+def _keep(
+    checkpoints: tf.train.CheckpointManager, networks: Networks, losses: tuple, folder: Path
+) -> None:
     if not np.isfinite(losses).all():
-        raise ValueError(f"the losses at step {int(networks.step)} are no numbers any more; try a lower rate")
+        raise ValueError(
+            f"the losses at step {int(networks.step)} are no numbers any more; try a lower rate"
+        )
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
-    architectures.require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
+    architectures.require_space(
+        folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params())
+    )
     checkpoints.save()
 
 
@@ -168,12 +186,19 @@ def finish(generator: keras.Model, recipe: Recipe, out: Path) -> dict:
         "after": generator.predict_on_batch(noise),
         "wanted": gaussian_noise(HELD_OUT, recipe, recipe.seed + 3, recipe.amplitude),
     }
-    shares = {name: float(sinusoid_share(images, recipe.period).mean()) for name, images in sets.items()}
-    scores = {"sinusoid_share": {name: round(each, 4) for name, each in shares.items()}, "pictures": HELD_OUT}
+    shares = {
+        name: float(sinusoid_share(images, recipe.period).mean()) for name, images in sets.items()
+    }
+    scores = {
+        "sinusoid_share": {name: round(each, 4) for name, each in shares.items()},
+        "pictures": HELD_OUT,
+    }
     (out / "examples").mkdir(parents=True, exist_ok=True)
     architectures.save_half_weights(generator, recipe.generator, out / architectures.STORED_WEIGHTS)
     for number, image in enumerate(noise[:EXAMPLES], start=1):
-        tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
+        tf.io.write_file(
+            str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image))
+        )
     write_json({"architecture": architectures.CYCLEGAN, **asdict(recipe)}, out / "recipe.json")
     write_json(scores, out / "scores.json")
     return scores

@@ -27,7 +27,13 @@ WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
-KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pillow's names; it reads more
+KINDS = (
+    "JPEG",
+    "PNG",
+    "GIF",
+    "BMP",
+    "WEBP",
+)  # what TensorFlow decodes, by Pillow's names; it reads more
 CONVERTED_KINDS = ("HEIF", "AVIF")
 
 
@@ -78,7 +84,9 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
     """Labels {"id", "name", "name_zh"} in class order: names as in `breeds_file`, else, without `_`, as in the folder's."""
     known = {}
     if breeds_file is not None and breeds_file.is_file():
-        known = {breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))}
+        known = {
+            breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))
+        }
     labels = []
     for folder in folders:
         wnid, _, name = folder.partition("-")
@@ -109,7 +117,9 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
             continue
         folder = line.split("/", 1)[0]
         if folder not in index:
-            raise DatasetError(f"{path}:{number} names the folder {folder}, which is not below {images}")
+            raise DatasetError(
+                f"{path}:{number} names the folder {folder}, which is not below {images}"
+            )
         examples.append(Example(images / line.strip(), index[folder]))
     return examples
 
@@ -118,7 +128,9 @@ def _places(labels: Sequence[dict]) -> dict[str, int]:
     return {label["id"]: place for place, label in enumerate(labels)}
 
 
-def with_boxes(examples: list[Example], data: Path, frames: Path | None, report: Report) -> list[Example]:
+def with_boxes(
+    examples: list[Example], data: Path, frames: Path | None, report: Report
+) -> list[Example]:
     """The examples with the whole pictures and boxes that are known of them.
 
     `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
@@ -145,14 +157,21 @@ def _framed(frames: Path) -> Callable[[Example], Example]:
     rows = ([value for value in row.values() if value is not None] for row in read_table(file))
     lines = {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
     dogs = {
-        row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
+        row["photo"]: {
+            "sides": (float(row["width"]), float(row["height"])),
+            "others": read_boxes(row["boxes"])[1:],
+        }
         for row in _rows_of_dogs(frames)
     }
 
     def framed(example: Example) -> Example:
         photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
         known = dogs.get(photo, {})
-        return replace(example, frame=images_folder(frames) / photo, box=_checked(sides), **known) if photo else example
+        return (
+            replace(example, frame=images_folder(frames) / photo, box=_checked(sides), **known)
+            if photo
+            else example
+        )
 
     return framed
 
@@ -194,10 +213,19 @@ def _checked(sides: Sequence[str | float]) -> Box:
     try:
         left, top, right, bottom = (float(side) for side in sides)
     except ValueError as error:
-        raise ValueError(f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}") from error
-    if not (left >= 0 and left + LEAST_SIDE <= right <= 1 and top >= 0 and top + LEAST_SIDE <= bottom <= 1):
+        raise ValueError(
+            f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}"
+        ) from error
+    if not (
+        left >= 0
+        and left + LEAST_SIDE <= right <= 1
+        and top >= 0
+        and top + LEAST_SIDE <= bottom <= 1
+    ):
         box = f"{left:g} {top:g} {right:g} {bottom:g}"
-        raise ValueError(f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1")
+        raise ValueError(
+            f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
+        )
     return left, top, right, bottom
 
 
@@ -215,7 +243,9 @@ def check_taught(folders: list[str], training: list[Example]) -> None:
     taught = {example.breed for example in training}
     if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
         advice = "list more, or remove the folder"
-        raise DatasetError(f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}")
+        raise DatasetError(
+            f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}"
+        )
 
 
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
@@ -230,8 +260,12 @@ def read_folders(data: Path, labels: list[dict]) -> list[Example]:
 def read_index(data: Path, labels: list[dict]) -> list[Example]:
     """The photos of `index.tsv`: columns `breed`, an id of `labels`, and `photo`, a path below `data`. Raises DatasetError."""
     places, rows = _places(labels), rows_of_index(data)
-    if unknown := [line for line, row in enumerate(rows, 2) if row["breed"] not in places or not row["photo"]]:
-        raise DatasetError(f"{data / INDEX}:{unknown[0]} does not name a photo of a breed that the model knows")
+    if unknown := [
+        line for line, row in enumerate(rows, 2) if row["breed"] not in places or not row["photo"]
+    ]:
+        raise DatasetError(
+            f"{data / INDEX}:{unknown[0]} does not name a photo of a breed that the model knows"
+        )
     return [Example(data / row["photo"], places[row["breed"]]) for row in rows]
 
 
@@ -240,7 +274,9 @@ def rows_of_index(data: Path) -> list[dict[str, str]]:
     path = data / INDEX
     rows = read_table(path)
     if not rows or not {"breed", "photo"} <= set(rows[0]):
-        raise DatasetError(f"{path} lists no photo; expected the columns breed and photo, separated by tabs")
+        raise DatasetError(
+            f"{path} lists no photo; expected the columns breed and photo, separated by tabs"
+        )
     return rows
 
 
@@ -249,7 +285,9 @@ def fold_of(source: str) -> int:
     return hashlib.sha256(source.encode()).digest()[0] % FOLDS
 
 
-def split_validation(examples: list[Example], per_breed: int, seed: int) -> tuple[list[Example], list[Example]]:
+def split_validation(
+    examples: list[Example], per_breed: int, seed: int
+) -> tuple[list[Example], list[Example]]:
     """Split off `per_breed` photos of every breed for validation: (training, validation). Deterministic for a seed."""
     shuffled = sorted(examples, key=lambda example: example.path.as_posix())
     random.Random(seed).shuffle(shuffled)
@@ -267,7 +305,11 @@ def folds(examples: list[Example]) -> np.ndarray:
     names: dict[int, set[str]] = {}
     for example in examples:
         names.setdefault(example.breed, set()).add(example.path.stem)
-    places = {(breed, name): place % FOLDS for breed, each in names.items() for place, name in enumerate(sorted(each))}
+    places = {
+        (breed, name): place % FOLDS
+        for breed, each in names.items()
+        for place, name in enumerate(sorted(each))
+    }
     return np.array([places[example.breed, example.path.stem] for example in examples])
 
 
@@ -280,7 +322,11 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
     several = {row["photo"] for row in _rows_of_dogs(frames) if row["dogs"] != "1"}
     found = []
     for example in examples:
-        if not example.is_whole or not example.box or f"{example.path.parent.name}/{example.path.name}" in several:
+        if (
+            not example.is_whole
+            or not example.box
+            or f"{example.path.parent.name}/{example.path.name}" in several
+        ):
             continue
         left, top, right, bottom = example.box
         across = (left, (0, 0, left, 1)), (1 - right, (right, 0, 1, 1))
@@ -331,7 +377,9 @@ def _fault(path: Path) -> str | None:
             photo.draft("RGB", (64, 64))
             photo.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        return "no such file" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
+        return (
+            "no such file" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
+        )
     return None
 
 

@@ -57,7 +57,12 @@ def read_judged(folder: Path) -> list[Judged]:
 
 
 def train(
-    model: keras.Model, scenes: Scenes, pictures: int, epochs: int, folder: Path, report: Callable[[str], None]
+    model: keras.Model,
+    scenes: Scenes,
+    pictures: int,
+    epochs: int,
+    folder: Path,
+    report: Callable[[str], None],
 ) -> keras.Model:
     """Train a head for the network `model` on that many pictures, and return it.
 
@@ -65,28 +70,40 @@ def train(
     """
     head = dogs.head_for(model)
     files = [
-        _maps(model, scenes, start, min(pictures, start + CHUNK), folder, report) for start in range(0, pictures, CHUNK)
+        _maps(model, scenes, start, min(pictures, start + CHUNK), folder, report)
+        for start in range(0, pictures, CHUNK)
     ]
     shapes = [tuple(each.shape[1:]) for each in head.input]
     maps = tuple(tf.TensorSpec((None, *shape), tf.float32) for shape in shapes)
     kinds = (maps, tf.TensorSpec((None, MOST_DOGS, 5), tf.float32))
     steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
-    batches = tf.data.Dataset.from_generator(lambda: _batches(files, scenes.seed), output_signature=kinds).prefetch(2)
+    batches = tf.data.Dataset.from_generator(
+        lambda: _batches(files, scenes.seed), output_signature=kinds
+    ).prefetch(2)
     falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
     places = dogs.centres(shapes[0], scenes.size)
     inputs = [keras.Input(shape) for shape in shapes]
-    learner = keras.Model(inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]))
+    learner = keras.Model(
+        inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs])
+    )
     learner.compile(
         keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP),
         lambda targets, cells: dogs.dogs_loss(targets, cells, places),
     )
-    history = learner.fit(batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0).history["loss"]
+    history = learner.fit(
+        batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0
+    ).history["loss"]
     report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")
     return head
 
 
 def _maps(
-    model: keras.Model, scenes: Scenes, start: int, end: int, folder: Path, report: Callable[[str], None]
+    model: keras.Model,
+    scenes: Scenes,
+    start: int,
+    end: int,
+    folder: Path,
+    report: Callable[[str], None],
 ) -> Path:
     """The file with the maps, float16, and the boxes of pictures `start` to `end`, made if it is not there."""
     file = folder / f"maps-{start}-{end}.npz"
@@ -95,10 +112,15 @@ def _maps(
     backbone = model.get_layer("backbone")
     maps = keras.Model(model.input, dogs.maps_of(model)(backbone.input, training=False))
     images, boxes = zip(*(scenes.draw(number) for number in range(start, end)), strict=True)
-    found = [maps.predict_on_batch(np.stack(images[place : place + BATCH])) for place in range(0, len(images), BATCH)]
+    found = [
+        maps.predict_on_batch(np.stack(images[place : place + BATCH]))
+        for place in range(0, len(images), BATCH)
+    ]
     middle, last = (np.concatenate(parts).astype(np.float16) for parts in zip(*found, strict=True))
     with replacing(file) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, middle=middle, last=last, targets=np.stack([_target(each) for each in boxes]))
+        np.savez(
+            stream, middle=middle, last=last, targets=np.stack([_target(each) for each in boxes])
+        )
     report(f"maps of {end} pictures")
     return file
 
@@ -109,7 +131,9 @@ def _target(boxes: np.ndarray) -> np.ndarray:
     return target
 
 
-def _batches(files: Sequence[Path], seed: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]:
+def _batches(
+    files: Sequence[Path], seed: int
+) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]:
     """Endless batches in another order each time, half of them mirrored."""
     random = np.random.default_rng(seed)
     while True:
@@ -122,7 +146,9 @@ def _batches(files: Sequence[Path], seed: int) -> Iterator[tuple[tuple[np.ndarra
                 yield _turned((middle[rows], last[rows]), targets[rows], random.random() < 0.5)
 
 
-def _turned(maps: tuple, targets: np.ndarray, mirrored: bool) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+def _turned(
+    maps: tuple, targets: np.ndarray, mirrored: bool
+) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
     middle, last = (each.astype(np.float32)[:, :, :: -1 if mirrored else 1] for each in maps)
     if mirrored:
         left, top, right, bottom, known = np.moveaxis(targets, -1, 0)
@@ -143,7 +169,9 @@ def choose(
         every = EveryDog(one, score)
         found = [_found(every, each) for each in cells]
         tried.append((every, *(shares(judged[half::2], found[half::2]) for half in (0, 1))))
-    best, chosen_on, others = max(tried, key=lambda each: sum(each[1][name] or 0 for name in CHOSEN_BY))
+    best, chosen_on, others = max(
+        tried, key=lambda each: sum(each[1][name] or 0 for name in CHOSEN_BY)
+    )
     return best, {"chosen_on": chosen_on, "others": others}
 
 
@@ -168,7 +196,11 @@ def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, f
     """
     counts = np.array([len(each.boxes) for each in judged])
     told = np.array([len(boxes) for boxes in found])
-    matched = [_matched(each, boxes) for each, boxes in zip(judged, found, strict=True) if len(each.boxes) > 1]
+    matched = [
+        _matched(each, boxes)
+        for each, boxes in zip(judged, found, strict=True)
+        if len(each.boxes) > 1
+    ]
     right, wrong, there = np.sum([(0, 0, 0), *matched], axis=0).tolist()
     return {
         "photos": len(judged),
@@ -185,7 +217,11 @@ def _matched(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
     free, right, wrong = set(range(len(photo.boxes))), 0, 0
     for box in boxes:
         overlaps = np.asarray(overlap(box[None], photo.boxes))
-        own = max((place for place in free if overlaps[place] >= SAME), key=lambda place: overlaps[place], default=None)
+        own = max(
+            (place for place in free if overlaps[place] >= SAME),
+            key=lambda place: overlaps[place],
+            default=None,
+        )
         if own is None:
             wrong += not (photo.hard & (overlaps >= SAME)).any()
         else:
@@ -205,7 +241,13 @@ class Sources:
 
 
 def run(
-    sources: Sources, out: Path, work: Path, pictures: int, epochs: int, seed: int, report: Callable[[str], None]
+    sources: Sources,
+    out: Path,
+    work: Path,
+    pictures: int,
+    epochs: int,
+    seed: int,
+    report: Callable[[str], None],
 ) -> dict[str, float]:
     """Train the head for the network in `out`, write it there, and return how it judges the photos that did not choose.
 
@@ -220,14 +262,23 @@ def run(
     work.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
     head = in_precision(
-        "float32", train(network, scenes, pictures, epochs, work, report), lambda: dogs.head_for(network)
+        "float32",
+        train(network, scenes, pictures, epochs, work, report),
+        lambda: dogs.head_for(network),
     )
     report(f"choosing on {len(photos[::2])} photos")
     joined = dogs.with_dogs(stored.model, head)
     every, measured = choose(joined, one, photos)
     save_half_weights(head, lambda: dogs.head_for(stored.model), out / dogs.WEIGHTS)
-    stated = {"maps": dogs.digest_of(stored.model), "filters": dogs.FILTERS, "every_dog": every.to_json()}
-    write_json(stated | {"pictures": pictures, "epochs": epochs, "seed": seed, **measured}, out / dogs.DESCRIPTION)
+    stated = {
+        "maps": dogs.digest_of(stored.model),
+        "filters": dogs.FILTERS,
+        "every_dog": every.to_json(),
+    }
+    write_json(
+        stated | {"pictures": pictures, "epochs": epochs, "seed": seed, **measured},
+        out / dogs.DESCRIPTION,
+    )
     return measured["others"]
 
 
@@ -235,6 +286,14 @@ def _examples(
     sources: Sources, judged: Sequence[Judged], report: Callable[[str], None]
 ) -> tuple[list[Example], list[Example]]:
     names = {each.path.stem.removeprefix("sd_") for each in judged}
-    listed = [each for each in dataset.read_list(sources.data, "train_list") if each.path.stem not in names]
-    examples = dataset.readable(dataset.with_boxes(listed, sources.data, sources.frames, report), report)
-    return examples, [Example(path, 0) for path in dataset.every_second_photo(sources.not_dogs, 0, report)]
+    listed = [
+        each
+        for each in dataset.read_list(sources.data, "train_list")
+        if each.path.stem not in names
+    ]
+    examples = dataset.readable(
+        dataset.with_boxes(listed, sources.data, sources.frames, report), report
+    )
+    return examples, [
+        Example(path, 0) for path in dataset.every_second_photo(sources.not_dogs, 0, report)
+    ]

@@ -19,11 +19,18 @@ from dogsnap.training.dataset import WHOLE_BOX, Example, photo_bytes
 
 CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone
-STRONG_SHARE, STRENGTH = 0.5, 0.7  # of the views of a crop that `augmentation.augment` makes, and its strength
+STRONG_SHARE, STRENGTH = (
+    0.5,
+    0.7,
+)  # of the views of a crop that `augmentation.augment` makes, and its strength
 SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
 ENLARGED = 1.25  # sides of the enlarged picture over those of the view
 FEATHER = 0.08  # of the crop's sides, over which it fades into the picture: a hard edge would show the box
-WHOLE_SHARE, FAR_SHARE, TIGHT_SHARE = 0.30, 0.06, 0.30  # of the windows; the rest lies between box and picture
+WHOLE_SHARE, FAR_SHARE, TIGHT_SHARE = (
+    0.30,
+    0.06,
+    0.30,
+)  # of the windows; the rest lies between box and picture
 FARTHEST = 1.35  # sides of the largest window over those of the picture
 MARGINS, MARGIN_SPREAD = (
     (-0.03, 0.3),
@@ -59,7 +66,9 @@ def files(examples: list[Example]) -> tf.data.Dataset:
     frames = [str(each.frame) if each.frame else "" for each in examples]
     boxes = np.array([each.box or WHOLE_BOX for each in examples], np.float32)
     breeds = np.array([each.breed for each in examples], np.int32)
-    return tf.data.Dataset.from_tensor_slices((paths, frames, boxes, breeds, np.arange(len(examples))))
+    return tf.data.Dataset.from_tensor_slices(
+        (paths, frames, boxes, breeds, np.arange(len(examples)))
+    )
 
 
 def read(path: tf.Tensor) -> tf.Tensor:
@@ -68,7 +77,9 @@ def read(path: tf.Tensor) -> tf.Tensor:
     def converted() -> tf.Tensor:
         return tf.numpy_function(lambda name: photo_bytes(Path(name.decode())), [path], tf.string)
 
-    contents = tf.cond(tf.strings.regex_full_match(path, CONVERTED), converted, lambda: tf.io.read_file(path))
+    contents = tf.cond(
+        tf.strings.regex_full_match(path, CONVERTED), converted, lambda: tf.io.read_file(path)
+    )
     return decode(tf.ensure_shape(contents, ()))
 
 
@@ -86,12 +97,17 @@ def load(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor) -> Picture:
     return Picture(crop, whole, box, framed)
 
 
-def _pixels(box: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+def _pixels(
+    box: tf.Tensor, height: tf.Tensor, width: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Left, top, width and height of a box, at least two pixels a side."""
     scale = tf.cast(tf.stack([width, height, width, height]), tf.float32)
     sides = tf.cast(tf.round(box * scale), tf.int32)
     left, top = tf.clip_by_value(sides[0], 0, width - 2), tf.clip_by_value(sides[1], 0, height - 2)
-    wide, high = tf.clip_by_value(sides[2] - left, 2, width - left), tf.clip_by_value(sides[3] - top, 2, height - top)
+    wide, high = (
+        tf.clip_by_value(sides[2] - left, 2, width - left),
+        tf.clip_by_value(sides[3] - top, 2, height - top),
+    )
     return left, top, wide, high
 
 
@@ -106,14 +122,23 @@ def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
         lambda: View(augmentation.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
         lambda: _windowed(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
     )
-    return View(*(tf.ensure_shape(part, shape) for part, shape in zip(made, ((*size, 3), (4,), ()), strict=True)))
+    return View(
+        *(
+            tf.ensure_shape(part, shape)
+            for part, shape in zip(made, ((*size, 3), (4,), ()), strict=True)
+        )
+    )
 
 
-def _windowed(picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[int, int], turned_share: float) -> View:
+def _windowed(
+    picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[int, int], turned_share: float
+) -> View:
     seen = tf.cond(
         sharp,
         lambda: pasted_back(picture, round(size[0] * ENLARGED)),
-        lambda: tf.image.convert_image_dtype(tf.cond(alone, lambda: picture.crop, lambda: picture.frame), tf.float32),
+        lambda: tf.image.convert_image_dtype(
+            tf.cond(alone, lambda: picture.crop, lambda: picture.frame), tf.float32
+        ),
     )
     box = tf.where(alone, tf.constant(WHOLE_BOX), picture.box)
     window = random_window(box)
@@ -134,7 +159,10 @@ def side_by_side(one: View, other: View) -> View:
     split = tf.cast(tf.round(share * width), tf.int32)
     halves = [resize(one.image, (height, split)), resize(other.image, (height, width - split))]
     image = tf.ensure_shape(tf.concat(halves, axis=1), one.image.shape)
-    left, right = one.box * [share, 1, share, 1], other.box * [1 - share, 1, 1 - share, 1] + [share, 0, share, 0]
+    left, right = (
+        one.box * [share, 1, share, 1],
+        other.box * [1 - share, 1, 1 - share, 1] + [share, 0, share, 0],
+    )
     return View(image, tf.where(uniform(0, 1) < 0.5, left, right), one.known * other.known)
 
 
@@ -143,7 +171,9 @@ def pasted_back(picture: Picture, side: int) -> tf.Tensor:
     ground = resize(picture.frame, (side, side))
     left, top, wide, high = _pixels(picture.box, tf.constant(side), tf.constant(side))
     place = (top, left, side, side)
-    mask = tf.image.pad_to_bounding_box(_ramp(high)[:, tf.newaxis, tf.newaxis] * _ramp(wide)[:, tf.newaxis], *place)
+    mask = tf.image.pad_to_bounding_box(
+        _ramp(high)[:, tf.newaxis, tf.newaxis] * _ramp(wide)[:, tf.newaxis], *place
+    )
     dog = tf.image.pad_to_bounding_box(resize(picture.crop, tf.stack([high, wide])), *place)
     return ground * (1 - mask) + dog * mask
 
@@ -167,7 +197,10 @@ def random_window(box: tf.Tensor) -> tf.Tensor:
     tight = tf.clip_by_value(box + outwards * margin * size, 0.0, 1.0)
     way = tf.clip_by_value(uniform(0, 1) + tf.random.normal((4,), stddev=BETWEEN_SPREAD), 0.0, 1.0)
     between = box + way * (whole - box)
-    draw, shares = uniform(0, 1), (WHOLE_SHARE, WHOLE_SHARE + FAR_SHARE, WHOLE_SHARE + FAR_SHARE + TIGHT_SHARE)
+    draw, shares = (
+        uniform(0, 1),
+        (WHOLE_SHARE, WHOLE_SHARE + FAR_SHARE, WHOLE_SHARE + FAR_SHARE + TIGHT_SHARE),
+    )
     for share, window in zip(shares[::-1], (tight, far, nearly), strict=True):
         between = tf.where(draw < share, window, between)
     return between
@@ -177,4 +210,6 @@ def box_in(window: tf.Tensor, box: tf.Tensor, mirrored: tf.Tensor) -> tf.Tensor:
     """The part of a box that a window shows, in fractions of the window: (4,)."""
     corner, size = tf.tile(window[:2], [2]), tf.tile(window[2:] - window[:2], [2])
     left, top, right, bottom = tf.unstack(tf.clip_by_value((box - corner) / size, 0.0, 1.0))
-    return tf.stack([tf.where(mirrored, 1 - right, left), top, tf.where(mirrored, 1 - left, right), bottom])
+    return tf.stack(
+        [tf.where(mirrored, 1 - right, left), top, tf.where(mirrored, 1 - left, right), bottom]
+    )

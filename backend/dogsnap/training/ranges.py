@@ -12,10 +12,22 @@ import numpy as np
 from dogsnap.exporting.acceleration import convert
 from dogsnap.exporting.freezing import Source
 from dogsnap.exporting.merging.merge import read_description
-from dogsnap.exporting.quantization import LEVELS, Ranges, name_of, rectified_convolutions, sources_of
+from dogsnap.exporting.quantization import (
+    LEVELS,
+    Ranges,
+    name_of,
+    rectified_convolutions,
+    sources_of,
+)
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import NETWORK, Weights, import_openvino
-from dogsnap.training.dataset import DatasetError, photo_bytes, read_list, readable_photos, split_validation
+from dogsnap.training.dataset import (
+    DatasetError,
+    photo_bytes,
+    read_list,
+    readable_photos,
+    split_validation,
+)
 
 SAMPLES = 200  # values of each tensor and image that a range is chosen on
 SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the end of a range
@@ -27,7 +39,9 @@ def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
     A photo of the same name is in the same part of all of them, the one that `recipe` cuts from the first. Raises DatasetError.
     """
     if count < len(data):
-        raise DatasetError(f"--photos is {count}; expected at least {len(data)}, one from each folder of --data")
+        raise DatasetError(
+            f"--photos is {count}; expected at least {len(data)}, one from each folder of --data"
+        )
     lists = {folder: read_list(folder, "train_list") for folder in data}
     _, cut = split_validation(lists[data[0]], recipe["validation_per_breed"], recipe["seed"])
     validation = {each.path.stem for each in cut}
@@ -51,7 +65,9 @@ def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], Non
         convert(Source(version).frozen("scores"), folder)
         found_on = readable_photos(list(photos), report)
         report(f"finding ranges on {len(found_on)} photos")
-        ranges = find_ranges(Weights(folder / NETWORK).model, images(found_on, tuple(description["input_size"])))
+        ranges = find_ranges(
+            Weights(folder / NETWORK).model, images(found_on, tuple(description["input_size"]))
+        )
     return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
 
 
@@ -75,7 +91,9 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
     return Ranges(kernels, [ranges[name_of(sources[0])] for sources in inputs], count)
 
 
-def _sampled(model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]) -> tuple[dict, dict, int]:
+def _sampled(
+    model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]
+) -> tuple[dict, dict, int]:
     """By the tensors' names, samples of their values for each image, and their smallest and largest; the number of images."""
     first = len(model.outputs)
     model.add_outputs(list(tensors.values()))

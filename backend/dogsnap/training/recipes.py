@@ -59,7 +59,15 @@ INCEPTION_V3 = Recipe(
     architecture="inception_v3",
     size=(299, 299),
     stages=(
-        Stage("small", from_block="mixed2", epochs=2.01, rate=0.003, warmup=60, size=(224, 224), falls=False),
+        Stage(
+            "small",
+            from_block="mixed2",
+            epochs=2.01,
+            rate=0.003,
+            warmup=60,
+            size=(224, 224),
+            falls=False,
+        ),
         Stage("full", from_block="mixed2", epochs=2.17, rate=0.003, warmup=1),
     ),
     teacher_share=0.4,
@@ -71,8 +79,18 @@ INCEPTION_V3_CROPS = Recipe(
     architecture="inception_v3",
     size=(299, 299),
     stages=(
-        Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7),
-        Stage("longer", from_block=None, epochs=4, rate=0.002, warmup=50, drift_every=100, strength=1.0),
+        Stage(
+            "all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7
+        ),
+        Stage(
+            "longer",
+            from_block=None,
+            epochs=4,
+            rate=0.002,
+            warmup=50,
+            drift_every=100,
+            strength=1.0,
+        ),
     ),
     soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
 )

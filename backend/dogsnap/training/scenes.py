@@ -28,7 +28,9 @@ class Scenes:
     `dogs`: photos with what is known of the whole pictures around them. `no_dogs`: photos without one; may be empty.
     """
 
-    def __init__(self, dogs: Sequence[Example], no_dogs: Sequence[Example], size: tuple[int, int], seed: int) -> None:
+    def __init__(
+        self, dogs: Sequence[Example], no_dogs: Sequence[Example], size: tuple[int, int], seed: int
+    ) -> None:
         self.size, self.seed = size, seed
         self.crops = list(dogs)
         self.whole = [each for each in dogs if each.frame] or self.crops
@@ -49,7 +51,9 @@ class Scenes:
         random = np.random.default_rng((self.seed, number))
         shares = np.array([share for share, _ in self.kinds])
         scene = self.kinds[random.choice(len(shares), p=shares / shares.sum())][1](random)
-        image = _changed(random, scene.image.resize(self.size[::-1], Image.Resampling.BILINEAR, reducing_gap=2.0))
+        image = _changed(
+            random, scene.image.resize(self.size[::-1], Image.Resampling.BILINEAR, reducing_gap=2.0)
+        )
         return np.asarray(image, np.float32) / 255, scene.boxes
 
     def _framed(self, random: np.random.Generator, examples: Sequence[Example]) -> Scene:
@@ -67,7 +71,10 @@ class Scenes:
         return _mirrored(random, Scene(image, boxes))
 
     def _crop(self, random: np.random.Generator) -> Scene:
-        return _mirrored(random, Scene(open_photo(_one(random, self.crops).path), np.array([WHOLE_BOX], np.float32)))
+        return _mirrored(
+            random,
+            Scene(open_photo(_one(random, self.crops).path), np.array([WHOLE_BOX], np.float32)),
+        )
 
     def _any(self, random: np.random.Generator) -> Scene:
         """One dog near or far, as people snap it."""
@@ -105,17 +112,28 @@ class Scenes:
         for number in range(random.integers(1, 6)):
             crop = open_photo(_one(random, self.crops).path)
             factor = random.uniform(0.15, 0.62) * LONGEST / max(crop.size)
-            sides = [min(most, max(8, round(side * factor))) for side, most in zip(crop.size, image.size, strict=True)]
-            left, top = (int(random.integers(0, most - side + 1)) for side, most in zip(sides, image.size, strict=True))
+            sides = [
+                min(most, max(8, round(side * factor)))
+                for side, most in zip(crop.size, image.size, strict=True)
+            ]
+            left, top = (
+                int(random.integers(0, most - side + 1))
+                for side, most in zip(sides, image.size, strict=True)
+            )
             box, after = (left, top, left + sides[0], top + sides[1]), shown.copy()
             after[box[1] : box[3], box[0] : box[2]] = number
-            if any((after[b:d, a:c] == earlier).mean() < LEAST_SEEN for earlier, (a, b, c, d) in enumerate(places)):
+            if any(
+                (after[b:d, a:c] == earlier).mean() < LEAST_SEEN
+                for earlier, (a, b, c, d) in enumerate(places)
+            ):
                 break
             crop = crop.resize(sides)
             image.paste(crop, box[:2], _feather(crop.size) if random.random() < 0.7 else None)
             shown = after
             places.append(box)
-        return Scene(image, np.array(places, np.float32) / np.array([wide, high, wide, high], np.float32))
+        return Scene(
+            image, np.array(places, np.float32) / np.array([wide, high, wide, high], np.float32)
+        )
 
     def _without(self, random: np.random.Generator) -> Scene:
         """A photo without a dog, or the part of a whole picture beside its dog."""
@@ -142,26 +160,36 @@ def _window(random: np.random.Generator, least: float) -> tuple[float, ...]:
 def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     """The part of a picture in `window`; None where it shows a dog by halves."""
     left, top, right, bottom = window
-    start, sides = np.array([left, top] * 2, np.float32), np.array([right - left, bottom - top] * 2, np.float32)
+    start, sides = (
+        np.array([left, top] * 2, np.float32),
+        np.array([right - left, bottom - top] * 2, np.float32),
+    )
     boxes = (scene.boxes - start) / sides
     clipped = boxes.clip(0, 1)
     shown, areas = (np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (clipped, boxes))
     seen = shown / np.maximum(areas, 1e-9)
     if ((seen > HIDDEN) & (seen < LEAST_SEEN)).any():
         return None
-    return Scene(scene.image.crop(_pixels(window, scene.image)), clipped[seen >= LEAST_SEEN].astype(np.float32))
+    return Scene(
+        scene.image.crop(_pixels(window, scene.image)),
+        clipped[seen >= LEAST_SEEN].astype(np.float32),
+    )
 
 
 def joined(scenes: Sequence[Scene], across: bool) -> Scene:
     """Pictures of one height beside each other, or of one width above each other."""
     turned = scenes if across else [_transposed(each) for each in scenes]
     widths = [max(8, round(each.image.width * LONGEST / each.image.height)) for each in turned]
-    images = [each.image.resize((width, LONGEST)) for each, width in zip(turned, widths, strict=True)]
+    images = [
+        each.image.resize((width, LONGEST)) for each, width in zip(turned, widths, strict=True)
+    ]
     wide = sum(widths)
     picture, boxes, left = Image.new("RGB", (wide, LONGEST)), [], 0
     for image, each in zip(images, turned, strict=True):
         picture.paste(image, (left, 0))
-        boxes.append(each.boxes * np.array([image.width / wide, 1] * 2) + np.array([left / wide, 0] * 2))
+        boxes.append(
+            each.boxes * np.array([image.width / wide, 1] * 2) + np.array([left / wide, 0] * 2)
+        )
         left += image.width
     whole = Scene(picture, np.concatenate(boxes).astype(np.float32))
     return whole if across else _transposed(whole)
@@ -183,13 +211,22 @@ def _changed(random: np.random.Generator, image: Image.Image) -> Image.Image:
     """Other light and colour, sometimes blurred."""
     for kind in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
         image = kind(image).enhance(random.uniform(0.75, 1.25))
-    return image.filter(ImageFilter.GaussianBlur(random.uniform(0.5, 1.2))) if random.random() < 0.15 else image
+    return (
+        image.filter(ImageFilter.GaussianBlur(random.uniform(0.5, 1.2)))
+        if random.random() < 0.15
+        else image
+    )
 
 
 def _feather(size: tuple[int, int]) -> Image.Image:
     """A mask that fades within 8 % of the sides: a hard edge would show the box."""
-    shares = [np.minimum(np.arange(side) + 0.5, side - np.arange(side) - 0.5) / (0.08 * side) for side in size]
-    return Image.fromarray((255 * np.minimum.outer(shares[1], shares[0]).clip(0, 1)).astype(np.uint8))
+    shares = [
+        np.minimum(np.arange(side) + 0.5, side - np.arange(side) - 0.5) / (0.08 * side)
+        for side in size
+    ]
+    return Image.fromarray(
+        (255 * np.minimum.outer(shares[1], shares[0]).clip(0, 1)).astype(np.uint8)
+    )
 
 
 def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
@@ -198,6 +235,13 @@ def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
 
 def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, int]:
     """At least one pixel a side."""
-    left, top, right, bottom = (round(float(side) * most) for side, most in zip(box, image.size * 2, strict=True))
+    left, top, right, bottom = (
+        round(float(side) * most) for side, most in zip(box, image.size * 2, strict=True)
+    )
     left, top = min(max(left, 0), image.width - 1), min(max(top, 0), image.height - 1)
-    return left, top, min(max(right, left + 1), image.width), min(max(bottom, top + 1), image.height)
+    return (
+        left,
+        top,
+        min(max(right, left + 1), image.width),
+        min(max(bottom, top + 1), image.height),
+    )

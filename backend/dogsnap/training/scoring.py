@@ -15,15 +15,21 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
     place = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
     filled = [place == index for index in np.unique(place)]
-    return float(sum(inside.mean() * abs(right[inside].mean() - top[inside].mean()) for inside in filled))
+    return float(
+        sum(inside.mean() * abs(right[inside].mean() - top[inside].mean()) for inside in filled)
+    )
 
 
-def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], confident: float) -> dict:
+def report(
+    probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], confident: float
+) -> dict:
     """Every score of breed answers (n, classes) against the true breeds int (n,), ready for JSON."""
     ranked = np.argsort(-probabilities, axis=-1)
     right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
     sure = probabilities.max(-1) >= confident
-    confused = Counter((int(is_), int(said)) for is_, said in zip(breeds, ranked[:, 0], strict=True) if is_ != said)
+    confused = Counter(
+        (int(is_), int(said)) for is_, said in zip(breeds, ranked[:, 0], strict=True) if is_ != said
+    )
     return {
         "photos": len(breeds),
         "top1": share(right),
@@ -33,7 +39,9 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
         "confident_share": share(sure),
         "confident_precision": share(right[sure]),
         "recall": {
-            label["id"]: share(right[breeds == index]) for index, label in enumerate(labels) if (breeds == index).any()
+            label["id"]: share(right[breeds == index])
+            for index, label in enumerate(labels)
+            if (breeds == index).any()
         },
         "confused": [
             {"is": labels[true]["name"], "taken_for": labels[said]["name"], "times": times}
@@ -45,7 +53,9 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
 def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
     """How well the boxes `found` (n, 4) overlap with the true ones, where these are known: intersection over union."""
     known = np.array([box is not None for box in true])
-    overlaps = np.asarray(overlap(found[known], np.array([box for box in true if box is not None], np.float32)))
+    overlaps = np.asarray(
+        overlap(found[known], np.array([box for box in true if box is not None], np.float32))
+    )
     return {
         "photos": int(known.sum()),
         "mean_overlap": round(float(overlaps.mean()), 4),
@@ -61,7 +71,10 @@ def share(hits: np.ndarray) -> float | None:
 def as_text(scores: dict) -> str:
     """The report as text for the terminal."""
     worst = sorted(scores["recall"].items(), key=lambda pair: pair[1])[:10]
-    confused = [f"{each['is']} taken for {each['taken_for']} ({each['times']})" for each in scores["confused"][:8]]
+    confused = [
+        f"{each['is']} taken for {each['taken_for']} ({each['times']})"
+        for each in scores["confused"][:8]
+    ]
     lines = [
         f"photos                      {scores['photos']}",
         f"top-1                       {scores['top1']:.2%}",
@@ -69,7 +82,8 @@ def as_text(scores: dict) -> str:
         f"expected calibration error  {scores['expected_calibration_error']:.2%} ({CALIBRATION_BINS} bins)",
         f"confident                   {scores['confident_share']:.1%} of the photos",
         f"right where confident       {scores['confident_precision'] or 0:.2%}",
-        "lowest recall               " + ", ".join(f"{wnid} {recall:.0%}" for wnid, recall in worst),
+        "lowest recall               "
+        + ", ".join(f"{wnid} {recall:.0%}" for wnid, recall in worst),
         "most confused               " + "; ".join(confused),
     ]
     return "\n".join(lines)

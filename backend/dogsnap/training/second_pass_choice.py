@@ -14,16 +14,22 @@ MOST_PASSES = 0.5  # second passes per photo: more would cost more time than the
 NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
 
 
-def mixed(passing: SecondPass, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mixed(
+    passing: SecondPass, before: np.ndarray, after: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """As `SecondPass.combined`, of log-probabilities (n, classes) of both passes: these, and which photos have a second pass."""
     twice = before.max(-1) <= np.log(max(passing.surest, LEAST))
     least = np.log(LEAST)
-    mean = (1 - passing.weight) * np.maximum(before, least) + passing.weight * np.maximum(after, least)
+    mean = (1 - passing.weight) * np.maximum(before, least) + passing.weight * np.maximum(
+        after, least
+    )
     both = np.log(softmax(passing.sharpness * mean))
     return np.where(twice[:, np.newaxis], both, before), twice
 
 
-def choose(before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> SecondPass:
+def choose(
+    before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.ndarray
+) -> SecondPass:
     """The parameters with the highest top-1 and, among those, the fewest second passes.
 
     `before` (n, classes): log-probabilities of the first pass for photos of `breeds` int (n,); `after`: of the second pass with

@@ -14,7 +14,14 @@ import tensorflow as tf
 
 from dogsnap.errors import DogsnapError
 from dogsnap.exporting import TAUGHT
-from dogsnap.exporting.export import breed_weights, export_classifier, prior_of, read_json, read_stored, with_classes
+from dogsnap.exporting.export import (
+    breed_weights,
+    export_classifier,
+    prior_of,
+    read_json,
+    read_stored,
+    with_classes,
+)
 from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import READ_ENDINGS, write_json
 from dogsnap.networks.groups import look_alikes, named_groups
@@ -95,14 +102,18 @@ class Head:
     def logits(self, features: np.ndarray) -> np.ndarray:
         return features @ self.kernel + self.bias
 
-    def with_classes(self, labels: Sequence[Mapping[str, str]], weights: np.ndarray, bias: np.ndarray) -> "Head":
+    def with_classes(
+        self, labels: Sequence[Mapping[str, str]], weights: np.ndarray, bias: np.ndarray
+    ) -> "Head":
         """The same with more classes behind the others: `weights` (f, k), `bias` (k,)."""
         kernel = np.column_stack([self.kernel, weights])
         return Head(kernel, np.append(self.bias, np.float32(bias)), (*self.labels, *labels))
 
     def without(self, ids: set[str]) -> "Head":
         kept = [place for place, label in enumerate(self.labels) if label["id"] not in ids]
-        return Head(self.kernel[:, kept], self.bias[kept], tuple(self.labels[place] for place in kept))
+        return Head(
+            self.kernel[:, kept], self.bias[kept], tuple(self.labels[place] for place in kept)
+        )
 
 
 @dataclass(frozen=True)
@@ -141,13 +152,19 @@ class Teacher:
         self._named_groups = [*self.stored.description["groups"], *groups]
         kernel, bias = breed_weights(self.stored.model, list(self.taught.values()))
         weights = self.stored.description["scores"].get("weights", "")
-        self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel), weights)
+        self.statistics = ClassStatistics.load(
+            artefacts / STATISTICS_FILE, len(known), len(kernel), weights
+        )
         # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
         self.head = Head(kernel, bias + self._prior(labels), labels)
         file = artefacts.parent / BREEDS_FILE
         self._facts = {each["id"]: each for each in (read_json(file) if file.is_file() else ())}
         features = self.stored.model.get_layer("features").output
-        told = {name: output for name, output in self.stored.model.output.items() if name in ("dog", "box")}
+        told = {
+            name: output
+            for name, output in self.stored.model.output.items()
+            if name in ("dog", "box")
+        }
         self._network = keras.Model(self.stored.model.input, {"features": features, **told})
 
     def _prior(self, labels: Sequence[Mapping[str, str]]) -> np.ndarray:
@@ -192,11 +209,15 @@ class Teacher:
         features = [each for _, each in shown]
         folds = [breed.folds(paths) for breed, (paths, _) in zip(breeds, shown, strict=True)]
         before = self.head.without({breed.id for breed in breeds})
-        added = self.statistics.taught(features, before.kernel, before.bias, known, folds, checked_folds)
+        added = self.statistics.taught(
+            features, before.kernel, before.bias, known, folds, checked_folds
+        )
         for breed in breeds:  # taught anew, it leaves its group; one breed alone is no group
             left = [[member for member in members if member != breed.id] for members in self.groups]
             self.groups = [members for members in left if len(members) > 1]
-            self._named_groups = [group for group in self._named_groups if breed.id not in group["members"]]
+            self._named_groups = [
+                group for group in self._named_groups if breed.id not in group["members"]
+            ]
         self.head = before.with_classes(labels, added.weights, added.bias)
         # Logits (n, classes) of the stored validation photos and of those of each new breed, by heads that did not see them.
         checked = np.column_stack([before.logits(self.statistics.checked), added.checked])
@@ -207,11 +228,17 @@ class Teacher:
             self.taught.pop(breed.id, None)
             facts = {"id": breed.id, "photos": len(each), "facts": dict(breed.facts)}
             self.taught[breed.id] = facts | self._row(self.head, breed.id)
-            expected.append(self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out)))
+            expected.append(
+                self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
+            )
         return Taught(
             expected,
             [before.with_classes(labels, *part) for part in added.parts],
-            [Example(path, len(before.labels) + place) for place, (paths, _) in enumerate(shown) for path in paths],
+            [
+                Example(path, len(before.labels) + place)
+                for place, (paths, _) in enumerate(shown)
+                for path in paths
+            ],
             np.concatenate(folds),
         )
 
@@ -219,32 +246,47 @@ class Teacher:
         """What is stored of a class of `head`: its weights as base64 of float16, and its bias without the prior."""
         place = [label["id"] for label in head.labels].index(breed)
         return {
-            "weights": base64.b64encode(head.kernel[:, place].astype(np.float16).tobytes()).decode(),
+            "weights": base64.b64encode(
+                head.kernel[:, place].astype(np.float16).tobytes()
+            ).decode(),
             "bias": float(head.bias[place] - self._prior(head.labels)[place]),
         }
 
     def _label(self, breed: NewBreed) -> dict[str, str]:
         own = {"id": breed.id, "name": breed.name, "name_zh": breed.name_zh or breed.name}
-        return own | {key: value for key, value in self._facts.get(breed.id, {}).items() if key in own}
+        return own | {
+            key: value for key, value in self._facts.get(breed.id, {}).items() if key in own
+        }
 
-    def _join_group(self, breed: str, checked: np.ndarray, left_out: Sequence[np.ndarray]) -> list[str]:
+    def _join_group(
+        self, breed: str, checked: np.ndarray, left_out: Sequence[np.ndarray]
+    ) -> list[str]:
         """Add a new class to the group of breeds that it is confused with, and return their ids; `left_out` as in `teach`."""
         ids = [label["id"] for label in self.head.labels]
         first = len(ids) - len(left_out)
         classes = np.repeat(np.arange(first, len(ids)), [len(each) for each in left_out])
-        logits, classes = np.concatenate([checked, *left_out]), np.append(self.statistics.checked_classes, classes)
+        logits, classes = (
+            np.concatenate([checked, *left_out]),
+            np.append(self.statistics.checked_classes, classes),
+        )
         places = [[ids.index(member) for member in members] for members in self.groups]
-        found = look_alikes(softmax(logits / self.stored.calibration.temperature), classes, places, ids.index(breed))
+        found = look_alikes(
+            softmax(logits / self.stored.calibration.temperature), classes, places, ids.index(breed)
+        )
         others = [ids[place] for place in found]
         if grouped := next((members for members in self.groups if breed in members), None):
-            return [member for member in grouped if member != breed]  # by one that was taught with it
+            return [
+                member for member in grouped if member != breed
+            ]  # by one that was taught with it
         if found in places:
             self.groups[places.index(found)].append(breed)
         elif found:
             self.groups.append([*others, breed])
         return others
 
-    def _check_name(self, breed: NewBreed, replace: bool, further: Sequence[Mapping[str, str]]) -> None:
+    def _check_name(
+        self, breed: NewBreed, replace: bool, further: Sequence[Mapping[str, str]]
+    ) -> None:
         if not breed.id:
             raise TeachingError(f"the name {breed.name!r} has no letter; give the breed's name")
         if replace and breed.id in self.taught:
@@ -253,32 +295,57 @@ class Teacher:
         for label in (*self.head.labels, *further):
             facts = self._facts.get(label["id"], {})
             names = [label["id"], label["name"], label.get("name_zh", "")]
-            others = [name for key in ("other_names", "other_names_zh") for name in facts.get(key, ())]
+            others = [
+                name for key in ("other_names", "other_names_zh") for name in facts.get(key, ())
+            ]
             if same := given & {each.casefold() for each in (*names, *others) if each}:
-                advice = "--replace teaches it anew" if label["id"] in self.taught else "give another name"
-                also = "" if same & {each.casefold() for each in names} else f" ({breed.name} is another name of it)"
-                raise TeachingError(f"{self.source} knows the breed {label['name']} already{also}; {advice}")
+                advice = (
+                    "--replace teaches it anew"
+                    if label["id"] in self.taught
+                    else "give another name"
+                )
+                also = (
+                    ""
+                    if same & {each.casefold() for each in names}
+                    else f" ({breed.name} is another name of it)"
+                )
+                raise TeachingError(
+                    f"{self.source} knows the breed {label['name']} already{also}; {advice}"
+                )
         if replace:
             raise TeachingError(
                 f"--replace: {self.source} was not taught {breed.name}; it was taught: {', '.join(self.taught) or 'nothing'}"
             )
 
-    def features_of_known(self, folders: Iterable[Path], breeds: Sequence[NewBreed], report: Report) -> np.ndarray:
+    def features_of_known(
+        self, folders: Iterable[Path], breeds: Sequence[NewBreed], report: Report
+    ) -> np.ndarray:
         """Pooled features float32 (n, f) of photos of other breeds than `breeds`: of Stanford Dogs' training photos but those for
         validation, and of the photos of an `index.tsv`. Raises DatasetError.
         """
-        ids, found = {breed.id for breed in breeds}, [np.zeros((0, len(self.head.kernel)), np.float32)]
+        ids, found = (
+            {breed.id for breed in breeds},
+            [np.zeros((0, len(self.head.kernel)), np.float32)],
+        )
         for data in folders:
             if (data / dataset.INDEX).is_file():
-                paths = [data / row["photo"] for row in dataset.rows_of_index(data) if row["breed"] not in ids]
+                paths = [
+                    data / row["photo"]
+                    for row in dataset.rows_of_index(data)
+                    if row["breed"] not in ids
+                ]
                 times = OTHERS
             else:
                 recipe = self.stored.description["recipe"]
                 listed = dataset.read_list(data, "train_list")
-                taught, _ = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+                taught, _ = dataset.split_validation(
+                    listed, recipe["validation_per_breed"], recipe["seed"]
+                )
                 paths, times = [example.path for example in taught[::KNOWN_STEP]], 1
             images = self._images(paths, report)
-            found += [self._network(image, training=False)["features"] for _, _, image in images] * times
+            found += [
+                self._network(image, training=False)["features"] for _, _, image in images
+            ] * times
         return np.concatenate(found)
 
     def _features_of(self, breed: NewBreed, report: Report) -> tuple[list[Path], np.ndarray]:
@@ -287,12 +354,18 @@ class Teacher:
         paths, kept = [], []
         for path, contents, image in self._images(breed.photos, report):
             bits = fingerprint(image)
-            if same := next((other for other, known in seen.items() if (known != bits).mean() <= SAME_PHOTO), None):
+            if same := next(
+                (other for other, known in seen.items() if (known != bits).mean() <= SAME_PHOTO),
+                None,
+            ):
                 report(f"skipped {path}: the same photo as {same}")
                 continue
             seen[path] = bits
             answer = self._network(image, training=False)
-            if float(tf.sigmoid(tf.reduce_max(answer["dog"]))) < self.stored.description["decision"]["dog_threshold"]:
+            if (
+                float(tf.sigmoid(tf.reduce_max(answer["dog"])))
+                < self.stored.description["decision"]["dog_threshold"]
+            ):
                 report(f"skipped {path}: the network sees no dog in it")
                 continue
             nearer = self._network(self._nearer(contents, image, answer), training=False)
@@ -304,15 +377,21 @@ class Teacher:
             )
         return paths, np.stack(kept)
 
-    def _nearer(self, contents: bytes, image: tf.Tensor, answer: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def _nearer(
+        self, contents: bytes, image: tf.Tensor, answer: Mapping[str, tf.Tensor]
+    ) -> tf.Tensor:
         """What a second pass would see, (1, h, w, 3); without one, the image mirrored."""
         stated = self.stored.description["scores"].get("second_pass")
         if not stated:
             return image[:, :, ::-1]
         windows = SecondPass.of(stated).windows(answer["box"])
-        return second_images(tf.constant([contents]), windows, tuple(self.stored.description["input_size"]))
+        return second_images(
+            tf.constant([contents]), windows, tuple(self.stored.description["input_size"])
+        )
 
-    def _images(self, paths: Iterable[Path], report: Report) -> Iterable[tuple[Path, bytes, tf.Tensor]]:
+    def _images(
+        self, paths: Iterable[Path], report: Report
+    ) -> Iterable[tuple[Path, bytes, tf.Tensor]]:
         """The photos, upright, and as the network sees them, (1, h, w, 3) in [0, 1]; one that cannot be read goes to `report`."""
         size = tuple(self.stored.description["input_size"])
         for path in paths:
@@ -322,17 +401,25 @@ class Teacher:
             except (OSError, DogsnapError, tf.errors.InvalidArgumentError) as error:
                 report(f"skipped {path}: {str(getattr(error, 'message', error)).splitlines()[0]}")
 
-    def _expect(self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]) -> str:
+    def _expect(
+        self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]
+    ) -> str:
         """How often a head taught without its photos is right, and what the other breeds lose; `group`: ids."""
         labels, classes = self.head.labels, self.statistics.checked_classes
         own = [label["id"] for label in labels].index(breed.id)
         answers = left_out.argmax(axis=1)
-        taken_for = Counter(labels[answer]["name"] for answer in answers if answer != own).most_common(NAMED)
-        lost = (np.delete(checked, own, axis=1).argmax(axis=1) == classes) & (checked.argmax(axis=1) == own)
+        taken_for = Counter(
+            labels[answer]["name"] for answer in answers if answer != own
+        ).most_common(NAMED)
+        lost = (np.delete(checked, own, axis=1).argmax(axis=1) == classes) & (
+            checked.argmax(axis=1) == own
+        )
         losing = Counter(labels[place]["name"] for place in classes[lost]).most_common(NAMED)
         share = f"{(answers == own).sum()} of {len(answers)} photos ({(answers == own).mean():.0%})"
         confused = "".join(f"; {times} as {name}" for name, times in taken_for)
-        most = f", most: {', '.join(f'{name} ({times})' for name, times in losing)}" if losing else ""
+        most = (
+            f", most: {', '.join(f'{name} ({times})' for name, times in losing)}" if losing else ""
+        )
         names = ", ".join(label["name"] for label in labels if label["id"] in group)
         return (
             f"{share} are recognised by a head taught without them{confused}. "
@@ -343,14 +430,19 @@ class Teacher:
     def keep(self, artefacts: Path) -> Path:
         """Write what was taught beside the weights, for `dogsnap export`. Raises TeachingError where that would lose breeds."""
         file = artefacts / TAUGHT
-        check_kept(file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know")
+        check_kept(
+            file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know"
+        )
         write_json(self.kept(self.head), file)
         return file
 
     def kept(self, head: Head) -> dict:
         """What is stored of the classes that were taught, with the weights that they have in `head`; ready for JSON."""
         labels = {label["id"]: label for label in head.labels}
-        taught = [{**labels[each["id"]], **each, **self._row(head, each["id"])} for each in self.taught.values()]
+        taught = [
+            {**labels[each["id"]], **each, **self._row(head, each["id"])}
+            for each in self.taught.values()
+        ]
         weights = self.stored.description["scores"].get("weights", "")
         return {"weights": weights, "taught": taught, "groups": self.groups}
 
@@ -358,24 +450,34 @@ class Teacher:
         """Write the next version to `model_folder`, which `merge_all` makes the other kinds of, and return its folder."""
         prior = self._prior(self.head.labels)
         log_prior = prior / self.stored.calibration.temperature
-        stored = with_classes(self.stored, self.head.labels, self.head.kernel, self.head.bias - prior, log_prior)
+        stored = with_classes(
+            self.stored, self.head.labels, self.head.kernel, self.head.bias - prior, log_prior
+        )
         groups = named_groups(self.groups, self._named_groups, self.head.labels)
         description = {**stored.description, "groups": [asdict(group) for group in groups]}
         description["taught"] = list(self.taught.values())
         model, calibration = stored.model, stored.calibration
-        return export_classifier(model, calibration, description, model_folder, report, stored.dogs).folder
+        return export_classifier(
+            model, calibration, description, model_folder, report, stored.dogs
+        ).folder
 
 
 def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
     """Raises TeachingError where `file`, of `Teacher.keep`, holds a breed that is not among the ids `breeds`."""
-    lost = [each["name"] for each in read_json(file)["taught"] if each["id"] not in breeds] if file.is_file() else ()
+    lost = (
+        [each["name"] for each in read_json(file)["taught"] if each["id"] not in breeds]
+        if file.is_file()
+        else ()
+    )
     if lost:
         raise TeachingError(f"{file} holds {lost[0]}, {reason}")
 
 
 def fingerprint(image: tf.Tensor) -> np.ndarray:
     """256 bits of an image (1, h, w, 3): where brightness rises from left to right at 16 by 16 places (difference hash)."""
-    small = tf.image.resize(tf.image.rgb_to_grayscale(image), (16, 17), antialias=True)[0, :, :, 0].numpy()
+    small = tf.image.resize(tf.image.rgb_to_grayscale(image), (16, 17), antialias=True)[
+        0, :, :, 0
+    ].numpy()
     return (small[:, 1:] > small[:, :-1]).ravel()
 
 
@@ -401,12 +503,16 @@ def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[New
     photos = [_photos_by_breed(folder) for folder in folders]
     names = {breed: breed.replace("_", " ") for breed in sorted(photos[0])}
     if strange := sorted(set(facts) - set(names.values())):
-        raise TeachingError(f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}")
+        raise TeachingError(
+            f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}"
+        )
     breeds = []
     for breed, name in names.items():
         own = facts.get(name, {})
         sources = {path: source for each in photos for path, source in each.get(breed, {}).items()}
-        breeds.append(NewBreed(name, list(sources), own.get("name_zh", ""), without_names(own), sources))
+        breeds.append(
+            NewBreed(name, list(sources), own.get("name_zh", ""), without_names(own), sources)
+        )
     return breeds
 
 
@@ -418,7 +524,11 @@ def holds_breeds(folder: Path) -> bool:
 def _photos_by_breed(folder: Path) -> dict[str, dict[Path, str]]:
     """The photos of each breed and their sources, "" where that is not known."""
     if not (folder / dataset.INDEX).is_file():
-        return {path.name: dict.fromkeys(photos_in([path]), "") for path in folder.iterdir() if path.is_dir()}
+        return {
+            path.name: dict.fromkeys(photos_in([path]), "")
+            for path in folder.iterdir()
+            if path.is_dir()
+        }
     found: dict[str, dict[Path, str]] = {}
     for row in dataset.rows_of_index(folder):
         found.setdefault(row["breed"], {})[folder / row["photo"]] = row.get("source") or ""
@@ -439,10 +549,14 @@ def read_facts(file: Path) -> list[dict]:
     entries = read if isinstance(read, list) else [read]
     for entry in entries:
         if not isinstance(entry, dict):
-            raise TeachingError(f"{file}: expected an entry like those of models/breeds.json, received {entry!r:.60}")
+            raise TeachingError(
+                f"{file}: expected an entry like those of models/breeds.json, received {entry!r:.60}"
+            )
         for key, value in without_names(entry).items():
             if key not in FACTS:
-                raise TeachingError(f"{file} has the field {key}; known are: name, name_zh, {', '.join(FACTS)}")
+                raise TeachingError(
+                    f"{file} has the field {key}; known are: name, name_zh, {', '.join(FACTS)}"
+                )
             if not isinstance(value, FACTS[key]):
                 raise TeachingError(
                     f"{file}: expected {key} as a {FACTS[key].__name__}, as in models/breeds.json; received {value!r:.60}"

@@ -14,11 +14,17 @@ from dogsnap.training.scoring import share
 
 KEPT_DOGS = 0.9933  # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
 REFUSED_OTHERS = 0.98  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
-BREED_PRECISION = 0.9925  # of answers that are sure of the breed; more than of a group, see the lab notes
+BREED_PRECISION = (
+    0.9925  # of answers that are sure of the breed; more than of a group, see the lab notes
+)
 SURE_PRECISION = 0.97  # of all that are sure of breed or group
 COVERAGE = 0.95  # share of photos whose set holds the right breed
-CONFIDENCE = 0.95  # with which SURE_PRECISION and COVERAGE hold over the draw of the calibration photos
-CANDIDATES = np.round(np.arange(0.99, 0.5, -0.005), 3)  # for the threshold of groups, in the order of the tests
+CONFIDENCE = (
+    0.95  # with which SURE_PRECISION and COVERAGE hold over the draw of the calibration photos
+)
+CANDIDATES = np.round(
+    np.arange(0.99, 0.5, -0.005), 3
+)  # for the threshold of groups, in the order of the tests
 UNKNOWN_SHARE = 0.04  # of known dogs, in either kind of photos, told to be of an unknown breed; asked is less than 5 %
 
 
@@ -34,7 +40,11 @@ def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> fl
 
 
 def fit_decision(
-    probabilities: np.ndarray, breeds: np.ndarray, shared: np.ndarray, held: np.ndarray, whole: np.ndarray
+    probabilities: np.ndarray,
+    breeds: np.ndarray,
+    shared: np.ndarray,
+    held: np.ndarray,
+    whole: np.ndarray,
 ) -> dict[str, float]:
     """The thresholds of `Levels`, on calibration photos: crops, and whole pictures where `whole` bool (n,) is true.
 
@@ -49,7 +59,9 @@ def fit_decision(
     """
     top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
     scores = top_z_score(probabilities)
-    unknown = min(float(np.quantile(scores[whole == kind], UNKNOWN_SHARE)) for kind in np.unique(whole))
+    unknown = min(
+        float(np.quantile(scores[whole == kind], UNKNOWN_SHARE)) for kind in np.unique(whole)
+    )
     confident = math.ceil(1e4 * threshold_for(top, right, BREED_PRECISION, whole)) / 1e4
     sure = top >= confident
     # An answer that is sure of the breed is right or wrong as a breed whatever the threshold of groups.
@@ -64,18 +76,24 @@ def fit_decision(
     }
 
 
-def threshold_for(scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray) -> float:
+def threshold_for(
+    scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray
+) -> float:
     """The smallest score from which on `precision` of the answers are right, among each of the `kinds` (n,); 1 for none."""
     found = 0.0
     for kind in np.unique(kinds):
         own, correct = scores[kinds == kind], right[kinds == kind]
         order = np.argsort(-own, kind="stable")
-        enough = np.flatnonzero(np.cumsum(correct[order]) / np.arange(1, len(order) + 1) >= precision)
+        enough = np.flatnonzero(
+            np.cumsum(correct[order]) / np.arange(1, len(order) + 1) >= precision
+        )
         found = max(found, float(own[order][enough[-1]]) if enough.size else 1.0)
     return found
 
 
-def bounded_threshold(scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray) -> float:
+def bounded_threshold(
+    scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray
+) -> float:
     """The smallest of CANDIDATES from which on `precision` of the answers to each of the `kinds` (n,) are right, with CONFIDENCE;
     1 where none is.
 
@@ -91,7 +109,10 @@ def bounded_threshold(scores: np.ndarray, right: np.ndarray, precision: float, k
         wrong = [~right[(scores >= candidate) & (kinds == kind)] for kind in np.unique(kinds)]
         if any(binomial_tail(0, len(each), 1 - precision) > 1 - CONFIDENCE for each in wrong):
             continue
-        if any(binomial_tail(int(each.sum()), len(each), 1 - precision) > 1 - CONFIDENCE for each in wrong):
+        if any(
+            binomial_tail(int(each.sum()), len(each), 1 - precision) > 1 - CONFIDENCE
+            for each in wrong
+        ):
             break
         found = float(candidate)
     return found
@@ -119,7 +140,9 @@ def set_threshold(given: np.ndarray) -> float:
     return math.floor(1e5 * np.sort(given)[smaller - 1]) / 1e5 if smaller else 0.0
 
 
-def report(levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray) -> dict:
+def report(
+    levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray
+) -> dict:
     """How often each level is told of photos of dogs, and how often it is right there; ready for JSON.
 
     `probabilities` (n, classes), `breeds` int (n,) places in the class order; `is_dog` bool (n,): the version sees a dog. Right
@@ -141,7 +164,10 @@ def report(levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog
 
     return {
         **{level.value: shares(told == level) for level in (Level.BREED, Level.GROUP, Level.SET)},
-        **{level.value: {"share": share(told == level)} for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)},
+        **{
+            level.value: {"share": share(told == level)}
+            for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)
+        },
         "sure": shares(sure),
         "coverage": share(held[is_dog]),
         "mean_set_size": round(float(np.mean([len(claim.held) for claim in claims])), 3),
@@ -159,7 +185,9 @@ def as_text(scores: Mapping) -> str:
     return "\n".join([*lines, sets])
 
 
-def report_unknown(levels: Levels, probabilities: np.ndarray, true: Sequence[str], labels: Sequence[Mapping]) -> dict:
+def report_unknown(
+    levels: Levels, probabilities: np.ndarray, true: Sequence[str], labels: Sequence[Mapping]
+) -> dict:
     """What is told of dogs whose breeds the version does not know; ready for JSON.
 
     `probabilities` (n, classes); `true`: the name of each dog's breed. `taken_for`: the sure answers, the most frequent first.
@@ -173,7 +201,10 @@ def report_unknown(levels: Levels, probabilities: np.ndarray, true: Sequence[str
     )
     return {
         "photos": len(claims),
-        **{level.value: share(np.array([claim.level == level for claim in claims])) for level in Level},
+        **{
+            level.value: share(np.array([claim.level == level for claim in claims]))
+            for level in Level
+        },
         "taken_for": [
             {"is": breed, "level": level, "taken_for": name, "times": times}
             for (breed, level, name), times in sure.most_common()
@@ -184,5 +215,8 @@ def report_unknown(levels: Levels, probabilities: np.ndarray, true: Sequence[str
 def unknown_as_text(scores: Mapping) -> str:
     """The same for a reader at a terminal, with the ten most frequent."""
     shares = ", ".join(f"{level} {scores[level]:.1%}" for level in Level if scores[level])
-    pairs = [f"{each['is']} for {each['taken_for']} ({each['times']})" for each in scores["taken_for"][:10]]
+    pairs = [
+        f"{each['is']} for {each['taken_for']} ({each['times']})"
+        for each in scores["taken_for"][:10]
+    ]
     return f"told of breeds it does not know: {shares}\nsurely taken: {'; '.join(pairs) or 'none'}"

@@ -47,7 +47,9 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     remember({"recipe": asdict(recipe), "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
-    build = partial(architectures.ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
+    build = partial(
+        architectures.ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout
+    )
     model = build(recipe.size)
     head = folder / f"head{WEIGHTS}"
     if head.is_file():
@@ -70,17 +72,23 @@ def train(
     return architectures.in_precision("float32", model, lambda: build(recipe.size))
 
 
-def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report) -> np.ndarray:
+def _taught(
+    model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report
+) -> np.ndarray:
     """The starting network's probabilities for the crop of each training photo, float32 (n, classes); kept in `folder`."""
     file = folder / "teacher.npy"
     if not file.is_file():
         report(f"teacher: answers to {len(training)} photos")
         crops = picture_views.files(training).map(
-            lambda path, frame, box, *_: resize(picture_views.load(path, frame, box).crop, recipe.size),
+            lambda path, frame, box, *_: resize(
+                picture_views.load(path, frame, box).crop, recipe.size
+            ),
             num_parallel_calls=tf.data.AUTOTUNE,
         )
         batches = crops.batch(recipe.batch).prefetch(2)
-        answers = np.concatenate([keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in batches])
+        answers = np.concatenate(
+            [keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in batches]
+        )
         with replacing(file) as temporary, temporary.open("wb") as stream:
             np.save(stream, answers)
     return np.load(file)
@@ -91,7 +99,10 @@ def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
     for stage, share in recipe.soup:
         model.load_weights(folder / f"{stage}{WEIGHTS}")
-        mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
+        mean = [
+            so_far + share * weight
+            for so_far, weight in zip(mean, model.get_weights(), strict=True)
+        ]
     boxes = _paths(model, BOX_LAYERS)
     for weight, value in zip(model.weights, mean, strict=True):
         if weight.path not in boxes:
@@ -100,7 +111,9 @@ def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
 
 def _paths(model: keras.Model, names: Sequence[str]) -> set[str]:
     """The paths of the weights of those of these layers that the model has."""
-    return {weight.path for layer in model.layers if layer.name in names for weight in layer.weights}
+    return {
+        weight.path for layer in model.layers if layer.name in names for weight in layer.weights
+    }
 
 
 def use_precision(precision: str) -> None:
@@ -123,7 +136,9 @@ def remember(run: dict, folder: Path) -> None:
     if not file.is_file():
         write_json(run, file)
     elif file.read_text(encoding="utf-8", errors="replace") != json_text(run):
-        raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
+        raise ValueError(
+            f"{folder} holds another training (see {file}); give another --work folder, or remove it"
+        )
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
@@ -144,12 +159,20 @@ def training_batches(
     size = recipe.size
     with_frames = any(example.frame for example in examples)
 
-    def one(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor) -> tuple:
+    def one(
+        path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor
+    ) -> tuple:
         if with_frames:
             view = picture_views.view(picture_views.load(path, frame, box), size)
         else:
-            view = picture_views.View(augment(picture_views.read(path), size, strength), tf.zeros(4), tf.zeros(()))
-        return view.image, {"breeds": breed, "number": number, "box": tf.concat([view.box, [view.known]], axis=0)}
+            view = picture_views.View(
+                augment(picture_views.read(path), size, strength), tf.zeros(4), tf.zeros(())
+            )
+        return view.image, {
+            "breeds": breed,
+            "number": number,
+            "box": tf.concat([view.box, [view.known]], axis=0),
+        }
 
     dataset = picture_views.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
     dataset = dataset.map(one, num_parallel_calls=tf.data.AUTOTUNE)
@@ -159,14 +182,21 @@ def training_batches(
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
     dataset = picture_views.files(examples).map(
-        lambda path, frame, box, breed, number: (resize(picture_views.read(path), size), {"breeds": breed}),
+        lambda path, frame, box, breed, number: (
+            resize(picture_views.read(path), size),
+            {"breeds": breed},
+        ),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return dataset.batch(batch).prefetch(2)
 
 
 def fit_head(
-    model: keras.Model, recipe: Recipe, training: list[Example], validation: list[Example], report: Report
+    model: keras.Model,
+    recipe: Recipe,
+    training: list[Example],
+    validation: list[Example],
+    report: Report,
 ) -> None:
     """Fit the breed head on pooled features of augmented views that are computed once: minutes instead of hours."""
     steps = max(1, recipe.head_views * len(training) // recipe.batch)
@@ -175,12 +205,19 @@ def fit_head(
     views = training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps)
     taught = features_of(extractor, views)
     held_out = features_of(extractor, plain_batches(validation, recipe.size, recipe.batch))
-    head = keras.Sequential([keras.Input(taught[0].shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
-    head.compile(keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"])
-    taught, validated = (
-        (pooled, keras.utils.to_categorical(breeds, head.output_shape[-1])) for pooled, breeds in (taught, held_out)
+    head = keras.Sequential(
+        [keras.Input(taught[0].shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)]
     )
-    history = head.fit(*taught, recipe.batch * 4, recipe.head_epochs, verbose=0, validation_data=validated)
+    head.compile(
+        keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"]
+    )
+    taught, validated = (
+        (pooled, keras.utils.to_categorical(breeds, head.output_shape[-1]))
+        for pooled, breeds in (taught, held_out)
+    )
+    history = head.fit(
+        *taught, recipe.batch * 4, recipe.head_epochs, verbose=0, validation_data=validated
+    )
     model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
     report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
 
@@ -226,14 +263,25 @@ def _run_stage(
         losses["cells"] = lambda targets, cells: box_loss(targets, cells, centres)
         weights["cells"] = recipe.box_weight
     top1 = keras.metrics.CategoricalAccuracy(name="top1")
-    learner.compile(_optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1})
-    report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
+    learner.compile(
+        _optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1}
+    )
+    report(
+        f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn"
+    )
 
-    def with_targets(image: tf.Tensor, target: dict, teacher: np.ndarray | None = None) -> tuple[tf.Tensor, dict]:
+    def with_targets(
+        image: tf.Tensor, target: dict, teacher: np.ndarray | None = None
+    ) -> tuple[tf.Tensor, dict]:
         """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
-        breeds, share = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1]), recipe.teacher_share
+        breeds, share = (
+            tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1]),
+            recipe.teacher_share,
+        )
         if teacher is not None:
-            breeds = (1 - share) * breeds + share * tf.gather(tf.constant(teacher), target["number"])
+            breeds = (1 - share) * breeds + share * tf.gather(
+                tf.constant(teacher), target["number"]
+            )
         box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
         return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
 
@@ -287,7 +335,10 @@ def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
     held = [layer.name for layer in layers].index(stage.from_block) + 1 if stage.from_block else 0
     for place, layer in enumerate(layers):
         layer.trainable = place >= held
-    return keras.Model(model.input, {name: model.output[name] for name in ("breeds", "cells") if name in model.output})
+    return keras.Model(
+        model.input,
+        {name: model.output[name] for name in ("breeds", "cells") if name in model.output},
+    )
 
 
 class SgdWithAdam(keras.optimizers.SGD):
@@ -319,7 +370,9 @@ class SgdWithAdam(keras.optimizers.SGD):
         variable.assign_sub(rate * unbiased[0] / (keras.ops.sqrt(unbiased[1]) + 1e-7))
 
 
-def _optimizer(recipe: Recipe, stage: Stage, steps: int, model: keras.Model) -> keras.optimizers.Optimizer:
+def _optimizer(
+    recipe: Recipe, stage: Stage, steps: int, model: keras.Model
+) -> keras.optimizers.Optimizer:
     """SGD 0.9 Nesterov; the norm is clipped because a fresh kernel's first gradients are a hundred times the usual."""
     warmup = min(stage.warmup, steps // 4)
     lowest = 0.01 if stage.falls else 1.0
@@ -332,17 +385,25 @@ def _optimizer(recipe: Recipe, stage: Stage, steps: int, model: keras.Model) -> 
     )  # fmt: skip
 
 
-def _callbacks(model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset) -> list:
+def _callbacks(
+    model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
+) -> list:
     needed = 16 * model.count_params()  # bytes
     callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
-        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: architectures.require_space(checkpoint.parent, needed)),
+        keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda *_: architectures.require_space(checkpoint.parent, needed)
+        ),
         # The one before is kept in case of a kill while the newest is written; both stay until the stage's file is complete.
-        keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
+        keras.callbacks.BackupAndRestore(
+            checkpoint, double_checkpoint=True, delete_checkpoint=False
+        ),
     ]
     if stage.drift_every:
-        callbacks.append(StatisticsDrift(architectures.backbone_of(model), batches, stage.drift_every))
+        callbacks.append(
+            StatisticsDrift(architectures.backbone_of(model), batches, stage.drift_every)
+        )
     return callbacks
 
 

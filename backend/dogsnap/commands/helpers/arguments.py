@@ -19,7 +19,9 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 def option(flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any) -> Callable:
     """An option of click whose help is `text`, with the default if there is one; `name`: of the argument, if not the flag's."""
     shown = more.get("default") not in (None, "")
-    return click.option(flag, *filter(None, [name]), type=kind, help=text, show_default=shown, **more)
+    return click.option(
+        flag, *filter(None, [name]), type=kind, help=text, show_default=shown, **more
+    )
 
 
 list_option = option(
@@ -42,7 +44,9 @@ def _writable(context: click.Context, option: click.Parameter, file: Path | None
     return file
 
 
-json_option = option("--json", "write every figure to this file, too", PATH, name="json_file", callback=_writable)
+json_option = option(
+    "--json", "write every figure to this file, too", PATH, name="json_file", callback=_writable
+)
 
 
 def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
@@ -55,14 +59,20 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
         return []
     labels = _json_labels(file) if file.suffix == ".json" else _text_labels(file)
     if not labels:
-        raise click.ClickException(f"{file} holds no class; expected a name a line, id:name, or a list as JSON")
+        raise click.ClickException(
+            f"{file} holds no class; expected a name a line, id:name, or a list as JSON"
+        )
     ids = [label["id"] for label in labels]
     for number, label in enumerate(labels, start=1):
         if not label["name"]:
-            raise click.ClickException(f"{file}: class {number} has no name; expected one a line, or id:name")
+            raise click.ClickException(
+                f"{file}: class {number} has no name; expected one a line, or id:name"
+            )
         times = ids.count(label["id"])
         if of_breeds and times > 1:
-            raise click.ClickException(f"{file}: {label['id']} is there {times} times; expected it once")
+            raise click.ClickException(
+                f"{file}: {label['id']} is there {times} times; expected it once"
+            )
     return labels
 
 
@@ -72,7 +82,10 @@ def _text_labels(file: Path) -> list[dict[str, str]]:
     if all(of_wordnet):
         return [{"id": each["id"], "name": each["name"]} for each in of_wordnet]
     if all(":" in line for line in lines):
-        return [{"id": id_.strip(), "name": name.strip()} for id_, _, name in (line.partition(":") for line in lines)]
+        return [
+            {"id": id_.strip(), "name": name.strip()}
+            for id_, _, name in (line.partition(":") for line in lines)
+        ]
     return [{"id": line, "name": line} for line in lines]
 
 
@@ -92,4 +105,6 @@ def refuse_unwritable(folder: Path) -> None:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise click.ClickException(f"{folder} cannot be written to: {error.strerror}; nothing is done") from None
+        raise click.ClickException(
+            f"{folder} cannot be written to: {error.strerror}; nothing is done"
+        ) from None

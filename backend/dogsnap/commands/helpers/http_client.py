@@ -17,7 +17,9 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
     """Any answer of the server; `sent` as for `requests.request`. Raises NoAnswer if there is none."""
     if not url.startswith(("http://", "https://")):
         host = url.partition("/")[0]
-        raise NoAnswer(f"the URL starts with {host!r}; expected http:// or https:// before it, such as http://{host}")
+        raise NoAnswer(
+            f"the URL starts with {host!r}; expected http:// or https:// before it, such as http://{host}"
+        )
     server = "/".join(url.split("/")[:3])
     try:
         return requests.request(method, url, timeout=timeout, **sent)

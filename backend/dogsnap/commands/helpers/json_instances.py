@@ -28,7 +28,11 @@ class Instances:
         places = PLACE.search(message) or PLACES.search(message)
         if places is None:
             return message
-        lines = [self.lines[int(place)] for place in places[places.lastindex].split() if int(place) < len(self.lines)]
+        lines = [
+            self.lines[int(place)]
+            for place in places[places.lastindex].split()
+            if int(place) < len(self.lines)
+        ]
         return f"{_where(self.file, *lines)}: {message}" if lines else message
 
 

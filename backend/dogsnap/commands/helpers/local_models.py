@@ -21,7 +21,9 @@ def refuse_missing_models(settings: Settings) -> None:
         name, expected = "model_base_path", "the folder with the numeric folders of one model"
     folder = Path(getattr(settings, name)).resolve()
     if not folder.is_dir():
-        raise click.ClickException(f"there is no folder {folder}; name {expected} with {flag(name)}")
+        raise click.ClickException(
+            f"there is no folder {folder}; name {expected} with {flag(name)}"
+        )
     if (folder / "saved_model.pb").is_file():
         raise click.ClickException(
             f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
@@ -34,21 +36,32 @@ def only_model(settings: Settings) -> str:
         return ""
     if settings.model_base_path:
         return settings.model_name or Path(settings.model_base_path).resolve().name
-    return settings.models.resolve().name if any(settings.models.glob("[0-9]*/saved_model.pb")) else ""
+    return (
+        settings.models.resolve().name if any(settings.models.glob("[0-9]*/saved_model.pb")) else ""
+    )
 
 
 def candidates(settings: Settings, model: str, version: int | None, label: str | None) -> list[int]:
     """The versions that may answer, the first that can be loaded does. Raises click.ClickException, naming what there is."""
     if version is not None and label is not None:
-        raise click.UsageError(f"expected a version or a label, received both: {version} and {label}")
-    models, all_labels = _in_file(settings) if settings.model_config_file else (_in_folders(settings), {})
+        raise click.UsageError(
+            f"expected a version or a label, received both: {version} and {label}"
+        )
+    models, all_labels = (
+        _in_file(settings) if settings.model_config_file else (_in_folders(settings), {})
+    )
     if model not in models:
         there = ", ".join(sorted(models)) or "none"
-        raise click.ClickException(f"Servable not found for request: Latest({model}); models on disk: {there}")
+        raise click.ClickException(
+            f"Servable not found for request: Latest({model}); models on disk: {there}"
+        )
     versions, labels = models[model], all_labels.get(model, {})
     numbers = ", ".join(map(str, sorted(versions))) or "none"
     if label is not None and label not in labels:
-        known = ", ".join(sorted(labels)) or "none here (they are a server's: ask it with --url, or name a version)"
+        known = (
+            ", ".join(sorted(labels))
+            or "none here (they are a server's: ask it with --url, or name a version)"
+        )
         raise click.ClickException(
             f"Unrecognized servable version label: {label}; versions of {model} on disk: {numbers}; labels: {known}"
         )

@@ -13,7 +13,9 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def beside(work: Callable[..., Result], *arguments: object, **named: object) -> Iterator[Future[Result]]:
+def beside(
+    work: Callable[..., Result], *arguments: object, **named: object
+) -> Iterator[Future[Result]]:
     """The future result of `work`, which runs beside the block in a process that then ends.
 
     Raises click.ClickException if the process was killed.

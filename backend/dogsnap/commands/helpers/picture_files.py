@@ -25,7 +25,9 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
     if not source.is_dir():
         if out.is_dir():
             example = out / "result.png"
-            raise click.ClickException(f"--out {out} is a folder; expected the name of a file, such as {example}")
+            raise click.ClickException(
+                f"--out {out} is a folder; expected the name of a file, such as {example}"
+            )
         _write(_translated(source, signature_name, ask), out)
         click.echo(f"wrote {out}")
         return
@@ -37,16 +39,22 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
                 _write(_translated(picture, signature_name, ask), target)
             except (click.ClickException, DogsnapError, OSError) as error:
                 failed.setdefault(str(error), []).append(picture.name)
-    click.echo(f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}")
+    click.echo(
+        f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}"
+    )
     if failed:
-        raise click.ClickException("; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items()))
+        raise click.ClickException(
+            "; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items())
+        )
 
 
 def _targets(folder: Path, out: Path) -> dict[Path, Path]:
     """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two pictures share a name but for the ending."""
     pictures = sorted(file for file in folder.iterdir() if file.is_file() and is_photo(file))
     if not pictures:
-        raise click.ClickException(f"{folder} holds no picture; expected files ending in {', '.join(PHOTO_ENDINGS)}")
+        raise click.ClickException(
+            f"{folder} holds no picture; expected files ending in {', '.join(PHOTO_ENDINGS)}"
+        )
     if out.exists() and not out.is_dir():
         raise click.ClickException(
             f"--out {out} is a file; expected a folder for the {len(pictures)} pictures of {folder}"
@@ -56,7 +64,9 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
             f"--out {out} is where the pictures are; expected another folder, so that none is replaced"
         )
     stems = [picture.stem for picture in pictures]
-    names = [picture.stem if stems.count(picture.stem) == 1 else picture.name for picture in pictures]
+    names = [
+        picture.stem if stems.count(picture.stem) == 1 else picture.name for picture in pictures
+    ]
     return {picture: out / f"{name}.png" for picture, name in zip(pictures, names, strict=True)}
 
 
@@ -78,13 +88,17 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
             try:
                 return base64.b64decode(text, validate=True)
             except binascii.Error as error:
-                raise click.ClickException(f"the picture in the answer is no base64 text: {error}") from None
+                raise click.ClickException(
+                    f"the picture in the answer is no base64 text: {error}"
+                ) from None
         case {"predictions": [row]}:
             raise click.ClickException(
                 f'expected a picture, {{"b64": ...}} or an output output_bytes, received {row!s:.120}; is this a version '
                 f"that {MADE_BY}?"
             )
-    raise click.ClickException(f"expected an answer with one row of predictions, received {answer!s:.120}")
+    raise click.ClickException(
+        f"expected an answer with one row of predictions, received {answer!s:.120}"
+    )
 
 
 def _write(contents: bytes, file: Path) -> None:

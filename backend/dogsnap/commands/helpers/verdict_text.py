@@ -24,7 +24,10 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     head = ("version", "first breed right", "of", "share", "95 % interval (Wilson)")
-    rows = [(each["version"], each["right"], each["counted"], *_share(each["share"])) for each in versions]
+    rows = [
+        (each["version"], each["right"], each["counted"], *_share(each["share"]))
+        for each in versions
+    ]
     if rows:
         yield from table([head, *rows])
     for each in versions:
@@ -50,9 +53,22 @@ def _comparison(comparison: Mapping[str, Any]) -> Iterator[str]:
         f"split of {comparison['label'] or 'the default'} between versions {comparison['versions'][0]} and "
         f"{comparison['versions'][1]}, from {comparison['started']}{until}, one vote for each phone"
     )
-    rows = [("version", "asked", "answered", "rate", "first breed right", "of", "share", "95 % interval (Wilson)")]
+    rows = [
+        (
+            "version",
+            "asked",
+            "answered",
+            "rate",
+            "first breed right",
+            "of",
+            "share",
+            "95 % interval (Wilson)",
+        )
+    ]
     columns = ("versions", "asked", "answered", "rates", "right", "counted", "shares")
-    for version, asked, answered, rate, right, of, share in zip(*map(comparison.get, columns), strict=True):
+    for version, asked, answered, rate, right, of, share in zip(
+        *map(comparison.get, columns), strict=True
+    ):
         shown = "-" if rate is None else percent(rate)
         rows.append((version, asked, answered, shown, right, of, *_share(share)))
     yield from table(rows)
@@ -78,7 +94,10 @@ def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield (
+            "  "
+            + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
 
 
 def percent(share: float) -> str:

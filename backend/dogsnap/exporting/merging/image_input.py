@@ -56,14 +56,20 @@ def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None
         check_choice("signature", signature, inputs)
     elif any(each.signature == DEFAULT_SIGNATURE for each in found):
         signature = DEFAULT_SIGNATURE
-    found = [each for each in found if signature in (None, each.signature) and options.input in (None, each.name)]
+    found = [
+        each
+        for each in found
+        if signature in (None, each.signature) and options.input in (None, each.name)
+    ]
     if len(found) == 1:
         return found[0]
     if not found:
         raise MergeError(_nothing_found(inputs, options))
     option = "--signature" if len({each.signature for each in found}) > 1 else "--input"
     listed = "; ".join(str(each) for each in found)
-    raise MergeError(f"there are {len(found)} image inputs to merge in front of: {listed}; choose one with {option}")
+    raise MergeError(
+        f"there are {len(found)} image inputs to merge in front of: {listed}; choose one with {option}"
+    )
 
 
 def check_choice(option: str, chosen: str, available: Mapping | Sequence[str]) -> None:
@@ -75,7 +81,9 @@ def _image_inputs(name: str, specs: Specs, options: Options) -> list[NetworkInpu
     found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
     if not any(found.values()):
         found = {alias: _open_layout(spec, options) for alias, spec in specs.items()}
-    return [NetworkInput(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
+    return [
+        NetworkInput(name, alias, specs[alias], layout) for alias, layout in found.items() if layout
+    ]
 
 
 def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
@@ -86,12 +94,19 @@ def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
     if count not in (None, 1) or (first, last) != (None, None):
         return None
     return Layout(
-        "one" if count else "many", None, None, 3, None if options.layout is None else options.layout == "nchw"
+        "one" if count else "many",
+        None,
+        None,
+        3,
+        None if options.layout is None else options.layout == "nchw",
     )
 
 
 def with_known_layout(
-    wanted: layers.ImageInput, network_input: NetworkInput, signature: Function, report: Callable[[str], None]
+    wanted: layers.ImageInput,
+    network_input: NetworkInput,
+    signature: Function,
+    report: Callable[[str], None],
 ) -> layers.ImageInput:
     """The input with the position of its channels known, by a trial if nothing states it. Raises MergeError."""
     if wanted.channels_first is not None:
@@ -106,7 +121,9 @@ def with_known_layout(
             f"{network_input} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
             "nhwc and nchw in a trial; give it with --layout"
         )
-    report(f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone")
+    report(
+        f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone"
+    )
     return replace(wanted, channels_first=fitting == ["nchw"])
 
 
@@ -117,12 +134,15 @@ def inputs_of(signature: Function) -> Specs:
 def _nothing_found(inputs: Mapping[str, Specs], options: Options) -> str:
     wish = f'"{options.input}" is no image input' if options.input else "there is no image input"
     found = [
-        f'"{alias}" ({kind_of(spec)}) of "{name}"' for name, specs in inputs.items() for alias, spec in specs.items()
+        f'"{alias}" ({kind_of(spec)}) of "{name}"'
+        for name, specs in inputs.items()
+        for alias, spec in specs.items()
     ]
     text = any(spec.dtype == tf.string for specs in inputs.values() for spec in specs.values())
     return (
         f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), found: "
-        f"{'; '.join(found) or 'no inputs'}" + ("; decoding may be merged in already" if text else "")
+        f"{'; '.join(found) or 'no inputs'}"
+        + ("; decoding may be merged in already" if text else "")
     )
 
 
@@ -132,7 +152,9 @@ def kind_of(spec: tf.TensorSpec) -> str:
     return f"{spec.dtype.name} ({', '.join('-1' if size is None else str(size) for size in spec.shape)})"
 
 
-def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False) -> Layout | None:
+def layout_of(
+    spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False
+) -> Layout | None:
     """The layout of an image, if `spec` can be one. `named`: by the options, so that an unknown shape counts as (n, ?, ?, 3)."""
     if spec.dtype not in IMAGE_TYPES:
         return None
@@ -150,41 +172,61 @@ def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, na
     return Layout(batch, image[1], image[2], image[0], True) if image[0] in channels else None
 
 
-def image_input(network_input: NetworkInput, options: Options, description: Mapping) -> layers.ImageInput:
+def image_input(
+    network_input: NetworkInput, options: Options, description: Mapping
+) -> layers.ImageInput:
     """The image input that the decoding layers produce, perhaps with `channels_first` None. Raises MergeError."""
     fixed = (network_input.layout.height, network_input.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
     if size is None and (not options.encode or network_input.layout.channels_first is None):
-        raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+        raise MergeError(
+            f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH"
+        )
     if options.size and tuple(options.size) != tuple(size):
         raise MergeError(
             f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"
         )
     layout, size = network_input.layout, tuple(size) if size else None
     mean, deviation, _ = _scale(options, description)
-    return layers.ImageInput(size, layout.channels, layout.channels_first, network_input.spec.dtype, mean, deviation)
+    return layers.ImageInput(
+        size, layout.channels, layout.channels_first, network_input.spec.dtype, mean, deviation
+    )
 
 
 def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float], str]:
     """Mean and deviation that map [0, 1] to the network's input range, and where they come from, for a report."""
     given = tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
     if given and options.input_range:
-        raise MergeError("--input-range and --mean with --deviation mean the same; give one of them")
+        raise MergeError(
+            "--input-range and --mean with --deviation mean the same; give one of them"
+        )
     stated = options.input_range or description.get("input_range")
     if given or stated is None:
-        return options.mean, options.deviation, "" if given else "; --input-range LOW HIGH says otherwise"
+        return (
+            options.mean,
+            options.deviation,
+            "" if given else "; --input-range LOW HIGH says otherwise",
+        )
     low, high = checked_range("--input-range", stated)
-    return (-low / (high - low),), (1 / (high - low),), "" if options.input_range else ", as the source says"
+    return (
+        (-low / (high - low),),
+        (1 / (high - low),),
+        "" if options.input_range else ", as the source says",
+    )
 
 
 def checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
     low, high = stated
     if low == high:
-        raise MergeError(f"{option} is {low:g} {high:g}; expected two different numbers: for black and for white")
+        raise MergeError(
+            f"{option} is {low:g} {high:g}; expected two different numbers: for black and for white"
+        )
     return float(low), float(high)
 
 
 def input_range_text(wanted: layers.ImageInput, options: Options, description: Mapping) -> str:
     """The numbers that black and white become, of the first channel if they differ, and who says so."""
-    low, high = (layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0))
+    low, high = (
+        layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0)
+    )
     return f"images go in as numbers from {low:g} (black) to {high:g} (white){_scale(options, description)[2]}"

@@ -77,7 +77,10 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     check(description, "the description")
     merged = merger.signatures()
     if description:
-        description["source"] = {"merged_from": f"{folder.parent.name}/{folder.name}", "decode": options.decode}
+        description["source"] = {
+            "merged_from": f"{folder.parent.name}/{folder.name}",
+            "decode": options.decode,
+        }
         if wanted.size and (labels or "input_size" in description):
             description["input_size"] = list(wanted.size)
         if passing:
@@ -88,9 +91,14 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         if isinstance(passing, EveryDog):
             report(f"and one for each of up to {MOST} dogs")
             description["every_dog"] = passing.to_json()
-    warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
+    warmup, acceleration = (
+        warmup_requests(merged, wanted.size),
+        merger.acceleration(folder, _ranges(description)),
+    )
     try:
-        return write_version(folder.parent, tf.Module(), merged, description, warmup, acceleration, report)
+        return write_version(
+            folder.parent, tf.Module(), merged, description, warmup, acceleration, report
+        )
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
@@ -100,7 +108,9 @@ def merge_all(source: Source, report: Report = lambda _: None) -> list[Path]:
     return [merge(source, Options(), report), *merge_answering(source, report)]
 
 
-def merge_answering(source: Source, report: Report = lambda _: None, required: bool = False) -> list[Path]:
+def merge_answering(
+    source: Source, report: Report = lambda _: None, required: bool = False
+) -> list[Path]:
     """The version of `source` that answers the app: in the fastest precision, with the second pass.
 
     Where no precision is fast enough, it computes in float32; without a second pass there is none then, unless it is `required`.
@@ -110,15 +120,23 @@ def merge_answering(source: Source, report: Report = lambda _: None, required: b
         return [merge(source, Options(fast=True, second_pass=second_pass), report)]
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
-        return [merge(source, Options(second_pass=second_pass), report)] if second_pass or required else []
+        return (
+            [merge(source, Options(second_pass=second_pass), report)]
+            if second_pass or required
+            else []
+        )
 
 
-def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | EveryDog | None:
+def _second_pass(
+    options: Options, description: Mapping, outputs: Mapping
+) -> SecondPass | EveryDog | None:
     """The parameters of the second pass, if asked for; for every dog where the network finds them. Raises MergeError."""
     if not options.second_pass:
         return None
     if missing := [name for name in NEEDED if name not in outputs]:
-        raise MergeError(f"--second-pass needs a network that gives {', '.join(NEEDED)}; missing: {', '.join(missing)}")
+        raise MergeError(
+            f"--second-pass needs a network that gives {', '.join(NEEDED)}; missing: {', '.join(missing)}"
+        )
     stated = description.get("scores", {}).get("second_pass")
     if stated is None:
         raise MergeError(
@@ -160,8 +178,16 @@ def richest_signature(
 
     main = signatures[network_input.signature]
     inputs, outputs = kinds(inputs_of(main)), kinds(main.structured_outputs)
-    alike = {name: each for name, each in signatures.items() if each is not main and kinds(inputs_of(each)) == inputs}
-    wider = [name for name, each in alike.items() if outputs.items() <= kinds(each.structured_outputs).items()]
+    alike = {
+        name: each
+        for name, each in signatures.items()
+        if each is not main and kinds(inputs_of(each)) == inputs
+    }
+    wider = [
+        name
+        for name, each in alike.items()
+        if outputs.items() <= kinds(each.structured_outputs).items()
+    ]
     if not wider or len(inputs_of(main)) != 1:
         return network_input.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
@@ -170,5 +196,9 @@ def richest_signature(
     image = noise_images(1, wanted if None in own else replace(wanted, size=own))
     fed = {network_input.name: image[0] if network_input.layout.batch == "none" else image}
     one, other = main(**fed), signatures[best](**fed)
-    same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
+    same = all(
+        np.allclose(value, other[name], atol=1e-5)
+        for name, value in one.items()
+        if value.dtype != tf.string
+    )
     return best if same else network_input.signature

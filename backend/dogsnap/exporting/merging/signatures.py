@@ -40,14 +40,20 @@ DETECTIONS = {
     "detection_scores": ("scores", "score", "a score per box (n, k)"),
 }
 TOP_K = 5
-PLANNED_BY = ("box", "prediction", CELLS)  # outputs that decide which parts of which photos get a second pass
+PLANNED_BY = (
+    "box",
+    "prediction",
+    CELLS,
+)  # outputs that decide which parts of which photos get a second pass
 PREDICTION = "prediction"  # the output by which a server names classes
 TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
 
 
 def noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
     """Random images in the network's layout: (count, h, w, c) or (count, c, h, w)."""
-    return layers.fit(tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted)
+    return layers.fit(
+        tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted
+    )
 
 
 def warmup_requests(
@@ -68,10 +74,14 @@ def warmup_requests(
     }
 
 
-def traced(function: Callable[..., Tensors], alias: str | None = None, specs: Specs | None = None) -> Function:
+def traced(
+    function: Callable[..., Tensors], alias: str | None = None, specs: Specs | None = None
+) -> Function:
     """It as a graph, for strings (n,) in the input `alias`, if any, and inputs like `specs`."""
     inputs = {alias: tf.TensorSpec((None,), tf.string, alias)} if alias else {}
-    inputs |= {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in (specs or {}).items()}
+    inputs |= {
+        name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in (specs or {}).items()
+    }
     return tf.function(function, autograph=False).get_concrete_function(**inputs)
 
 
@@ -99,7 +109,9 @@ class Merger:
         self.outputs = source.signatures[richest].structured_outputs
         self.main_outputs = list(source.signatures[network_input.signature].structured_outputs)
         inputs = inputs_of(source.signatures[richest])
-        self.further_inputs = {name: spec for name, spec in inputs.items() if name != network_input.name}
+        self.further_inputs = {
+            name: spec for name, spec in inputs.items() if name != network_input.name
+        }
         self.classes = None if options.encode == "detections" else self._class_output()
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
@@ -137,11 +149,15 @@ class Merger:
         """The network of the version `source` and the steps around it, for a faster runtime; None if they cannot be separated."""
         if not takes_images_of_one_size(self.graph):
             if self.options.fast:
-                raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
+                raise MergeError(
+                    "--fast needs a network that takes float32 images of one size and nothing else"
+                )
             return None
         combined = self._combined() if self.second_pass else None
         given = combined.structured_outputs if combined else self.outputs
-        steps = {name: self._steps(alias, answer, given) for name, (alias, answer) in self.parts.items()}
+        steps = {
+            name: self._steps(alias, answer, given) for name, (alias, answer) in self.parts.items()
+        }
         return Acceleration(
             self.graph,
             self.frozen,
@@ -170,7 +186,9 @@ class Merger:
         planned_by = {name: first[name] for name in PLANNED_BY if name in first}
         images = self.again[alias](**{alias: contents}, **planned_by)[self.network_input.name]
         second = tf.cond(
-            tf.shape(images)[0] > 0, lambda: self.network(images), lambda: {name: first[name][:0] for name in first}
+            tf.shape(images)[0] > 0,
+            lambda: self.network(images),
+            lambda: {name: first[name][:0] for name in first},
         )
         return self.second_pass.combined(first, second)
 
@@ -186,13 +204,25 @@ class Merger:
     def _steps(self, alias: str, answer: Callable[[Tensors], Tensors], given: Specs) -> Steps:
         """`given`: what the network, or both passes of it, give."""
         after = traced(lambda **answers: answer(answers), specs=given)
-        plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
+        plain = answer in (self._main, self._all) and not (
+            self.options.softmax or self.options.encode
+        )
         after_network = None if plain else after
-        return Steps(alias, list(after.structured_outputs), self.before[alias], after_network, self.again.get(alias))
+        return Steps(
+            alias,
+            list(after.structured_outputs),
+            self.before[alias],
+            after_network,
+            self.again.get(alias),
+        )
 
     def _before(self, alias: str) -> Function:
         def before(**inputs: tf.Tensor) -> Tensors:
-            return {self.network_input.name: layers.images_from_bytes(decoded(alias, inputs[alias]), self.wanted)}
+            return {
+                self.network_input.name: layers.images_from_bytes(
+                    decoded(alias, inputs[alias]), self.wanted
+                )
+            }
 
         return traced(before, alias)
 
@@ -212,7 +242,9 @@ class Merger:
             contents = inputs.pop(alias)
             if self.wanted.size is None:
                 photos = decoded(alias, contents)
-                return layers.map_ragged(photos, self.wanted, lambda image: answer(self.network(image, **inputs)))
+                return layers.map_ragged(
+                    photos, self.wanted, lambda image: answer(self.network(image, **inputs))
+                )
             images = self.before[alias](**{alias: contents})[self.network_input.name]
             if inputs:
                 return answer(self.network(images, **inputs))
@@ -236,7 +268,9 @@ class Merger:
             classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
             names, first = self.names, self.options.first_class
             answers |= layers.detected_classes(answers[classes], classes, names, first)
-        rest = {name: value for name, value in answers.items() if name not in (*self.renamed, CELLS)}
+        rest = {
+            name: value for name, value in answers.items() if name not in (*self.renamed, CELLS)
+        }
         return rest | {new: answers[old] for old, new in self.renamed.items()}
 
     def _main(self, answers: Tensors) -> Tensors:
@@ -257,10 +291,15 @@ class Merger:
                 "those of the input, if they are as well, with --input-range LOW HIGH"
             )
             self._check_trial(self._tried(), self.image_output, 0.01, advice)
-            stated, origin = (0.0, 1.0), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
+            stated, origin = (
+                (0.0, 1.0),
+                ", as a trial with noise shows; --output-range LOW HIGH says otherwise",
+            )
         self.output_range = checked_range("--output-range", stated)
         low, high = self.output_range
-        report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
+        report(
+            f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}'
+        )
 
     def check_probabilities(self) -> None:
         """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
@@ -277,7 +316,8 @@ class Merger:
     def _tried(self) -> Tensors:
         """What the network gives for noise, and zeros for further inputs."""
         zeros = {
-            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
+            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
+            for name, spec in self.further_inputs.items()
         }
         return self.network(noise_images(2, self.wanted), **zeros)
 
@@ -300,23 +340,35 @@ class Merger:
         return {PREDICTION: self._all(answers)[self.classes]}
 
     def _named(self, answers: Tensors) -> Tensors:
-        return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
+        return layers.top_k(
+            self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names))
+        )
 
     def _class_output(self) -> str | None:
         if not (self.names or self.options.softmax):
             return None
         rank = 1 if self.network_input.layout.batch == "none" else 2
         specs = {name: self.outputs[name] for name in self.main_outputs}
-        numbers = {name: spec for name, spec in specs.items() if spec.dtype.is_floating and spec.shape.rank == rank}
+        numbers = {
+            name: spec
+            for name, spec in specs.items()
+            if spec.dtype.is_floating and spec.shape.rank == rank
+        }
         classes = len(self.names)
         fitting = [
-            name for name, spec in numbers.items() if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
+            name
+            for name, spec in numbers.items()
+            if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
         ]
         return self._only(fitting, f"numbers per class ({classes or 'any'} classes)")
 
     def _image_output(self) -> str:
         named = self.options.output
-        fitting = [name for name in self.main_outputs if layout_of(self.outputs[name], PNG_CHANNELS, name == named)]
+        fitting = [
+            name
+            for name in self.main_outputs
+            if layout_of(self.outputs[name], PNG_CHANNELS, name == named)
+        ]
         return self._only(fitting, "images (n, height, width, 1, 3 or 4)")
 
     def _only(self, fitting: Sequence[str], what: str, option: str = "output") -> str:
@@ -325,6 +377,10 @@ class Merger:
             return self.options.output
         if len(fitting) == 1:
             return fitting[0]
-        listed = "; ".join(f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs)
+        listed = "; ".join(
+            f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs
+        )
         found = "none" if not fitting else ", ".join(fitting)
-        raise MergeError(f"expected one output with {what}, found {found} among: {listed}; choose with --{option}")
+        raise MergeError(
+            f"expected one output with {what}, found {found} among: {listed}; choose with --{option}"
+        )

@@ -27,7 +27,10 @@ FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
 APP = "api"  # the blueprint that the app uses
 ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
-REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}  # seconds that a request waits for a Redis
+REDIS_TIMEOUTS = {
+    "socket_timeout": 0.5,
+    "socket_connect_timeout": 0.5,
+}  # seconds that a request waits for a Redis
 RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
 
 Headers = Mapping[str, str]
@@ -38,7 +41,9 @@ class RateLimiter:
 
     def __init__(self, storage: str):
         """`storage`: memory:// or redis://host:port."""
-        self._shared = FixedWindowRateLimiter(storage_from_string(storage, wrap_exceptions=True, **REDIS_TIMEOUTS))
+        self._shared = FixedWindowRateLimiter(
+            storage_from_string(storage, wrap_exceptions=True, **REDIS_TIMEOUTS)
+        )
         self._own = FixedWindowRateLimiter(MemoryStorage())
         self._retry_at = 0.0  # 0: the storage is reachable
 
@@ -48,12 +53,16 @@ class RateLimiter:
         if now < self._retry_at:
             return _hit(self._own, limit, names)
         if was_away:
-            self._retry_at = now + RETRY_SECONDS  # one request tries; the others do not wait with it
+            self._retry_at = (
+                now + RETRY_SECONDS
+            )  # one request tries; the others do not wait with it
         try:
             seconds = _hit(self._shared, limit, names)
         except StorageError as error:
             if not was_away:
-                log.warning("--rate-limit-storage is unreachable (%s); this server counts for itself", error)
+                log.warning(
+                    "--rate-limit-storage is unreachable (%s); this server counts for itself", error
+                )
             self._retry_at = time.monotonic() + RETRY_SECONDS
             return _hit(self._own, limit, names)
         if was_away:
@@ -75,7 +84,11 @@ class AccessControl:
         self._keys = KeyFile(Path(settings.api_keys)) if settings.api_keys else None
         self._is_administrator = partial(knows_token, settings)
         self._metrics = metrics
-        rates = {"address": settings.rate_limit_address, "key": settings.rate_limit_key, ANONYMOUS: settings.open_app}
+        rates = {
+            "address": settings.rate_limit_address,
+            "key": settings.rate_limit_key,
+            ANONYMOUS: settings.open_app,
+        }
         self._limits = {kind: parse_many(rate) for kind, rate in rates.items() if rate}
         self._limiter = RateLimiter(settings.rate_limit_storage) if self._limits else None
 
@@ -110,12 +123,22 @@ class AccessControl:
 
     def check_request(self) -> None:
         """Check an HTTP request before it is answered. Raises TooManyRequests or Unauthenticated."""
-        if request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS:
+        if (
+            request.endpoint is None
+            or request.blueprint in FREE_BLUEPRINTS
+            or request.path in FREE_PATHS
+        ):
             return
         address, headers = request.remote_addr or "", request.headers
         protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
-        is_anonymous = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(headers)
-        names = {"address": address, "key": self.key_of(headers), ANONYMOUS: address if is_anonymous else ""}
+        is_anonymous = (
+            ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(headers)
+        )
+        names = {
+            "address": address,
+            "key": self.key_of(headers),
+            ANONYMOUS: address if is_anonymous else "",
+        }
         self._check_rates(protocol, names)
         if protocol != "other" and request.method != "OPTIONS" and not is_anonymous:
             self.check_key(headers, protocol)

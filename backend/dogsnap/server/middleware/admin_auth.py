@@ -52,13 +52,17 @@ def check_metrics_access(settings: Settings, address: str, headers: Mapping[str,
     elif settings.admin_token:
         _check_token(settings, headers)
     else:
-        raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
+        raise PermissionDenied(
+            f"only this machine may read the metrics, the request came from {address}; set {TOKEN}"
+        )
 
 
 def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
     """Whether `headers` contain the token; False if none is set."""
     # Digests have one length, so that the time of the comparison reveals neither the length nor the content of the token.
-    return bool(settings.admin_token) and hmac.compare_digest(digest(bearer(headers)), digest(settings.admin_token))
+    return bool(settings.admin_token) and hmac.compare_digest(
+        digest(bearer(headers)), digest(settings.admin_token)
+    )
 
 
 def _check_token(settings: Settings, headers: Mapping[str, str]) -> None:
@@ -67,7 +71,9 @@ def _check_token(settings: Settings, headers: Mapping[str, str]) -> None:
             "administering this server takes its token: expected the header Authorization: Bearer <token>"
         )
     if not knows_token(settings, headers):
-        raise Unauthenticated("the token is not this server's; expected the one it was started with by " + TOKEN)
+        raise Unauthenticated(
+            "the token is not this server's; expected the one it was started with by " + TOKEN
+        )
 
 
 def bearer(headers: Mapping[str, str]) -> str:
@@ -80,12 +86,18 @@ def _check_own_page(headers: Mapping[str, str]) -> None:
     """A browser on this machine sends requests of any site: with its Origin, or by DNS rebinding with its name as Host."""
     host = headers.get("Host", "")
     if host and not is_loopback(re.sub(r":\d*$", "", host)):
-        raise PermissionDenied(f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}")
+        raise PermissionDenied(
+            f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}"
+        )
     origin = headers.get("Origin", "")
     if origin and origin.lower().partition("://")[2] != host.lower():
-        raise PermissionDenied(f"the request comes from a page of {origin}; expected one of this server, or none")
+        raise PermissionDenied(
+            f"the request comes from a page of {origin}; expected one of this server, or none"
+        )
     if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        raise PermissionDenied("the request comes from a page of another site; expected one of this server, or none")
+        raise PermissionDenied(
+            "the request comes from a page of another site; expected one of this server, or none"
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -49,7 +49,9 @@ def read(file: Path) -> list[Key]:
             raise ValueError("a name or a SHA-256 is of another form")
         return keys
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InvalidArgument(f"{file} is not a key file ({error}); `dogsnap keys add` writes one") from None
+        raise InvalidArgument(
+            f"{file} is not a key file ({error}); `dogsnap keys add` writes one"
+        ) from None
 
 
 def add(file: Path, name: str) -> str:
@@ -62,8 +64,12 @@ def add(file: Path, name: str) -> str:
     with locked(file):
         keys = read(file)
         if any(each.name == name for each in keys):
-            raise InvalidArgument(f"there is a key {name!r} already; remove it first, or choose another name")
-        _write(file, [*keys, Key(name, digest(key), datetime.now(UTC).isoformat(timespec="seconds"))])
+            raise InvalidArgument(
+                f"there is a key {name!r} already; remove it first, or choose another name"
+            )
+        _write(
+            file, [*keys, Key(name, digest(key), datetime.now(UTC).isoformat(timespec="seconds"))]
+        )
     return key
 
 
@@ -72,7 +78,9 @@ def remove(file: Path, name: str) -> None:
     with locked(file):
         keys = read(file)
         if not any(each.name == name for each in keys):
-            raise NotFound(f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}")
+            raise NotFound(
+                f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}"
+            )
         _write(file, [each for each in keys if each.name != name])
 
 

@@ -14,7 +14,12 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wsgi import ClosingIterator
 
 from dogsnap.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
-from dogsnap.server.middleware.connections import LINGER_SECONDS, PAUSE_SECONDS, ReadingDeadlines, end_reading
+from dogsnap.server.middleware.connections import (
+    LINGER_SECONDS,
+    PAUSE_SECONDS,
+    ReadingDeadlines,
+    end_reading,
+)
 from dogsnap.settings import MEBIBYTE, Settings
 
 SLICE = 64 * 1024  # bytes that are inflated at a time: more would be kept twice
@@ -47,7 +52,9 @@ class HeldMemory:
 class ReceivedBody:
     """A request's body as `wsgi.input`, and what is inflated from it, until `release`."""
 
-    def __init__(self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines, seconds: int):
+    def __init__(
+        self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines, seconds: int
+    ):
         self._connection, self._stream = environ.get("gunicorn.socket"), environ["wsgi.input"]
         wishes = environ.get("HTTP_CONNECTION", "").lower()
         is_old = environ.get("SERVER_PROTOCOL") == "HTTP/1.0"
@@ -64,17 +71,23 @@ class ReceivedBody:
         try:
             with self._deadlines.until(self._end, self._connection):
                 piece = self._stream.read(size)
-        except Exception as error:  # TimeoutError, or of gunicorn's parser, which names no common type
+        except (
+            Exception
+        ) as error:  # TimeoutError, or of gunicorn's parser, which names no common type
             failure, self._is_last = error, True  # gunicorn will close the connection
         finally:
             self._give_back(size - len(piece))
-        if isinstance(failure, TimeoutError) or (len(piece) < size and time.monotonic() >= self._end):
+        if isinstance(failure, TimeoutError) or (
+            len(piece) < size and time.monotonic() >= self._end
+        ):
             raise TooSlow(
                 f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in {self._seconds} seconds "
                 "(DOGSNAP_RECEIVE_SECONDS); send it again, over a better connection or smaller"
             )
         if failure is not None:  # its text may hold a piece of the body, which is not repeated
-            raise InvalidArgument("the body ended early, or its chunks are no valid HTTP; send the request again")
+            raise InvalidArgument(
+                "the body ended early, or its chunks are no valid HTTP; send the request again"
+            )
         return piece
 
     def inflate(self, body: bytes, limit: int) -> bytes:
@@ -107,7 +120,10 @@ class ReceivedBody:
 
     def finish(self) -> None:
         """Discard what is left, so that the connection can be used again, or closed without losing the answer."""
-        with suppress(Exception), self._deadlines.until(time.monotonic() + LINGER_SECONDS, self._connection):
+        with (
+            suppress(Exception),
+            self._deadlines.until(time.monotonic() + LINGER_SECONDS, self._connection),
+        ):
             while self._stream.read(MEBIBYTE):
                 pass
             if not self._is_last:
@@ -118,7 +134,9 @@ class ReceivedBody:
 class MemoryRequest(Request):
     """Keeps uploaded files in memory, as BytesIO: werkzeug would write those above 500 kB to a temporary file."""
 
-    def _get_file_stream(self, total_content_length, content_type, filename=None, content_length=None):
+    def _get_file_stream(
+        self, total_content_length, content_type, filename=None, content_length=None
+    ):
         return io.BytesIO()
 
 
@@ -129,7 +147,9 @@ def init_app(app: Flask, settings: Settings) -> None:
         if connection := environ.get("gunicorn.socket"):
             # The kernel ends a connection whose client takes nothing of its answer for so long.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * PAUSE_SECONDS)
-        body = environ["wsgi.input"] = ReceivedBody(environ, memory, deadlines, settings.receive_seconds)
+        body = environ["wsgi.input"] = ReceivedBody(
+            environ, memory, deadlines, settings.receive_seconds
+        )
         return ClosingIterator(inner(environ, start_response), body.finish)
 
     app.wsgi_app = answer
@@ -143,12 +163,16 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     if length > limit:
         raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
     received, whole = request.environ["wsgi.input"], io.BytesIO()
-    most = limit + 1 if "Transfer-Encoding" in request.headers else length  # gunicorn takes chunks alone
+    most = (
+        limit + 1 if "Transfer-Encoding" in request.headers else length
+    )  # gunicorn takes chunks alone
     while piece := received.read(most - whole.tell()):
         whole.write(piece)
     body = whole.getvalue()
     if len(body) < length:
-        raise InvalidArgument(f"the body ended early: {length} bytes were promised, {len(body)} came")
+        raise InvalidArgument(
+            f"the body ended early: {length} bytes were promised, {len(body)} came"
+        )
     if request.headers.get("Content-Encoding", "").lower() == "gzip":
         body = received.inflate(body, limit)
     if len(body) > limit:
@@ -166,4 +190,6 @@ def check_form_size(max_mebibytes: int, variable: str) -> None:
 
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:
-    return TooLarge(f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); send less at once")
+    return TooLarge(
+        f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); send less at once"
+    )

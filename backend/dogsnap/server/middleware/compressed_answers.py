@@ -9,7 +9,11 @@ GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
 
 
 def compress(response: Response) -> Response:
-    if response.is_streamed or response.direct_passthrough or "Content-Encoding" in response.headers:
+    if (
+        response.is_streamed
+        or response.direct_passthrough
+        or "Content-Encoding" in response.headers
+    ):
         return response
     response.vary.add("Accept-Encoding")
     if request.accept_encodings["gzip"] <= 0 or len(response.get_data()) < GZIP_FROM_BYTES:
@@ -17,5 +21,7 @@ def compress(response: Response) -> Response:
     response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
     if "ETag" in response.headers:
-        response.set_etag(response.get_etag()[0], weak=True)  # the same content, but not the same bytes
+        response.set_etag(
+            response.get_etag()[0], weak=True
+        )  # the same content, but not the same bytes
     return response

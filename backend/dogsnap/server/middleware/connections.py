@@ -15,7 +15,9 @@ from contextlib import contextmanager, suppress
 
 from flask import request
 
-PAUSE_SECONDS = 15  # longest pause in which a client sends nothing of its body, or takes nothing of its answer
+PAUSE_SECONDS = (
+    15  # longest pause in which a client sends nothing of its body, or takes nothing of its answer
+)
 # For a client that still sends what nobody reads: after an immediate close it would not see the answer (RFC 9112, 9.6).
 LINGER_SECONDS = 10.0
 CHECK_SECONDS = 0.25  # interval of the check for overdue connections
@@ -59,7 +61,9 @@ def end_reading(connection: socket.socket | None) -> None:
     """The thread that reads from the connection, or gunicorn's that is about to close it, finds the end of the data."""
     with suppress(OSError):
         if connection is not None:
-            socket.socket.shutdown(connection, socket.SHUT_RD)  # that of a TLS connection would also end its encryption
+            socket.socket.shutdown(
+                connection, socket.SHUT_RD
+            )  # that of a TLS connection would also end its encryption
 
 
 def client_is_gone() -> Callable[[], bool] | None:

@@ -32,7 +32,9 @@ def _http_exception(error: HTTPException) -> Response:
     response = error.get_response()
     if response.status_code < 400:  # a redirect
         return response
-    hint = "; GET /openapi.json lists every path with its methods" if error.code in (404, 405) else ""
+    hint = (
+        "; GET /openapi.json lists every path with its methods" if error.code in (404, 405) else ""
+    )
     sentence = f"{error.name}: {request.method} {request.path}{hint}"
     response.data = json_response({"error": sentence, "request_id": g.request_id}).data
     response.mimetype = "application/json"
@@ -41,4 +43,6 @@ def _http_exception(error: HTTPException) -> Response:
 
 def _unexpected(error: Exception) -> Response:
     log.exception("request %s failed", g.request_id, exc_info=error)
-    return error_response(Internal("the server failed on this request; its log has the reason under the request id"))
+    return error_response(
+        Internal("the server failed on this request; its log has the reason under the request id")
+    )

@@ -43,8 +43,12 @@ def parse_json(body: bytes) -> dict[str, Any]:
             f"expected a JSON object as body, received {len(body)} bytes that are no JSON: {error}"
         ) from None
     if not isinstance(value, dict):
-        raise InvalidArgument(f"expected a JSON object as body, received a JSON {type(value).__name__}")
+        raise InvalidArgument(
+            f"expected a JSON object as body, received a JSON {type(value).__name__}"
+        )
     depth = current_app.config[JSON_DEPTH]
     if is_deeper(value, depth):
-        raise InvalidArgument(f"the body is nested deeper than {DEPTH_LIMIT.format(depth)}; send a flat object")
+        raise InvalidArgument(
+            f"the body is nested deeper than {DEPTH_LIMIT.format(depth)}; send a flat object"
+        )
     return value

@@ -17,7 +17,9 @@ VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 def init_app(app: Flask, settings: Settings) -> None:
     app.before_request(_take)
-    app.teardown_request(lambda _: REQUEST_ID.set(""))  # the thread answers other requests after this one
+    app.teardown_request(
+        lambda _: REQUEST_ID.set("")
+    )  # the thread answers other requests after this one
     app.after_request(_add_header)
     if settings.access_log:
         app.after_request(_log_access)
@@ -56,5 +58,7 @@ def _add_header(response: Response) -> Response:
 
 def _log_access(response: Response) -> Response:
     fields = {"method": request.method, "path": request.path, "status": response.status_code}
-    access.info("%s %s %s %d", g.request_id, *fields.values(), extra={"request_id": g.request_id, **fields})
+    access.info(
+        "%s %s %s %d", g.request_id, *fields.values(), extra={"request_id": g.request_id, **fields}
+    )
     return response

@@ -10,7 +10,9 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
-HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}  # one year, the minimum for browsers' preload lists
+HTTPS_ONLY = {
+    "Strict-Transport-Security": "max-age=31536000"
+}  # one year, the minimum for browsers' preload lists
 
 
 def init_app(app: Flask, settings: Settings) -> None:

@@ -5,7 +5,17 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
-from dogsnap.routing.switches import ANY, Default, Label, Load, Shadow, SplitOf, Switch, Who, checked_who
+from dogsnap.routing.switches import (
+    ANY,
+    Default,
+    Label,
+    Load,
+    Shadow,
+    SplitOf,
+    Switch,
+    Who,
+    checked_who,
+)
 from dogsnap.routing.undo import is_undoable, undo
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
@@ -32,7 +42,9 @@ BODIES = {
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     repository = predictor.repository
-    routes.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
+    routes.before_request(
+        lambda: check_access(settings, request.remote_addr or "", request.headers)
+    )
 
     @routes.after_request
     def forbid_caching(response: Response) -> Response:
@@ -52,7 +64,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
         fields, by = _fields()
-        switch = Label(model, label).switch(repository, fields["version"], by, fields.get("from", ANY))
+        switch = Label(model, label).switch(
+            repository, fields["version"], by, fields.get("from", ANY)
+        )
         return _done(predictor, model, switch)
 
     @routes.post("/models/<path:model>/default")
@@ -63,7 +77,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         _, by = _fields()
-        return _done(predictor, model, Load(model, str(version)).switch(repository, what == "load", by))
+        return _done(
+            predictor, model, Load(model, str(version)).switch(repository, what == "load", by)
+        )
 
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
@@ -72,7 +88,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         if share and version is None:
             raise InvalidArgument("version is null; expected the version that gets the share")
         value = {"version": version, "share": share} if share else None
-        return _done(predictor, model, SplitOf(model, fields.get("label", "")).switch(repository, value, by))
+        return _done(
+            predictor, model, SplitOf(model, fields.get("label", "")).switch(repository, value, by)
+        )
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
@@ -105,7 +123,11 @@ def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can be undone."""
     log = repository.switches
     return [
-        {**_shown(each), "undone": log.is_undone(each.id), "undoable": is_undoable(repository, each)}
+        {
+            **_shown(each),
+            "undone": log.is_undone(each.id),
+            "undoable": is_undoable(repository, each),
+        }
         for each in log.switches(model)[:SHOWN_SWITCHES]
     ]
 
@@ -114,10 +136,14 @@ def _shown(switch: Switch) -> dict[str, Any]:
     return {**switch.to_json(), "text": str(switch)}
 
 
-def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
+def verdict_on(
+    model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None
+) -> dict[str, Any]:
     """Users' feedback on a model (null without), and where its shadow differs. Raises NotFound, Unavailable."""
     if model not in predictor.repository.models():
-        raise NotFound(f"there is no model {model!r}; there are: {', '.join(predictor.repository.models()) or 'none'}")
+        raise NotFound(
+            f"there is no model {model!r}; there are: {', '.join(predictor.repository.models()) or 'none'}"
+        )
     return {
         "model": model,
         "kept_days": settings.feedback_days if feedback else None,
@@ -138,6 +164,8 @@ def _state(predictor: Predictor, model: str) -> dict[str, Any]:
 def _fields() -> tuple[dict[str, Any], Who]:
     """The fields of the body by BODIES, and the author. Raises InvalidArgument for a missing or unknown field."""
     if request.mimetype != "application/json":
-        raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
+        raise UnsupportedMediaType(
+            f"expected Content-Type: application/json, received {request.mimetype or 'none'}"
+        )
     fields = BODIES[request.endpoint].received()
     return fields, checked_who(fields.get("by", ""), request.remote_addr or "")

@@ -62,33 +62,45 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields = BODIES[request.endpoint].received()
         said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
         note = taken(feedback).give(fields["request_id"], *said)
-        return json_response({"kept": True, **({"note": note} if note else {}), "request_id": g.request_id})
+        return json_response(
+            {"kept": True, **({"note": note} if note else {}), "request_id": g.request_id}
+        )
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
         fields = BODIES[request.endpoint].received()
-        return json_response({"forgotten": taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
+        return json_response(
+            {"forgotten": taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id}
+        )
 
     @routes.get("/breeds")
     def breeds() -> Response:
         file = settings.models / BREEDS_FILE
         if not file.is_file():
-            raise Unavailable(f"the breeds are missing: expected {BREEDS_FILE} in the models folder")
+            raise Unavailable(
+                f"the breeds are missing: expected {BREEDS_FILE} in the models folder"
+            )
         known = orjson.loads(file.read_bytes())
         described = {breed["id"] for breed in known}
         known += [breed for breed in _taught(predictor.repository) if breed["id"] not in described]
         popularity = settings.models / POPULARITY_FILE
         ranks = orjson.loads(popularity.read_bytes())["ranks"] if popularity.is_file() else {}
-        known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))  # what people have most comes first
+        known.sort(
+            key=lambda breed: ranks.get(breed["id"], math.inf)
+        )  # what people have most comes first
         body = orjson.dumps({"breeds": known})
-        response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
+        response = Response(
+            body, mimetype="application/json", headers={"Cache-Control": "no-cache"}
+        )
         response.add_etag()
         return response.make_conditional(request)
 
     @routes.get("/models")
     def models() -> Response:
         described = [describe(predictor.repository, name) for name in predictor.repository.models()]
-        return json_response({"models": described, "feedback_days": settings.feedback_days if feedback else None})
+        return json_response(
+            {"models": described, "feedback_days": settings.feedback_days if feedback else None}
+        )
 
     return routes
 
@@ -104,7 +116,9 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
     }
 
 
-def _with_feedback_ids(feedback: Feedback, result: Classification, spec: ModelSpec) -> dict[str, Any]:
+def _with_feedback_ids(
+    feedback: Feedback, result: Classification, spec: ModelSpec
+) -> dict[str, Any]:
     """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it; each dog has an id, too.
 
     That id begins with the request's own, and takes its place in the answer's header and in the access log. A client's
@@ -116,7 +130,10 @@ def _with_feedback_ids(feedback: Feedback, result: Classification, spec: ModelSp
         g.request_id = signed
     answer = result.to_json()
     # The app asks about the first dog alone; a correction of another one is no vote.
-    ids = [signed, *(feedback.signed(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:])]
+    ids = [
+        signed,
+        *(feedback.signed(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:]),
+    ]
     for dog, own in zip(answer["dogs"], ids, strict=False):
         dog["feedback_id"] = own
     return {**answer, "feedback_id": signed, "feedback_asked": asked}
@@ -130,7 +147,9 @@ def taken(feedback: Feedback | None) -> Feedback:
 
 
 def _taught(repository: Repository) -> list[dict[str, Any]]:
-    versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
+    versions = [
+        status for name in repository.models() for status in repository.status(ModelSpec(name))
+    ]
     descriptions = [version.description for version in versions if version.description]
     return list({breed["id"]: breed for each in descriptions for breed in each.taught()}.values())
 

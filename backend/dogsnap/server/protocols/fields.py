@@ -17,7 +17,12 @@ def whole_number(name: str, value: Any) -> int | None:
     if value is None or value == "":
         return None
     digits = str(value).lstrip("0") or "0"
-    is_number = isinstance(value, int | str) and not isinstance(value, bool) and digits.isascii() and digits.isdigit()
+    is_number = (
+        isinstance(value, int | str)
+        and not isinstance(value, bool)
+        and digits.isascii()
+        and digits.isdigit()
+    )
     if not is_number or len(digits) > 19 or int(digits) > MAX_INT64:
         raise InvalidArgument(f"{name} is {value!r}; expected a whole number from 0 to {MAX_INT64}")
     return int(digits)
@@ -49,7 +54,10 @@ class Body:
         """The fields of this request's body. Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one."""
         fields = parse_json(read_body(1, "a fixed limit"))
         kinds = {**self.required, **self.optional}
-        missing, unknown = sorted(set(self.required) - set(fields)), sorted(set(fields) - set(kinds))
+        missing, unknown = (
+            sorted(set(self.required) - set(fields)),
+            sorted(set(fields) - set(kinds)),
+        )
         if missing or unknown:
             raise InvalidArgument(
                 f"expected the fields {', '.join(sorted(kinds)) or 'none'}; "
@@ -58,9 +66,16 @@ class Body:
         return {name: kinds[name].check(name, value) for name, value in fields.items()}
 
     def schema(self) -> dict[str, Any]:
-        properties = {name: dict(kind.schema) for name, kind in {**self.required, **self.optional}.items()}
+        properties = {
+            name: dict(kind.schema) for name, kind in {**self.required, **self.optional}.items()
+        }
         required = {"required": sorted(self.required)} if self.required else {}
-        return {"type": "object", "properties": properties, "additionalProperties": False, **required}
+        return {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+            **required,
+        }
 
 
 def of_type(expected: str, *types: type) -> Callable[[str, Any], Any]:
@@ -76,7 +91,11 @@ def of_type(expected: str, *types: type) -> Callable[[str, Any], Any]:
 
 def texts(name: str, value: Any) -> list[str]:
     """A list of strings. Raises InvalidArgument."""
-    if not isinstance(value, list) or len(value) > MOST_TEXTS or not all(isinstance(each, str) for each in value):
+    if (
+        not isinstance(value, list)
+        or len(value) > MOST_TEXTS
+        or not all(isinstance(each, str) for each in value)
+    ):
         raise InvalidArgument(f"{name} is no list of at most {MOST_TEXTS} strings")
     return value
 
@@ -87,6 +106,8 @@ DIGITS = {"type": "string", "pattern": "^[0-9]{0,18}$"}
 WHOLE = Kind(whole_number, {"anyOf": [INTEGER, DIGITS, {"type": "null"}]})
 TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TEXTS})
 # A version, or the id of a switch.
-VERSION = Kind(of_type("a whole number, or null for none", int, type(None)), {"type": ["integer", "null"]})
+VERSION = Kind(
+    of_type("a whole number, or null for none", int, type(None)), {"type": ["integer", "null"]}
+)
 PERCENTAGE = of_type("a number from 0, which ends a split, to 100", int, float)
 PERCENT = Kind(PERCENTAGE, {"type": "number", "minimum": 0, "maximum": 100})

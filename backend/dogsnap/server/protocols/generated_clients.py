@@ -16,7 +16,9 @@ from dogsnap.errors import InvalidArgument
 from dogsnap.serving.tensors.signatures import Signature
 
 # A photo of one grey pixel, as base64 text: what a text input of a photo model can really decode.
-ONE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+ONE_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+)
 
 BASH = """#!/bin/bash
 
@@ -130,7 +132,8 @@ LANGUAGES = {
     "python": Language(PYTHON, value=repr),
     "javascript": Language(JAVASCRIPT),
     "golang": Language(
-        GOLANG, value=lambda value: "map[string]interface{}" * isinstance(value, dict) + json.dumps(value)
+        GOLANG,
+        value=lambda value: "map[string]interface{}" * isinstance(value, dict) + json.dumps(value),
     ),
 }
 
@@ -145,16 +148,25 @@ def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature
         value, sizes = _example(spec)
         written = language.value(value)
         if sizes:
-            written = language.filled.format(value=written, sizes=language.separator.join(map(str, sizes)))
+            written = language.filled.format(
+                value=written, sizes=language.separator.join(map(str, sizes))
+            )
         inputs.append(f"{json.dumps(alias)}: {written}")
-    fields = ", ".join(f"{json.dumps(field)}: {json.dumps(value)}" for field, value in asked.items())
-    return Template(language.template).substitute(endpoint=endpoint, fields=fields, data=", ".join(inputs))
+    fields = ", ".join(
+        f"{json.dumps(field)}: {json.dumps(value)}" for field, value in asked.items()
+    )
+    return Template(language.template).substitute(
+        endpoint=endpoint, fields=fields, data=", ".join(inputs)
+    )
 
 
 def example_data(signature: Signature) -> dict[str, Any]:
     """Example data for every input, as POST / takes it."""
     examples = {alias: _example(spec) for alias, spec in signature.inputs.items()}
-    return {alias: np.full(sizes, value, dtype=object).tolist() for alias, (value, sizes) in examples.items()}
+    return {
+        alias: np.full(sizes, value, dtype=object).tolist()
+        for alias, (value, sizes) in examples.items()
+    }
 
 
 def _example(spec: tf.TensorSpec) -> tuple[Any, list[int]]:

@@ -28,7 +28,10 @@ class Health(health.HealthServicer):
         return super().Check(request, context)
 
     def Watch(
-        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, send_response_callback: Any = None
+        self,
+        request: health_pb2.HealthCheckRequest,
+        context: grpc.ServicerContext,
+        send_response_callback: Any = None,
     ) -> Any:
         self.refresh()
         return super().Watch(request, context, send_response_callback)

@@ -69,7 +69,9 @@ def tasks_of(request: inference_pb2.MultiInferenceRequest) -> tuple[ModelSpec, l
     if not all(spec.name for spec in specs):
         raise InvalidArgument("Found ModelSpec with an empty model name.")
     if len({spec.name for spec in specs}) > 1:
-        raise InvalidArgument("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+        raise InvalidArgument(
+            "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+        )
     methods, tasks = {name: method for method, name in METHODS.items()}, dict[str, Task]()
     for task in request.tasks:
         signature = signature_name(task.model_spec)
@@ -93,7 +95,9 @@ def check_metadata_fields(fields: Sequence[str]) -> None:
         raise InvalidArgument("GetModelMetadataRequest must specify at least one metadata_field")
     for name in fields:
         if name != SIGNATURE_DEF:
-            raise InvalidArgument(f"Metadata field {name} is not supported; expected {SIGNATURE_DEF}")
+            raise InvalidArgument(
+                f"Metadata field {name} is not supported; expected {SIGNATURE_DEF}"
+            )
 
 
 def configs_of(config: Any) -> list[ModelConfig]:
@@ -113,7 +117,9 @@ def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
     return spec
 
 
-def inference_result(task: Task, servable: ServableId, rows: list[Any]) -> inference_pb2.InferenceResult:
+def inference_result(
+    task: Task, servable: ServableId, rows: list[Any]
+) -> inference_pb2.InferenceResult:
     message = inference_pb2.InferenceResult(model_spec=answered_by(servable, task.signature_name))
     if task.method == "classify":
         for row in rows:
@@ -127,17 +133,24 @@ def inference_result(task: Task, servable: ServableId, rows: list[Any]) -> infer
 
 
 def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:
-    signatures, packed = get_model_metadata_pb2.SignatureDefMap(signature_def=servable.signature_defs), any_pb2.Any()
+    signatures, packed = (
+        get_model_metadata_pb2.SignatureDefMap(signature_def=servable.signature_defs),
+        any_pb2.Any(),
+    )
     packed.Pack(signatures)
     return get_model_metadata_pb2.GetModelMetadataResponse(
         model_spec=answered_by(servable.id), metadata={SIGNATURE_DEF: packed}
     )
 
 
-def status_response(versions: Sequence[VersionStatus]) -> get_model_status_pb2.GetModelStatusResponse:
+def status_response(
+    versions: Sequence[VersionStatus],
+) -> get_model_status_pb2.GetModelStatusResponse:
     response = get_model_status_pb2.GetModelStatusResponse()
     for each in versions:
         message = response.model_version_status.add(version=each.version, state=str(each.state))
-        message.status.error_code = 2 if each.error else 0  # UNKNOWN or OK: failed loads have no more specific code
+        message.status.error_code = (
+            2 if each.error else 0
+        )  # UNKNOWN or OK: failed loads have no more specific code
         message.status.error_message = each.error
     return response

@@ -27,6 +27,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.get("/monitoring/prometheus/metrics")
     def prometheus() -> Response:
         check_metrics_access(settings, request.remote_addr or "", request.headers)
-        return Response(generate_latest(predictor.metrics.registry), content_type=CONTENT_TYPE_LATEST)
+        return Response(
+            generate_latest(predictor.metrics.registry), content_type=CONTENT_TYPE_LATEST
+        )
 
     return routes

@@ -32,15 +32,30 @@ LIMITS = (
     "max_json_values",
 )
 # How the paths of the document begin, in its order: those of the app, TensorFlow Serving's, administration, all others.
-ORDER = ("/api/classify", "/api/breeds", "/api/models", "/api/upright", "/api/feedback", "/v1/", "/api/admin", "")
+ORDER = (
+    "/api/classify",
+    "/api/breeds",
+    "/api/models",
+    "/api/upright",
+    "/api/feedback",
+    "/v1/",
+    "/api/admin",
+    "",
+)
 PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
 
 Schema = Mapping[str, Any]
 
 
-def object_with(optional: Mapping[str, Schema] | None = None, /, **properties: Schema) -> dict[str, Any]:
+def object_with(
+    optional: Mapping[str, Schema] | None = None, /, **properties: Schema
+) -> dict[str, Any]:
     """An object that has at least these, and perhaps the optional ones."""
-    return {"type": "object", "properties": {**properties, **(optional or {})}, "required": list(properties)}
+    return {
+        "type": "object",
+        "properties": {**properties, **(optional or {})},
+        "required": list(properties),
+    }
 
 
 def list_of(items: Schema) -> dict[str, Any]:
@@ -57,20 +72,29 @@ ERROR = object_with(error=NOT_EMPTY, request_id=NOT_EMPTY)
 SHARE = {"type": "number", "minimum": 0, "maximum": 1.000001}
 BREED = object_with(id=NAME, name=NAME, name_zh=NAME, probability=SHARE)
 GROUP = object_with(
-    id=NAME, name=NAME, name_zh=NAME, members=list_of(NAME), probability=SHARE, difference=NAME, difference_zh=NAME
+    id=NAME,
+    name=NAME,
+    name_zh=NAME,
+    members=list_of(NAME),
+    probability=SHARE,
+    difference=NAME,
+    difference_zh=NAME,
 )
 LEVELS = {
     "enum": [level.value for level in Level],
     "description": "what the answer claims: one breed; a group of look-alikes; that the breed is one of `set`; not sure; "
     "a dog of a breed that the model does not know; no dog",
 }
-FEEDBACK_ID = nullable(NAME, "what POST /api/feedback takes as request_id; where the server takes feedback")
+FEEDBACK_ID = nullable(
+    NAME, "what POST /api/feedback takes as request_id; where the server takes feedback"
+)
 NAMED: dict[str, Schema] = {
     "confident": {"type": ["boolean", "null"]},
     "level": LEVELS,
     "breeds": list_of(BREED),
     "group": nullable(
-        GROUP, "the look-alikes to which the first breed belongs, their probability in all, and how to tell them apart"
+        GROUP,
+        "the look-alikes to which the first breed belongs, their probability in all, and how to tell them apart",
     ),
     "set": nullable(list_of(NAME), "ids of the breeds of which one is right in 95 % of photos"),
     "box": nullable(
@@ -93,11 +117,15 @@ CLASSIFICATION = object_with(
     request_id=NAME,
 )
 NOTE = "`note` says why it does not count in a comparison of versions, e.g. as the second vote of the same phone"
-CLASSES = nullable(NUMBER, "how many breeds it names: 0, and /api/classify refuses it; null: not known yet")
+CLASSES = nullable(
+    NUMBER, "how many breeds it names: 0, and /api/classify refuses it; null: not known yet"
+)
 VERSION = object_with(version=NUMBER, state=NAME, classes=CLASSES)
 MODEL = object_with(name=NAME, versions=list_of(VERSION), labels=OBJECT)
 EITHER = {"type": ["object", "null"]}
-STATUS = object_with(model_version_status=list_of(object_with(version=NAME, state=NAME, status=OBJECT)))
+STATUS = object_with(
+    model_version_status=list_of(object_with(version=NAME, state=NAME, status=OBJECT))
+)
 ALIVE, SWITCHED = object_with(status=NAME), object_with(switch=EITHER, model=EITHER)
 BODIES = {**admin.BODIES, **app_api.BODIES}
 SUMMARIES = {
@@ -124,15 +152,26 @@ class Operation:
     query: Mapping[str, Kind] = field(default_factory=dict)
 
 
-def photo_bodies(settings: Settings, kinds: Mapping[str, Kind] = app_api.FIELDS) -> dict[str, Schema]:
+def photo_bodies(
+    settings: Settings, kinds: Mapping[str, Kind] = app_api.FIELDS
+) -> dict[str, Schema]:
     """A photo with its fields as JSON or as a form, or as the raw body."""
-    text = {"type": "string", "minLength": 1, "maxLength": settings.max_body_mb * MEBIBYTE, "contentEncoding": "base64"}
+    text = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": settings.max_body_mb * MEBIBYTE,
+        "contentEncoding": "base64",
+    }
     fields = {name: dict(kind.schema) for name, kind in kinds.items()}
     form = {name: {"type": "string"} for name in kinds}
     file = {"type": "string", "contentMediaType": "image/*"}
     return {
         JSON: {"type": "object", "properties": {"image": text, **fields}, "required": ["image"]},
-        "multipart/form-data": {"type": "object", "properties": {"image": file, **form}, "required": ["image"]},
+        "multipart/form-data": {
+            "type": "object",
+            "properties": {"image": file, **form},
+            "required": ["image"],
+        },
         "image/*": {},
     }
 
@@ -144,14 +183,22 @@ def operations(settings: Settings) -> dict[str, Operation]:
     signature = {"version": WHOLE, "signature_name": TEXT}
     language = Kind(TEXT.check, {"enum": list(generated_clients.LANGUAGES)})
     return {
-        **{f"admin.{name}": Operation(text, SWITCHED, (400, 403, 404, 415)) for name, text in SUMMARIES.items()},
+        **{
+            f"admin.{name}": Operation(text, SWITCHED, (400, 403, 404, 415))
+            for name, text in SUMMARIES.items()
+        },
         "health.healthz": Operation("liveness", ALIVE),
-        "health.readyz": Operation("readiness: whether every configured model has an available version", ALIVE),
+        "health.readyz": Operation(
+            "readiness: whether every configured model has an available version", ALIVE
+        ),
         "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
         "admin.models": Operation("status of all models", object_with(models=list_of({})), (403,)),
         "admin.one_model": Operation("status of one model", object_with(model=OBJECT), (403, 404)),
         "admin.switches": Operation(
-            "the log of switches, newest first", object_with(switches=list_of(OBJECT)), (403,), query={"model": TEXT}
+            "the log of switches, newest first",
+            object_with(switches=list_of(OBJECT)),
+            (403,),
+            query={"model": TEXT},
         ),
         "admin.verdict": Operation(
             "which version is better, by what people said",
@@ -185,14 +232,25 @@ def operations(settings: Settings) -> dict[str, Operation]:
         "api.forget_feedback": Operation(
             "remove the feedback on answers", object_with(forgotten=NUMBER, request_id=NAME), (400,)
         ),
-        "api.breeds": Operation("the breeds with their descriptions", object_with(breeds=list_of({}))),
-        "api.models": Operation("models with versions, states and labels", object_with(models=list_of(MODEL))),
+        "api.breeds": Operation(
+            "the breeds with their descriptions", object_with(breeds=list_of({}))
+        ),
+        "api.models": Operation(
+            "models with versions, states and labels", object_with(models=list_of(MODEL))
+        ),
         "simple.infer": Operation(
-            "run a model, in the form of Simple TensorFlow Serving", OBJECT, (400, 404, 413, 415), bodies={JSON: simple}
+            "run a model, in the form of Simple TensorFlow Serving",
+            OBJECT,
+            (400, 404, 413, 415),
+            bodies={JSON: simple},
         ),
         "simple.health": Operation("liveness", kind=TEXT_TYPE),
-        "simple.models": Operation("models with their default signatures", list_of(object_with(model_name=NAME))),
-        "simple.gen_json": Operation("example data for a signature", ANYTHING, (400, 404), query=signature),
+        "simple.models": Operation(
+            "models with their default signatures", list_of(object_with(model_name=NAME))
+        ),
+        "simple.gen_json": Operation(
+            "example data for a signature", ANYTHING, (400, 404), query=signature
+        ),
         "simple.gen_client": Operation(
             "a client for a signature, in one of four languages",
             None,
@@ -210,7 +268,11 @@ def operations(settings: Settings) -> dict[str, Operation]:
 def rest_operations() -> dict[tuple[str, str], Operation]:
     """By HTTP method and the end of the path, which follows the model and its version or label."""
     predicted = {"anyOf": [object_with(predictions=ANYTHING), object_with(outputs=ANYTHING)]}
-    tensors = {"signature_name": NAME, "instances": {**list_of(VALUE), "minItems": 1}, "inputs": VALUE}
+    tensors = {
+        "signature_name": NAME,
+        "instances": {**list_of(VALUE), "minItems": 1},
+        "inputs": VALUE,
+    }
     either = [{"required": ["instances"]}, {"required": ["inputs"]}]
     examples = list_of({**OBJECT, "propertyNames": {"minLength": 1}})
     on_examples = Operation(
@@ -221,7 +283,9 @@ def rest_operations() -> dict[tuple[str, str], Operation]:
     )
     return {
         ("get", ""): Operation("states of a model's versions", STATUS, (400, 404)),
-        ("get", "/metadata"): Operation("signatures of a version", object_with(metadata=OBJECT), (404,)),
+        ("get", "/metadata"): Operation(
+            "signatures of a version", object_with(metadata=OBJECT), (404,)
+        ),
         ("post", ":classify"): on_examples,
         ("post", ":regress"): on_examples,
         ("post", ":predict"): Operation(
@@ -239,11 +303,15 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
     named: set[str] = set()
     for rule in app.url_map.iter_rules():
         if rule.endpoint in known:
-            parameters = {name: _schema(kind, choices) for kind, choices, name in PARAMETER.findall(rule.rule)}
+            parameters = {
+                name: _schema(kind, choices) for kind, choices, name in PARAMETER.findall(rule.rule)
+            }
             operation_id = rule.endpoint + (f"-{rule.rule}" if rule.endpoint in named else "")
             named.add(rule.endpoint)
             for method in sorted({"GET", "POST"} & set(rule.methods or ())):
-                described = _operation(operation_id, known[rule.endpoint], parameters, BODIES.get(rule.endpoint))
+                described = _operation(
+                    operation_id, known[rule.endpoint], parameters, BODIES.get(rule.endpoint)
+                )
                 paths.setdefault(path_of(rule), {})[method.lower()] = described
     model = {"name": {"type": "string", "pattern": "^[^/:]+$"}}
     ways = {"": {}, "/versions/{version}": {"version": NUMBER}, "/labels/{label}": {"label": NAME}}
@@ -288,14 +356,23 @@ def _schema(converter: str, choices: str) -> Schema:
 def _operation(
     operation_id: str, operation: Operation, path: Mapping[str, Schema], checked: Body | None = None
 ) -> dict[str, Any]:
-    parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name, schema in path.items()]
-    parameters += [{"name": name, "in": "query", "schema": dict(kind.schema)} for name, kind in operation.query.items()]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in path.items()
+    ]
+    parameters += [
+        {"name": name, "in": "query", "schema": dict(kind.schema)}
+        for name, kind in operation.query.items()
+    ]
     error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
     sentence = "the request is refused: what was expected, what was received, what to do"
     answer = {operation.kind: {} if operation.answer is None else {"schema": operation.answer}}
     responses = {
         "200": {"description": operation.summary, "content": answer},
-        **{str(status): {"description": sentence, "content": error} for status in operation.refusals},
+        **{
+            str(status): {"description": sentence, "content": error}
+            for status in operation.refusals
+        },
         "default": {"description": "any other error, such as 401, 429 or 503", "content": error},
     }
     described = {"operationId": operation_id, "summary": operation.summary, "responses": responses}

@@ -37,7 +37,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     def infer() -> Response:
         is_form = request.mimetype == "multipart/form-data"
         prediction = _from_form(settings, predictor) if is_form else _from_json(settings, predictor)
-        outputs = {alias: json_tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
+        outputs = {
+            alias: json_tensors.to_json(alias, value) for alias, value in prediction.outputs.items()
+        }
         return json_response(outputs, headers=version_header(prediction.servable))
 
     @routes.get("/health")
@@ -56,9 +58,16 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.get("/v1/models/<name>/gen_client")
     def gen_client(name: str) -> Response:
         servable, signature = _asked(predictor, name)
-        asked = {"model_name": servable.name, "model_version": servable.version, "signature_name": signature.name}
+        asked = {
+            "model_name": servable.name,
+            "model_version": servable.version,
+            "signature_name": signature.name,
+        }
         language = request.args.get("language", "bash")
-        return Response(generated_clients.client(language, request.host_url, asked, signature), mimetype="text/plain")
+        return Response(
+            generated_clients.client(language, request.host_url, asked, signature),
+            mimetype="text/plain",
+        )
 
     return routes
 
@@ -70,10 +79,16 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))
         base64_decode = _flag("base64_decode", fields.get("base64_decode"))
-        spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
+        spec = _spec(
+            predictor,
+            text_field("model_name", fields.get("model_name")),
+            fields.get("model_version"),
+        )
         if spec.version is None:
             spec = predictor.taking(
-                spec, signature_name, lambda signature: json_tensors.takes(signature, fields["data"])
+                spec,
+                signature_name,
+                lambda signature: json_tensors.takes(signature, fields["data"]),
             )
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
@@ -100,7 +115,9 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
     check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
     files = request.files.getlist("images") + request.files.getlist("image")
     if not files:
-        raise InvalidArgument("expected photos as files in the form's field image or images, received none")
+        raise InvalidArgument(
+            "expected photos as files in the form's field image or images, received none"
+        )
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
     photos = [file.stream.getvalue() for file in files]
     works = [Photos(photos, request.form.get("signature_name", ""))]
@@ -118,7 +135,9 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
 
 
 def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
-    with predictor.repository.acquire(_spec(predictor, name, request.args.get("version"))) as servable:
+    with predictor.repository.acquire(
+        _spec(predictor, name, request.args.get("version"))
+    ) as servable:
         return servable.id, servable.signature(request.args.get("signature_name", ""))
 
 
@@ -139,7 +158,9 @@ def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[s
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
             names = [DEFAULT_SIGNATURE, *servable.signatures]
-            signature = servable.signature(next((each for each in names if each in servable.signatures), ""))
+            signature = servable.signature(
+                next((each for each in names if each in servable.signatures), "")
+            )
     except DogsnapError:
         return {"inputs": [], "outputs": []}
     return {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
@@ -148,6 +169,10 @@ def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[s
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> list[dict[str, Any]]:
     return [
         # -1 is any size.
-        {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": [dim.size for dim in spec.shape.as_proto().dim]}
+        {
+            "name": alias,
+            "dtype": spec.dtype.as_datatype_enum,
+            "shape": [dim.size for dim in spec.shape.as_proto().dim],
+        }
         for alias, spec in specs.items()
     ]

@@ -48,7 +48,9 @@ SERVICES = (
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
 )
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
-STICKY_KEY = ContextVar("sticky_key", default="")  # of the client of the call that this thread answers
+STICKY_KEY = ContextVar(
+    "sticky_key", default=""
+)  # of the client of the call that this thread answers
 
 log = logging.getLogger("dogsnap.grpc")
 access = logging.getLogger("dogsnap.access")
@@ -57,7 +59,9 @@ access = logging.getLogger("dogsnap.access")
 class CallInterceptor(grpc.ServerInterceptor):
     """Wraps the calls of our services: access control, tracing, access log, errors as status codes, a count of those running."""
 
-    def __init__(self, access_control: AccessControl, settings: Settings, tracing: Tracing | None = None):
+    def __init__(
+        self, access_control: AccessControl, settings: Settings, tracing: Tracing | None = None
+    ):
         self._access_control = access_control
         self._tracing = tracing
         self._access_log = settings.access_log
@@ -66,7 +70,9 @@ class CallInterceptor(grpc.ServerInterceptor):
         self._changed = threading.Condition()
 
     def intercept_service(
-        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Any],
+        details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
         handler = continuation(details)
         service, _, name = details.method.removeprefix("/").rpartition("/")
@@ -78,7 +84,9 @@ class CallInterceptor(grpc.ServerInterceptor):
             handler.response_serializer,
         )
 
-    def _answer(self, method: Callable[..., Any], request: Any, context: ServicerContext, name: str) -> Any:
+    def _answer(
+        self, method: Callable[..., Any], request: Any, context: ServicerContext, name: str
+    ) -> Any:
         started = time.perf_counter()
         headers = headers_of(context.invocation_metadata())
         address = self._address(context, headers)
@@ -98,19 +106,31 @@ class CallInterceptor(grpc.ServerInterceptor):
             if not isinstance(error, DogsnapError):
                 number = REQUEST_ID.get()
                 log.error("call %s failed", number, exc_info=error)
-                error = Internal(f"the server failed on this call; its log has the reason under {number}")
+                error = Internal(
+                    f"the server failed on this call; its log has the reason under {number}"
+                )
             code, message = translate.status(error)
             context.abort(code, message)
         finally:
             if self._access_log:
-                fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
+                fields = {
+                    "method": name,
+                    "status": code.name,
+                    "seconds": round(time.perf_counter() - started, 3),
+                }
                 access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
 
     def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
         """What the outermost of our proxies saw, or the peer's. What stands further left in X-Forwarded-For may be invented."""
-        forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
+        forwarded = [
+            each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()
+        ]
         is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
-        return forwarded[-self._trusted_proxies] if is_through_proxies else peer_address(context.peer())
+        return (
+            forwarded[-self._trusted_proxies]
+            if is_through_proxies
+            else peer_address(context.peer())
+        )
 
     def _leave(self) -> None:
         with self._changed:
@@ -141,21 +161,33 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             outputs={alias: to_proto(array) for alias, array in prediction.outputs.items()},
         )
 
-    def Classify(self, request: classification_pb2.ClassificationRequest, context: ServicerContext) -> Any:
+    def Classify(
+        self, request: classification_pb2.ClassificationRequest, context: ServicerContext
+    ) -> Any:
         one = self._one(request, "classify", context)
-        return classification_pb2.ClassificationResponse(model_spec=one.model_spec, result=one.classification_result)
+        return classification_pb2.ClassificationResponse(
+            model_spec=one.model_spec, result=one.classification_result
+        )
 
     def Regress(self, request: regression_pb2.RegressionRequest, context: ServicerContext) -> Any:
         one = self._one(request, "regress", context)
-        return regression_pb2.RegressionResponse(model_spec=one.model_spec, result=one.regression_result)
+        return regression_pb2.RegressionResponse(
+            model_spec=one.model_spec, result=one.regression_result
+        )
 
-    def _one(self, request: Any, method: str, context: ServicerContext) -> inference_pb2.InferenceResult:
+    def _one(
+        self, request: Any, method: str, context: ServicerContext
+    ) -> inference_pb2.InferenceResult:
         task = Task(method, translate.signature_name(request.model_spec))
         return self._infer(translate.spec_of(request), [task], request.input, context)[0]
 
-    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: ServicerContext) -> Any:
+    def MultiInference(
+        self, request: inference_pb2.MultiInferenceRequest, context: ServicerContext
+    ) -> Any:
         spec, tasks = translate.tasks_of(request)
-        return inference_pb2.MultiInferenceResponse(results=self._infer(spec, tasks, request.input, context))
+        return inference_pb2.MultiInferenceResponse(
+            results=self._infer(spec, tasks, request.input, context)
+        )
 
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: ServicerContext
@@ -163,13 +195,22 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         serialized = translate.examples_of(examples)
         try:
             results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
-        except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
-            raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
-        return [translate.inference_result(task, *result) for task, result in zip(tasks, results, strict=True)]
+        except (
+            UnknownSignature
+        ) as error:  # a different code than for Predict, as in TensorFlow Serving
+            raise InvalidArgument(
+                f"No signature was found with the name: {error.name}. {error.message}"
+            ) from error
+        return [
+            translate.inference_result(task, *result)
+            for task, result in zip(tasks, results, strict=True)
+        ]
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
         spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
-        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active())
+        return self.predictor.answer(
+            spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active()
+        )
 
     def GetModelMetadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: ServicerContext
@@ -187,8 +228,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         self.settings = settings
         self.predictor = predictor
 
-    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: ServicerContext) -> Any:
-        return translate.status_response(self.predictor.repository.status(translate.spec_of(request)))
+    def GetModelStatus(
+        self, request: get_model_status_pb2.GetModelStatusRequest, context: ServicerContext
+    ) -> Any:
+        return translate.status_response(
+            self.predictor.repository.status(translate.spec_of(request))
+        )
 
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: ServicerContext
@@ -197,8 +242,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
-        CONFIGURED.switch(self.predictor.repository, configs, checked_who(headers.get("By", ""), address))
-        self.predictor.repository.wait_until_served(configs, context.time_remaining(), context.is_active)
+        CONFIGURED.switch(
+            self.predictor.repository, configs, checked_who(headers.get("By", ""), address)
+        )
+        self.predictor.repository.wait_until_served(
+            configs, context.time_remaining(), context.is_active
+        )
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response

@@ -27,25 +27,34 @@ from dogsnap.settings import Settings
 PROTOCOL = "rest"  # in the metrics, and of the blueprint
 METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
+POST_PATH = re.compile(
+    rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE
+)
 GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
 ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     routes = Blueprint(PROTOCOL, __name__)
-    options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
+    options = {
+        "methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"],
+        "provide_automatic_options": False,
+    }
 
     @routes.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
     @routes.route("/<any(v1, V1):prefix>/<path:rest>", **options)
     def handle(prefix: str, rest: str) -> Response:
-        if request.method == "OPTIONS" and settings.enable_cors:  # a preflight; CORS adds its headers to every response
+        if (
+            request.method == "OPTIONS" and settings.enable_cors
+        ):  # a preflight; CORS adds its headers to every response
             asked = re.match(r"https?://", request.headers.get("Origin", ""))
             return Response(status=200 if asked else 400, mimetype="application/json")
         spec, method = parse_path(request.method, _raw_path())
         spec = replace(spec, sticky_key=own_sticky_key())
         if method == "status":
-            return json_response(_to_json(grpc_messages.status_response(predictor.repository.status(spec))))
+            return json_response(
+                _to_json(grpc_messages.status_response(predictor.repository.status(spec)))
+            )
         if method == "metadata":
             return _metadata(predictor, spec)
         if method == "predict":
@@ -62,7 +71,11 @@ def _raw_path() -> str:
 
 def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
     """What a path names, and predict, classify, regress, metadata or status. Raises InvalidArgument for any other path."""
-    match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
+    match = (
+        {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path)
+        if method in ("POST", "GET")
+        else None
+    )
     if match is None:
         raise InvalidArgument(f"Malformed request: {method} {raw_path}")
     found = match.groupdict()
@@ -95,7 +108,9 @@ def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Respo
         (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     outputs = prediction.outputs  # rows are answered with rows, columns with columns
     answer = (
-        {"predictions": json_tensors.to_rows(outputs)} if by_rows else {"outputs": json_tensors.to_columns(outputs)}
+        {"predictions": json_tensors.to_rows(outputs)}
+        if by_rows
+        else {"outputs": json_tensors.to_columns(outputs)}
     )
     return json_response(answer, headers=version_header(prediction.servable))
 
@@ -121,8 +136,15 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
 def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
     with predictor.repository.acquire(spec) as servable:
         definitions = {name: _to_json(each) for name, each in servable.signature_defs.items()}
-        model_spec = {"name": servable.id.name, "signature_name": "", "version": str(servable.id.version)}
-        answer = {"model_spec": model_spec, "metadata": {"signature_def": {"signature_def": definitions}}}
+        model_spec = {
+            "name": servable.id.name,
+            "signature_name": "",
+            "version": str(servable.id.version),
+        }
+        answer = {
+            "model_spec": model_spec,
+            "metadata": {"signature_def": {"signature_def": definitions}},
+        }
         return json_response(answer, headers=version_header(servable.id))
 
 

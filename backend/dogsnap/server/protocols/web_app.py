@@ -32,7 +32,9 @@ def blueprint(dist: Path = DIST) -> Blueprint:
             )
         response = send_from_directory(dist / folder, name)
         response.headers.update(HEADERS)
-        if response.status_code == 200 and (response.mimetype.startswith("text/") or response.mimetype in GZIPPED):
+        if response.status_code == 200 and (
+            response.mimetype.startswith("text/") or response.mimetype in GZIPPED
+        ):
             response.direct_passthrough = False
             response.make_sequence()  # in memory, so that it can be compressed
         return response

@@ -24,7 +24,11 @@ def claim_of(result: Classification) -> dict[str, Any]:
         breeds += tuple(each for each in group.members if each not in breeds)
     elif result.held and result.level is Level.SET:
         breeds = result.held
-    return {"level": result.level.value, "breeds": breeds, "probability": probability and round(probability, 4)}
+    return {
+        "level": result.level.value,
+        "breeds": breeds,
+        "probability": probability and round(probability, 4),
+    }
 
 
 def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> None:
@@ -33,7 +37,9 @@ def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> No
     `text`: how the user calls a breed that is not known, with the verdict "other".
     """
     if bool(verdict) == bool(breed):
-        raise InvalidArgument('expected either "breed" or "verdict", received ' + ("both" if verdict else "neither"))
+        raise InvalidArgument(
+            'expected either "breed" or "verdict", received ' + ("both" if verdict else "neither")
+        )
     if verdict and verdict not in VERDICTS:
         raise InvalidArgument(f"verdict is {verdict!r}; expected one of {', '.join(VERDICTS)}")
     if breed and breed not in known:
@@ -41,12 +47,16 @@ def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> No
             f"breed is {breed!r}; expected the id of a breed that the version knows, or verdict other, mix or no_dog"
         )
     if text and verdict != "other":
-        raise InvalidArgument('expected "text" with verdict other alone: it names a breed that is not known')
+        raise InvalidArgument(
+            'expected "text" with verdict other alone: it names a breed that is not known'
+        )
     if len(text) > LONGEST_TEXT:
         raise InvalidArgument(f"text has {len(text)} characters; expected at most {LONGEST_TEXT}")
 
 
-def judge(level: str, breeds: Sequence[str], verdict: str, breed: str) -> tuple[bool | None, bool | None]:
+def judge(
+    level: str, breeds: Sequence[str], verdict: str, breed: str
+) -> tuple[bool | None, bool | None]:
     """Whether the first named breed is right (or that there is no dog), and whether what the level claims holds.
 
     The claim holds if the group or set has the breed, or the breed is one that an answer "unknown" does not know. None where

@@ -93,7 +93,9 @@ def _labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
     return labels
 
 
-def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
+def name_breeds(
+    servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int
+) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
 
     Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure. Where
@@ -105,7 +107,14 @@ def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: 
         return _named(servable, outputs["prediction"][row], None, top_k, dog=False)
     number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
     if number == 1:
-        dogs = [_named(servable, outputs["prediction"][row], outputs["box"][row] if "box" in outputs else None, top_k)]
+        dogs = [
+            _named(
+                servable,
+                outputs["prediction"][row],
+                outputs["box"][row] if "box" in outputs else None,
+                top_k,
+            )
+        ]
     else:
         each = zip(outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False)
         dogs = [_named(servable, probabilities, box, top_k) for probabilities, box in each]
@@ -118,7 +127,11 @@ def _breed(label: Mapping[str, str], probability: float) -> Breed:
 
 
 def _named(
-    servable: BaseServable, probabilities: np.ndarray, box: np.ndarray | None, top_k: int, dog: bool = True
+    servable: BaseServable,
+    probabilities: np.ndarray,
+    box: np.ndarray | None,
+    top_k: int,
+    dog: bool = True,
 ) -> Classification:
     labels, levels = _labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
@@ -138,4 +151,6 @@ def _named(
     claim = levels.claim(probabilities)
     group = (claim.group, claim.group_probability) if claim.group else None
     held = tuple(labels[index]["id"] for index in claim.held)
-    return replace(answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held)
+    return replace(
+        answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held
+    )

@@ -60,10 +60,18 @@ class Levels:
         self.groups, self.ids = tuple(groups), tuple(ids)
         index_of = {breed: index for index, breed in enumerate(ids)}
         members = [member for group in groups for member in group.members]
-        if wrong := [member for member in members if member not in index_of or members.count(member) > 1]:
-            raise ValueError(f"breed {wrong[0]} of a group: expected a label of the version, in one group only")
-        self._members = [np.array([index_of[member] for member in group.members]) for group in groups]
-        self._group_of = {int(index): number for number, indices in enumerate(self._members) for index in indices}
+        if wrong := [
+            member for member in members if member not in index_of or members.count(member) > 1
+        ]:
+            raise ValueError(
+                f"breed {wrong[0]} of a group: expected a label of the version, in one group only"
+            )
+        self._members = [
+            np.array([index_of[member] for member in group.members]) for group in groups
+        ]
+        self._group_of = {
+            int(index): number for number, indices in enumerate(self._members) for index in indices
+        }
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Levels | None":
@@ -72,8 +80,13 @@ class Levels:
         if not any(name in decision for name in THRESHOLDS):
             return None
         if missing := [name for name in THRESHOLDS if name not in decision]:
-            raise ValueError(f"decision lacks {', '.join(missing)}; expected all of {', '.join(THRESHOLDS)}, or none")
-        groups = [Group(**{**group, "members": tuple(group["members"])}) for group in raw.get("groups", ())]
+            raise ValueError(
+                f"decision lacks {', '.join(missing)}; expected all of {', '.join(THRESHOLDS)}, or none"
+            )
+        groups = [
+            Group(**{**group, "members": tuple(group["members"])})
+            for group in raw.get("groups", ())
+        ]
         return cls(decision, groups, [label["id"] for label in raw["labels"]])
 
     def claim(self, probabilities: np.ndarray) -> Claim:
@@ -107,4 +120,6 @@ def top_z_score(probabilities: np.ndarray) -> np.ndarray:
     0.736, without 0.737 (294 photos).
     """
     logarithms = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
-    return (logarithms.max(-1) - logarithms.mean(-1)) / np.maximum(logarithms.std(-1), LEAST_PROBABILITY)
+    return (logarithms.max(-1) - logarithms.mean(-1)) / np.maximum(
+        logarithms.std(-1), LEAST_PROBABILITY
+    )

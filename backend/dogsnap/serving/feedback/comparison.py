@@ -38,7 +38,9 @@ def p_of_rates(answered: Sequence[int], asked: Sequence[int]) -> float:
         return 1.0
     difference = answered[0] / asked[0] - answered[1] / asked[1]
     variance = pooled * (1 - pooled) * (1 / asked[0] + 1 / asked[1])
-    return math.erfc(abs(difference) / math.sqrt(2 * variance))  # its square is chi-square, with one degree of freedom
+    return math.erfc(
+        abs(difference) / math.sqrt(2 * variance)
+    )  # its square is chi-square, with one degree of freedom
 
 
 def new_tally() -> dict[str, Any]:
@@ -70,7 +72,10 @@ def gains(right: Sequence[int], counted: Sequence[int]) -> npt.NDArray[np.float6
     votes of the second version are hypergeometric, and the mean of the ratio is 1.
     """
     good, second = sum(right), counted[1]
-    ways = [math.comb(good, each) * math.comb(sum(counted) - good, second - each) for each in range(second + 1)]
+    ways = [
+        math.comb(good, each) * math.comb(sum(counted) - good, second - each)
+        for each in range(second + 1)
+    ]
     odds = np.exp(np.outer(EFFECTS, np.arange(second + 1)))
     return EFFECTS * right[1] - np.log(odds @ ways / sum(ways))
 
@@ -90,6 +95,9 @@ def votes_needed(tally: dict[str, Any]) -> int:
     right, counted = tally["right"], tally["counted"]
     first, second = ((good + 1) / (votes + 2) for good, votes in zip(right, counted, strict=True))
     share = (counted[1] + 1) / (sum(counted) + 2)
-    pooled, difference = first + share * (second - first), max(LEAST_DIFFERENCE, abs(second - first))
+    pooled, difference = (
+        first + share * (second - first),
+        max(LEAST_DIFFERENCE, abs(second - first)),
+    )
     per_vote = share * (1 - share) * difference**2 / (2 * pooled * (1 - pooled))
     return max(1, math.ceil(missing(tally["blocks"]["logs"]) / per_vote))

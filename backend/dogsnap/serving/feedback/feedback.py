@@ -29,7 +29,14 @@ FORGET = "DELETE FROM feedback WHERE request_id IN (SELECT value FROM json_each(
 class Feedback:
     """Everything about feedback on the answers of one repository. Thread-safe."""
 
-    def __init__(self, store: Store, signer: Signer, repository: ModelRepository, metrics: Metrics, ask_every: int = 1):
+    def __init__(
+        self,
+        store: Store,
+        signer: Signer,
+        repository: ModelRepository,
+        metrics: Metrics,
+        ask_every: int = 1,
+    ):
         """The app is to ask about one in `ask_every` answers, chosen by chance."""
         self.store = store
         self._signer = signer
@@ -44,11 +51,19 @@ class Feedback:
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
         self._thread.start()
 
-    def signed(self, number: str, result: Classification, spec: ModelSpec, may_ask: bool = True) -> tuple[str, bool]:
+    def signed(
+        self, number: str, result: Classification, spec: ModelSpec, may_ask: bool = True
+    ) -> tuple[str, bool]:
         """The id for feedback on `result`, the answer to `spec`, and whether the app is to ask about it."""
         asked = may_ask and secrets.randbelow(self._ask_every) == 0
         version = result.servable.version
-        facts = {"model": spec.name, "version": version, "asked": asked, "split": 0, **claim_of(result)}
+        facts = {
+            "model": spec.name,
+            "version": version,
+            "asked": asked,
+            "split": 0,
+            **claim_of(result),
+        }
         split = self._splits.get((spec.name, spec.label or ""))
         if split and spec.version is None and version in (split["first"], split["second"]):
             # By this a phone is known within one split alone; without the salt nothing leads from one to the other.
@@ -70,8 +85,17 @@ class Feedback:
         check_said(said, breed, text, self._names(answered))
         is_right, holds = judge(facts["level"], facts["breeds"], said or BREED, breed)
         row = {**facts, "breeds": json.dumps(facts["breeds"], ensure_ascii=False)}
-        row |= {"request_id": number, "answered_at": at.strftime(TIME), "text": _in_one_line(text) or None}
-        row |= {"verdict": said or BREED, "breed": breed or None, "is_right": is_right, "holds": holds}
+        row |= {
+            "request_id": number,
+            "answered_at": at.strftime(TIME),
+            "text": _in_one_line(text) or None,
+        }
+        row |= {
+            "verdict": said or BREED,
+            "breed": breed or None,
+            "is_right": is_right,
+            "holds": holds,
+        }
         why_not = self.store.add(row)
         outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
         self._metrics.feedback.labels(answered.name, answered.version, outcome).inc()
@@ -119,7 +143,11 @@ class Feedback:
             return
         wanted: set[Arms] = set()
         for model, label, version, share in self._repository.splits():
-            first = self._repository.labels(model)[0].get(label) if label else self._repository.default_version(model)
+            first = (
+                self._repository.labels(model)[0].get(label)
+                if label
+                else self._repository.default_version(model)
+            )
             if first not in (None, version) and share < 1:
                 wanted.add((model, label, first, version, share))
         self._splits = self.store.follow(wanted)

@@ -19,14 +19,22 @@ TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND tex
 SPLITS = "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
 
 
-def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]) -> dict[str, Any]:
+def verdict(
+    store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]
+) -> dict[str, Any]:
     """The feedback on these versions of a model; `names` of breeds by id, as far as known. Raises Unavailable."""
-    found = [each for each in (_version(store, model, each, names) for each in sorted(versions)) if each["levels"]]
+    found = [
+        each
+        for each in (_version(store, model, each, names) for each in sorted(versions))
+        if each["levels"]
+    ]
     splits = store.run(SPLITS, (model,))
     return {
         "answers": sum(level["answers"] for each in found for level in each["levels"].values()),
         "versions": found,
-        "comparisons": [_comparison(each) for each in splits if {each["first"], each["second"]} <= {*versions}],
+        "comparisons": [
+            _comparison(each) for each in splits if {each["first"], each["second"]} <= {*versions}
+        ],
         "typed": [dict(each) for each in store.run(TYPED, (model,))],
     }
 
@@ -36,7 +44,10 @@ def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -
     levels = {row["level"]: dict(row) for row in store.run(LEVELS, (model, version))}
     corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
     for each in corrections:
-        each |= {side: names.get(each[side], each[side].replace("_", " ")) for side in ("answered", "said")}
+        each |= {
+            side: names.get(each[side], each[side].replace("_", " "))
+            for side in ("answered", "said")
+        }
     sums = {name: sum(each[name] for each in levels.values()) for name in ("right", "counted")}
     return {
         "version": version,
@@ -57,24 +68,29 @@ def _comparison(split: sqlite3.Row) -> dict[str, Any]:
         **{name: split[name] for name in ("split", "label", "started", "ended")},
         **{name: tally[name] for name in SUMS},
         "versions": versions,
-        "rates": [got / of if of else None for got, of in zip(tally["answered"], tally["asked"], strict=True)],
+        "rates": [
+            got / of if of else None
+            for got, of in zip(tally["answered"], tally["asked"], strict=True)
+        ],
         "p_of_rates": p,
-        "shares": [wilson(good, of) for good, of in zip(tally["right"], tally["counted"], strict=True)],
+        "shares": [
+            wilson(good, of) for good, of in zip(tally["right"], tally["counted"], strict=True)
+        ],
         "better": better,
         "more": more,
         "sentence": _sentence(versions, better, p < P_OF_RATES, more),
     }
 
 
-def _sentence(versions: Sequence[int], better: int | None, is_stopped: bool, more: int | None) -> str:
+def _sentence(
+    versions: Sequence[int], better: int | None, is_stopped: bool, more: int | None
+) -> str:
     both = f"version {versions[0]} and version {versions[1]}"
     if is_stopped:
         return f"No verdict: people answer at different rates for {both}, so those who answered cannot be compared."
     if better is not None:
         worse = sum(versions) - better
-        return (
-            f"Version {better} is better than version {worse}: of those who answered, more found its first breed right."
-        )
+        return f"Version {better} is better than version {worse}: of those who answered, more found its first breed right."
     if more is None:
         return f"The split ended before {both} could be told apart."
     return (

@@ -13,7 +13,9 @@ from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTime
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.files import locked, write_private
 
-FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")  # the request's id or a new one, and what itsdangerous signed
+FORM = re.compile(
+    r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)"
+)  # the request's id or a new one, and what itsdangerous signed
 SECRET_BYTES = 32
 # Feedback is accepted for a day after the answer: later, users do not remember which dog it was.
 MAX_AGE_SECONDS = 24 * 3600
@@ -29,7 +31,9 @@ class Signer:
     def signed(self, number: str, facts: Mapping[str, Any]) -> str:
         return f"{number}.{self._serializer.dumps(facts, salt=number)}"
 
-    def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, dict[str, Any], datetime]:
+    def opened(
+        self, request_id: str, max_age: int | None = MAX_AGE_SECONDS
+    ) -> tuple[str, dict[str, Any], datetime]:
         """Number, facts and time of the answer. Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too old)."""
         found = FORM.fullmatch(request_id)
         if found is None:
@@ -38,9 +42,13 @@ class Signer:
             )
         number, text = found.groups()
         try:
-            facts, at = self._serializer.loads(text, max_age=max_age, return_timestamp=True, salt=number)
+            facts, at = self._serializer.loads(
+                text, max_age=max_age, return_timestamp=True, salt=number
+            )
         except SignatureExpired as error:
-            raise FailedPrecondition(f"feedback is taken within 24 hours of the answer: {error}") from None
+            raise FailedPrecondition(
+                f"feedback is taken within 24 hours of the answer: {error}"
+            ) from None
         except BadData:
             raise NotFound(
                 "this server gave out no such request id; send the feedback_id of an answer as it came"
@@ -55,5 +63,7 @@ def read_or_create_secret(file: Path) -> bytes:
             write_private(secrets.token_hex(SECRET_BYTES), file)
     secret = file.read_bytes().strip()
     if len(secret) < SECRET_BYTES:
-        raise InvalidArgument(f"{file} has no secret of {SECRET_BYTES} characters; remove it for a new one")
+        raise InvalidArgument(
+            f"{file} has no secret of {SECRET_BYTES} characters; remove it for a new one"
+        )
     return secret

@@ -23,7 +23,17 @@ log = logging.getLogger("dogsnap.feedback")
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # a time (UTC) in the tables: text that sorts as time
 COLUMNS = (
-    *("request_id", "answered_at", "model", "version", "split", "asked", "level", "breeds", "probability"),
+    *(
+        "request_id",
+        "answered_at",
+        "model",
+        "version",
+        "split",
+        "asked",
+        "level",
+        "breeds",
+        "probability",
+    ),
     *("verdict", "breed", "is_right", "holds", "text"),
 )
 # Model, label ("" for the default), the version that a split takes phones from, the one that gets them, its share in (0, 1).
@@ -71,7 +81,9 @@ INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{
     ON CONFLICT (request_id) DO NOTHING"""
 OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL"
 BEGIN = f"INSERT INTO splits (started, salt, tally, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
-ASK = "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
+ASK = (
+    "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
+)
 VOTE = "UPDATE phones SET has_voted = 1 WHERE split = ? AND phone = ? AND version = ? AND NOT has_voted"
 KEPT = "the feedback is kept, and counts in no comparison"
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
@@ -120,9 +132,13 @@ class Store:
                 yield self._connection
         except sqlite3.Error as error:  # such as a full disk
             log.error("the file of feedback cannot be used: %s", error)
-            raise Unavailable("feedback cannot be kept at the moment; the server's log has the reason", 60) from error
+            raise Unavailable(
+                "feedback cannot be kept at the moment; the server's log has the reason", 60
+            ) from error
 
-    def run(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
+    def run(
+        self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> list[sqlite3.Row]:
         """The rows that a statement returns, in a transaction of its own."""
         with self.transaction() as connection:
             return connection.execute(statement, values).fetchall()
@@ -135,7 +151,9 @@ class Store:
         with self.transaction() as connection:
             was = {tuple(arms): number for number, _, *arms in connection.execute(OPEN)}
             for arms in was.keys() - wanted:
-                connection.execute(f"UPDATE splits SET ended = {NOW}, salt = NULL WHERE id = ?", (was[arms],))
+                connection.execute(
+                    f"UPDATE splits SET ended = {NOW}, salt = NULL WHERE id = ?", (was[arms],)
+                )
             for arms in wanted - was.keys():
                 connection.execute(BEGIN, (secrets.token_bytes(16), json.dumps(new_tally()), *arms))
             return {(row["model"], row["label"]): row for row in connection.execute(OPEN)}
@@ -153,7 +171,9 @@ class Store:
         """
         with self.transaction() as connection:
             if not connection.execute(INSERT, row).rowcount:
-                raise AlreadyExists("this answer has its feedback already; it is taken once for each request id")
+                raise AlreadyExists(
+                    "this answer has its feedback already; it is taken once for each request id"
+                )
             if not (row["asked"] and row["split"]):
                 return ""
             voter, is_right = (row["split"], row["phone"], row["version"]), row["is_right"]
@@ -163,7 +183,12 @@ class Store:
             if not connection.execute(VOTE, voter).rowcount:
                 return f"each phone has one vote in a split, on the version it was first asked about; {KEPT}"
             _count(
-                connection, row["split"], row["version"], answered=1, counted=is_right is not None, right=bool(is_right)
+                connection,
+                row["split"],
+                row["version"],
+                answered=1,
+                counted=is_right is not None,
+                right=bool(is_right),
             )
             return ""
 
@@ -171,7 +196,14 @@ class Store:
         """Delete what is older than the retention time, a little at a time: others write in between."""
         for table, key, condition in OLD:
             some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
-            while len(self.run(f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age)) == AT_ONCE:
+            while (
+                len(
+                    self.run(
+                        f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age
+                    )
+                )
+                == AT_ONCE
+            ):
                 pass
 
     def csv(self) -> Iterator[str]:
@@ -194,7 +226,9 @@ def _ask(connection: sqlite3.Connection, split: int, phone: str, version: int) -
 
 
 def _count(connection: sqlite3.Connection, split: int, version: int, **more: int) -> None:
-    ((second, text),) = connection.execute("SELECT second, tally FROM splits WHERE id = ?", (split,))
+    ((second, text),) = connection.execute(
+        "SELECT second, tally FROM splits WHERE id = ?", (split,)
+    )
     tally = json.loads(text)
     count(tally, int(version == second), **more)
     connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(tally), split))

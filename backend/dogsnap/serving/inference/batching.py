@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    text_format,
+    wrappers_pb2,
+)
 from google.protobuf.message import Message
 
 from dogsnap.errors import InvalidArgument, Unavailable
@@ -68,8 +74,13 @@ class BatchingParameters:
         sizes = list(message.allowed_batch_sizes)
         parameters = cls(**given, allowed_batch_sizes=tuple(sizes))
         most, timeout = parameters.max_batch_size, parameters.batch_timeout_micros
-        if min(most, parameters.max_enqueued_batches, parameters.num_batch_threads) < 1 or timeout < 0:
-            raise InvalidArgument(f"{file}: expected numbers of at least 1, and a batch_timeout_micros of at least 0")
+        if (
+            min(most, parameters.max_enqueued_batches, parameters.num_batch_threads) < 1
+            or timeout < 0
+        ):
+            raise InvalidArgument(
+                f"{file}: expected numbers of at least 1, and a batch_timeout_micros of at least 0"
+            )
         if sizes and (sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] != most):
             raise InvalidArgument(
                 f"{file}: allowed_batch_sizes are {sizes}; expected rising numbers that end with max_batch_size, {most}"
@@ -80,12 +91,16 @@ class BatchingParameters:
 @cache
 def _message_class() -> type[Message]:
     """BatchingParameters by the names of its fields, which is all that text needs; tensorflow-serving-api does not have it."""
-    file = descriptor_pb2.FileDescriptorProto(name="dogsnap/batching.proto", package="dogsnap", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="dogsnap/batching.proto", package="dogsnap", syntax="proto3"
+    )
     file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
     kinds = descriptor_pb2.FieldDescriptorProto
     message = file.message_type.add(name="BatchingParameters")
     for name, wrapper in WRAPPED.items():
-        message.field.add(name=name, type=kinds.TYPE_MESSAGE, type_name=f".google.protobuf.{wrapper}")
+        message.field.add(
+            name=name, type=kinds.TYPE_MESSAGE, type_name=f".google.protobuf.{wrapper}"
+        )
     message.field.add(name="allowed_batch_sizes", label=kinds.LABEL_REPEATED, type=kinds.TYPE_INT64)
     message.field.add(name="pad_variable_length_inputs", type=kinds.TYPE_BOOL)
     for number, each in enumerate(message.field, start=1):
@@ -113,7 +128,12 @@ class Batcher:
     The first waiting request that gets a place runs for all; where that fails, each runs again, so that a bad one fails alone.
     """
 
-    def __init__(self, run: Run, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None):
+    def __init__(
+        self,
+        run: Run,
+        parameters: BatchingParameters,
+        on_run: Callable[[int], None] = lambda rows: None,
+    ):
         """`on_run` is called before each run with its rows, without those that fill it up to an allowed size."""
         self._on_run, self._parameters = on_run, parameters
         self._run_network = run
@@ -132,7 +152,9 @@ class Batcher:
         most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
         with self._changed:
             if _rows(self._waiting) + task.rows > most:
-                raise Unavailable(f"{most} rows wait for a run already (max_enqueued_batches); try again")
+                raise Unavailable(
+                    f"{most} rows wait for a run already (max_enqueued_batches); try again"
+                )
             self._waiting.append(task)
             self._changed.notify_all()
         with self._places:
@@ -154,7 +176,9 @@ class Batcher:
             left = task.arrived + self._parameters.batch_timeout_micros / 1e6 - time.monotonic()
             if left > 0:
                 most = self._parameters.max_batch_size
-                self._changed.wait_for(lambda: task not in self._waiting or _rows(self._fitting(task)) >= most, left)
+                self._changed.wait_for(
+                    lambda: task not in self._waiting or _rows(self._fitting(task)) >= most, left
+                )
             if task not in self._waiting:
                 return []
             batch = self._fitting(task)
@@ -166,7 +190,11 @@ class Batcher:
         batch, rows = [task], task.rows
         for other in self._waiting:
             together = rows + other.rows
-            if other is not task and other.shapes == task.shapes and together <= self._parameters.max_batch_size:
+            if (
+                other is not task
+                and other.shapes == task.shapes
+                and together <= self._parameters.max_batch_size
+            ):
                 batch.append(other)
                 rows = together
         return batch
@@ -180,9 +208,13 @@ class Batcher:
             if all(np.shape(value)[:1] == (size,) for value in outputs.values()) and outputs:
                 ends = np.cumsum([task.rows for task in batch])
                 for task, end in zip(batch, ends, strict=True):
-                    task.outputs.set_result({alias: value[end - task.rows : end] for alias, value in outputs.items()})
+                    task.outputs.set_result(
+                        {alias: value[end - task.rows : end] for alias, value in outputs.items()}
+                    )
         except Exception as error:  # a runtime can raise anything; each request gets its own error when it runs alone
-            log.info("a run of %d requests failed, so that each runs by itself: %s", len(batch), error)
+            log.info(
+                "a run of %d requests failed, so that each runs by itself: %s", len(batch), error
+            )
         finally:
             for task in batch:
                 if not task.outputs.done():
@@ -190,9 +222,18 @@ class Batcher:
 
     def _together(self, batch: Sequence[_Task]) -> tuple[dict[str, np.ndarray], int]:
         """The inputs of all, one after the other, and copies of the last row up to an allowed size; and that size."""
-        size = next((each for each in self._parameters.allowed_batch_sizes if each >= _rows(batch)), _rows(batch))
-        fill = {alias: [values[-1:]] * (size - _rows(batch)) for alias, values in batch[-1].inputs.items()}
-        return {alias: np.concatenate([*(task.inputs[alias] for task in batch), *fill[alias]]) for alias in fill}, size
+        size = next(
+            (each for each in self._parameters.allowed_batch_sizes if each >= _rows(batch)),
+            _rows(batch),
+        )
+        fill = {
+            alias: [values[-1:]] * (size - _rows(batch))
+            for alias, values in batch[-1].inputs.items()
+        }
+        return {
+            alias: np.concatenate([*(task.inputs[alias] for task in batch), *fill[alias]])
+            for alias in fill
+        }, size
 
 
 def _rows(tasks: Sequence[_Task]) -> int:

@@ -45,7 +45,9 @@ class Executor:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
-    def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
+    def run(
+        self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None
+    ) -> Result:
         """Run `work` and return its result; `deadline` is a time of time.monotonic().
 
         Raises Full if the queue is full, DeadlineExceeded if the result is not ready in time, Cancelled if the client
@@ -70,7 +72,9 @@ class Executor:
         return self.held >= self.capacity
 
     def full(self) -> Full:
-        return Full(f"the server is full: {self.held} requests are running or waiting; try again later")
+        return Full(
+            f"the server is full: {self.held} requests are running or waiting; try again later"
+        )
 
     def waiting(self) -> int:
         return max(0, self.held - self._threads)
@@ -104,7 +108,9 @@ class InlineExecutor(Executor):
 
     _closed = False
 
-    def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
+    def run(
+        self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None
+    ) -> Result:
         """As `Executor.run`; `is_gone` is ignored, since nothing is queued."""
         if self._closed:
             raise Unavailable(STOPPING)
@@ -124,7 +130,9 @@ def _result_by(future: Future[Result], deadline: float, is_gone: IsGone | None) 
         try:
             return future.result(timeout=max(0.0, min(CHECK_SECONDS, deadline - time.monotonic())))
         except CancelledError:
-            raise Cancelled("the request left the queue: its client disconnected, or the server stops") from None
+            raise Cancelled(
+                "the request left the queue: its client disconnected, or the server stops"
+            ) from None
         except NotDone:
             if future.done():  # just in time, or the work itself raised a TimeoutError
                 return future.result()

@@ -20,13 +20,17 @@ from dogsnap.settings import Settings
 
 # Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.
 COPY_SIDE, COPY_QUALITY = 1280, 85
-TEXT_FOR_NUMBERS = "Type: String is not of expected type"  # in messages of `tensors`, as TensorFlow Serving has it
+TEXT_FOR_NUMBERS = (
+    "Type: String is not of expected type"  # in messages of `tensors`, as TensorFlow Serving has it
+)
 
 
 class Predictor:
     """Runs requests of all protocols on the models of a repository. Thread-safe."""
 
-    def __init__(self, repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings):
+    def __init__(
+        self, repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings
+    ):
         self.repository = repository
         self.metrics = metrics
         self._settings = settings
@@ -56,7 +60,9 @@ class Predictor:
             self._deadline_seconds, self._deadline_seconds if timeout is None else timeout
         )
         answers = []
-        with self.metrics.request(protocol, (spec.label or "") if spec.version is None else None) as record:
+        with self.metrics.request(
+            protocol, (spec.label or "") if spec.version is None else None
+        ) as record:
             for work in works:
                 work.check(self._settings, self.metrics)
             with within(deadline), self.repository.acquire(spec) as chosen:
@@ -85,7 +91,9 @@ class Predictor:
         with self.metrics.step("run", servable.id):
             return work.run(servable, signature)
 
-    def _with_version_of_text(self, servable: BaseServable, error: InvalidArgument) -> InvalidArgument:
+    def _with_version_of_text(
+        self, servable: BaseServable, error: InvalidArgument
+    ) -> InvalidArgument:
         """The error; where text came for numbers, with the version that takes text."""
         if TEXT_FOR_NUMBERS not in error.message:
             return error
@@ -100,7 +108,12 @@ class Predictor:
         return error
 
     def classify(
-        self, contents: bytes, spec: ModelSpec, top_k: int | None, protocol: str, is_gone: IsGone | None = None
+        self,
+        contents: bytes,
+        spec: ModelSpec,
+        top_k: int | None,
+        protocol: str,
+        is_gone: IsGone | None = None,
     ) -> Classification:
         """Name the breed in a photo (the bytes of its file)."""
         result: Classification
@@ -113,14 +126,22 @@ class Predictor:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
         photo = check(contents, self._settings)
         deadline = time.monotonic() + self._deadline_seconds
-        return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone)
+        return self._executor.run(
+            partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone
+        )
 
-    def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
+    def taking(
+        self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]
+    ) -> ModelSpec:
         """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take."""
         others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
-        return next((each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec)
+        return next(
+            (each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec
+        )
 
-    def _takes(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> bool:
+    def _takes(
+        self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]
+    ) -> bool:
         try:
             with self.repository.acquire(spec) as servable:
                 return takes(servable.signature(signature_name))

@@ -26,7 +26,9 @@ log = logging.getLogger("dogsnap.shadow")
 Run = Callable[[BaseServable], Outputs | None]
 Pairs = Counter[tuple[str, str]]
 PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
-MOST_DIFFERENCES = 20_000  # pairs of classes that are counted: all of 120 breeds, and little memory for any more
+MOST_DIFFERENCES = (
+    20_000  # pairs of classes that are counted: all of 120 breeds, and little memory for any more
+)
 
 
 class Shadow:
@@ -37,7 +39,9 @@ class Shadow:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shadow")
         self._places = threading.Semaphore(PLACES)
         self._lock = threading.Lock()
-        self._differences: dict[str, tuple[int, Pairs]] = {}  # by model: its shadow, and where that differs
+        self._differences: dict[
+            str, tuple[int, Pairs]
+        ] = {}  # by model: its shadow, and where that differs
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
         """Queue `run`, which gives None where it cannot run, for the shadow of this model. Returns at once, raises nothing."""
@@ -75,7 +79,9 @@ class Shadow:
             with self._lock:
                 counted = self._counted(answered.name, shadow)
                 known = [pair for pair in differing if None not in pair]
-                counted.update(pair for pair in known if pair in counted or len(counted) < MOST_DIFFERENCES)
+                counted.update(
+                    pair for pair in known if pair in counted or len(counted) < MOST_DIFFERENCES
+                )
 
     def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
         """What answers and this shadow named most often where they differ: (the answer's class, the shadow's), and how often."""
@@ -95,6 +101,11 @@ class Shadow:
 def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
     """The id of the most probable class of each row, or None unless `outputs` are the probabilities of named classes."""
     labels, prediction = servable.description.labels, outputs.get("prediction")
-    if not labels or prediction is None or prediction.ndim != 2 or prediction.shape[1] != len(labels):
+    if (
+        not labels
+        or prediction is None
+        or prediction.ndim != 2
+        or prediction.shape[1] != len(labels)
+    ):
         return None
     return [labels[index]["id"] for index in np.argmax(prediction, axis=1)]

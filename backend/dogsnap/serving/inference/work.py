@@ -60,7 +60,11 @@ class Values:
         try:
             arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
         except OtherInputs as error:
-            names = [f'"{name}"' for name, each in servable.signatures.items() if error.received == set(each.inputs)]
+            names = [
+                f'"{name}"'
+                for name, each in servable.signatures.items()
+                if error.received == set(each.inputs)
+            ]
             inputs = ", ".join(sorted(error.received))
             hint = f'; for {inputs} send "signature_name": {" or ".join(names)}' if names else ""
             raise InvalidArgument(error.message + hint) from None
@@ -77,17 +81,25 @@ class Values:
 
     def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
         if signature.inputs != self._runs.inputs:
-            raise Unavailable(f"the engine has just switched to {servable.id}, which takes other inputs; try again")
+            raise Unavailable(
+                f"the engine has just switched to {servable.id}, which takes other inputs; try again"
+            )
         return self._arrays
 
     def repeat(self, other: BaseServable) -> Outputs | None:
         """Run the same on a shadow version; None if it has no such signature."""
         same = other.signatures.get(self._runs.name)
-        return other.answer(same, self._feed)[0] if same and same.inputs == self._runs.inputs else None
+        return (
+            other.answer(same, self._feed)[0] if same and same.inputs == self._runs.inputs else None
+        )
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
         """The result for the client; `servable` is the version that answered."""
-        return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
+        return Prediction(
+            {alias: outputs[alias] for alias in self._filter or outputs},
+            servable.id,
+            self._signature,
+        )
 
 
 class Examples(Values):
@@ -100,7 +112,9 @@ class Examples(Values):
         super().__init__(inputs, task.signature_name)
         self._method, self._count = task.method, len(examples)
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> tuple[ServableId, list[Any]]:
+    def answer(
+        self, servable: BaseServable, outputs: Outputs, metrics: Metrics
+    ) -> tuple[ServableId, list[Any]]:
         """The version that answered, and the rows that `examples` gives for the method."""
         rows = classify_rows if self._method == "classify" else regress_rows
         return servable.id, rows(outputs, self._count)
@@ -176,7 +190,9 @@ def _checked_photos(
         pictures = photo_values.decoded(arrays[next(iter(arrays))])
         if pictures is not None:
             signature, arrays = of_bytes, {of_bytes.name: pictures}
-    texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
+    texts = {
+        alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string
+    }
     return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
 
 
@@ -192,9 +208,13 @@ def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> N
         received = np.asarray(inputs[alias])
         dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
         if dtype != spec.dtype:
-            raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
+            raise InvalidArgument(
+                f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}'
+            )
         if shapes and not spec.shape.is_compatible_with(received.shape):
-            raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
+            raise InvalidArgument(
+                f'input "{alias}": expected shape {spec.shape}, received {received.shape}'
+            )
 
 
 def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:

@@ -19,18 +19,24 @@ def decode_base64(text: str | bytes) -> bytes:
     try:
         return pybase64.b64decode(text, validate=True)  # the usual form, decoded without a copy
     except ValueError:
-        return _decode_other_form(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+        return _decode_other_form(
+            text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        )
 
 
 def _decode_other_form(text: bytes) -> bytes:
     prefix = DATA_PREFIX.match(text)
-    standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD, WHITE_SPACE).rstrip(b"=")
+    standard = (
+        (text[prefix.end() :] if prefix else text).translate(TO_STANDARD, WHITE_SPACE).rstrip(b"=")
+    )
     try:
         return pybase64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
         fault = f"{len(standard)} characters, a number that no bytes encode to"
         if wrong := OTHER.search(standard):
-            character = standard[wrong.start() : wrong.start() + 4].decode("utf-8", "replace")[0]  # of 4 bytes at most
+            character = standard[wrong.start() : wrong.start() + 4].decode("utf-8", "replace")[
+                0
+            ]  # of 4 bytes at most
             fault = f"the character {character!r}"
         raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
 

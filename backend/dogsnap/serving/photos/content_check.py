@@ -37,9 +37,13 @@ class ContentCheck:
         """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
-            errcode = self._executor.run(lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url), deadline)
+            errcode = self._executor.run(
+                lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url), deadline
+            )
         except Full:
-            raise Full(f"the content check has {CHECKS + WAITING} photos to check already; try again later") from None
+            raise Full(
+                f"the content check has {CHECKS + WAITING} photos to check already; try again later"
+            ) from None
         except DeadlineExceeded:
             log.error("the content check gives no answer within %g s", TIMEOUT_SECONDS)
             errcode = None
@@ -47,14 +51,21 @@ class ContentCheck:
             raise PhotoRefused("the photo did not pass the content check; choose another one")
         if errcode != PASSED:
             if errcode is not None:
-                log.error("the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY)
+                log.error(
+                    "the content check answers errcode %s; expected %d or %d",
+                    errcode,
+                    PASSED,
+                    RISKY,
+                )
             raise Unavailable("the content check is not available; try again later")
 
 
 def _errcode(jpeg: bytes, url: str) -> object:
     """What the service answers; its URL can carry an access token, so that no message shows it."""
     try:
-        response = requests.post(url, files={"media": ("photo.jpg", jpeg, "image/jpeg")}, timeout=TIMEOUT_SECONDS)
+        response = requests.post(
+            url, files={"media": ("photo.jpg", jpeg, "image/jpeg")}, timeout=TIMEOUT_SECONDS
+        )
         response.raise_for_status()
         return response.json()["errcode"]
     except (requests.RequestException, ValueError, KeyError, TypeError) as error:

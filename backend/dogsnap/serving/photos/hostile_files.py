@@ -54,7 +54,9 @@ def gif_pixels(contents: bytes, most: int) -> int:
         picture = _number("<H", contents, 6) * _number("<H", contents, 8)
         for kind, place in _gif_parts(contents):
             if kind == FRAME:
-                pixels += max(picture, _number("<H", contents, place + 5) * _number("<H", contents, place + 7))
+                pixels += max(
+                    picture, _number("<H", contents, place + 5) * _number("<H", contents, place + 7)
+                )
             if pixels > most:
                 break
     return pixels
@@ -104,7 +106,9 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
     while (kind := contents[place : place + 1]) in (FRAME, EXTENSION):
         yield kind, place
         place += 11 + _colours(_byte(contents, place + 9)) if kind == FRAME else 2
-        while size := _byte(contents, place):  # each block follows a byte with its length; one of length 0 is the last
+        while size := _byte(
+            contents, place
+        ):  # each block follows a byte with its length; one of length 0 is the last
             place, blocks = place + 1 + size, blocks + 1
             if blocks > MAX_BLOCKS:
                 raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
@@ -130,4 +134,6 @@ def _number(kind: str, contents: bytes, place: int) -> int:
 
 
 def _too_many(what: str, most: int, things: str) -> UnsupportedPhoto:
-    return UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it again and send that")
+    return UnsupportedPhoto(
+        f"expected {what} at most {most} {things}, received more; save it again and send that"
+    )

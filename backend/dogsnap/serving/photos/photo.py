@@ -55,7 +55,9 @@ class Photo:
         """
         image = self.opened or _open(self.contents)
         is_exact = (
-            image.format in UNTOUCHED_KINDS and image.mode in UNTOUCHED_MODES and "transparency" not in image.info
+            image.format in UNTOUCHED_KINDS
+            and image.mode in UNTOUCHED_MODES
+            and "transparency" not in image.info
         )
         if is_exact and max(image.size) <= UNTOUCHED_SIDE and _orientation(image) not in UPRIGHT:
             return self.contents
@@ -154,7 +156,9 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits a pixel, of which convert() would clip all but the lowest 255 values
+    if image.mode.startswith(
+        "I"
+    ):  # 16 bits a pixel, of which convert() would clip all but the lowest 255 values
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
         image = image.convert("RGBA")
@@ -167,7 +171,9 @@ def _upright(image: Image.Image, least: int) -> Image.Image:
     orientation = _orientation(image)
     image.draft(None, (least, least))  # a JPEG's decoder scales as far as it can
     image.load()
-    if image.mode in ("P", "PA", "1") or "transparency" in image.info:  # a palette, expanded to colours
+    if (
+        image.mode in ("P", "PA", "1") or "transparency" in image.info
+    ):  # a palette, expanded to colours
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     factor = min(image.width // least, image.height // least)
     if factor > 1 and image.mode in ("RGB", "RGBA", "L", "LA", "CMYK"):

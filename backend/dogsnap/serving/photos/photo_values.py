@@ -13,17 +13,37 @@ from tensorflow.core.framework import graph_pb2
 from dogsnap.errors import InvalidArgument, UnsupportedPhoto
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.base64_text import decode_base64, to_web_safe_base64, web_safe
-from dogsnap.serving.photos.hostile_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
+from dogsnap.serving.photos.hostile_files import (
+    GIF,
+    JPEG,
+    PNG,
+    check_structure,
+    first_frame,
+    gif_pixels,
+)
 from dogsnap.serving.photos.photo import Photo
 from dogsnap.settings import Settings
 
 # The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in decode_image_op.cc).
 BMP = b"BM"
 STARTS = (JPEG, PNG, b"GIF8", BMP)
-OPERATIONS = {"DecodeImage", "DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeWebP"}
+OPERATIONS = {
+    "DecodeImage",
+    "DecodeJpeg",
+    "DecodeAndCropJpeg",
+    "DecodePng",
+    "DecodeBmp",
+    "DecodeGif",
+    "DecodeWebP",
+}
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
-KEPT_OF_NO_PHOTO = 16  # bytes; enough for TensorFlow to recognise the format and refuse it with its own message
-EXAMPLE_STARTS = (b"\n", b"\x12")  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
+KEPT_OF_NO_PHOTO = (
+    16  # bytes; enough for TensorFlow to recognise the format and refuse it with its own message
+)
+EXAMPLE_STARTS = (
+    b"\n",
+    b"\x12",
+)  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
 
 
 @dataclass(frozen=True)
@@ -36,17 +56,23 @@ class Decoding:
     @classmethod
     def of(cls, graph: graph_pb2.GraphDef) -> "Decoding":
         """From the operations in a graph and its functions."""
-        nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+        nodes = [
+            *graph.node,
+            *(node for function in graph.library.function for node in function.node_def),
+        ]
         found = {node.op for node in nodes} & OPERATIONS
         # A SavedModel omits attributes with default values; this one's default is True.
         expands = any(
-            node.op == "DecodeImage" and ("expand_animations" not in node.attr or node.attr["expand_animations"].b)
+            node.op == "DecodeImage"
+            and ("expand_animations" not in node.attr or node.attr["expand_animations"].b)
             for node in nodes
         )
         return cls(bool(found), bool(found & OF_ALL_FRAMES) or expands)
 
 
-def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings) -> dict[str, np.ndarray]:
+def checked(
+    arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings
+) -> dict[str, np.ndarray]:
     """Check the photos in string arrays against the limits: file bytes, base64 text, or tf.Examples with file bytes.
 
     Returns the values for the graph: the same ones, but GIFs cut after the first frame if the graph reads no other. Values that
@@ -96,7 +122,9 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
     if not value.startswith(EXAMPLE_STARTS):
         return value
     try:
-        example = tf.train.SequenceExample.FromString(value)  # a tf.Example is one without feature_lists
+        example = tf.train.SequenceExample.FromString(
+            value
+        )  # a tf.Example is one without feature_lists
     except DecodeError:
         nothing = {"": tf.io.VarLenFeature(tf.string)}
         try:  # TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8
@@ -110,7 +138,9 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
     features = [*example.context.feature.values(), *rows]
     for feature in features:
         if feature.HasField("bytes_list"):
-            feature.bytes_list.value[:] = [_safe_string(string, safe) for string in feature.bytes_list.value]
+            feature.bytes_list.value[:] = [
+                _safe_string(string, safe) for string in feature.bytes_list.value
+            ]
     return example.SerializeToString(deterministic=True) if features else value
 
 
@@ -129,15 +159,21 @@ def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
 
 def is_photo(contents: bytes) -> bool:
     """Whether a string begins like a file that TensorFlow's decoders take."""
-    return contents.startswith(STARTS) or (contents.startswith(b"RIFF") and contents[8:12] == b"WEBP")
+    return contents.startswith(STARTS) or (
+        contents.startswith(b"RIFF") and contents[8:12] == b"WEBP"
+    )
 
 
-def _safe_picture(contents: bytes, decoding: Decoding, limits: Settings, photos: list[Photo]) -> bytes:
+def _safe_picture(
+    contents: bytes, decoding: Decoding, limits: Settings, photos: list[Photo]
+) -> bytes:
     """A checked picture for the graph; it is added to `photos`."""
     check_structure(contents)
     if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
         # TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0.
-        raise InvalidArgument("an animated WebP cannot be decoded; send one picture of it, or a GIF")
+        raise InvalidArgument(
+            "an animated WebP cannot be decoded; send one picture of it, or a GIF"
+        )
     contents = contents if decoding.frames else first_frame(contents)
     try:
         found = photo.check_header(contents, limits)

@@ -55,10 +55,16 @@ def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUAS
     """As `decode`, but a JPEG far larger than `size` (height, width) is scaled down on the way to a resize with antialias."""
     if not how.antialias:  # without antialias, scaling first would select other pixels
         return decode(contents)
-    return tf.cond(_is_jpeg(contents), lambda: _decode_jpeg_for(contents, *least_sides(size)), lambda: decode(contents))
+    return tf.cond(
+        _is_jpeg(contents),
+        lambda: _decode_jpeg_for(contents, *least_sides(size)),
+        lambda: decode(contents),
+    )
 
 
-def _decode_jpeg_for(contents: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor) -> tf.Tensor:
+def _decode_jpeg_for(
+    contents: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor
+) -> tf.Tensor:
     """Keeps at least `height` and `width` pixels. The factor is an attribute of the operation, so there is one per factor."""
     shape = tf.image.extract_jpeg_shape(contents)
     spare = tf.minimum(shape[0] // height, shape[1] // width)
@@ -87,7 +93,9 @@ def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) ->
         tf.reduce_all(tf.equal(tf.shape(seen)[-3:-1], size)),
         lambda: tf.cast(seen, tf.float32),
         # Bytes are resized as bytes: 50 megapixels as float32 would take 600 MB more, and eight times as long.
-        lambda: tf.cast(tf.image.resize(seen, size, how.method, antialias=how.antialias), tf.float32),
+        lambda: tf.cast(
+            tf.image.resize(seen, size, how.method, antialias=how.antialias), tf.float32
+        ),
     )
     return tf.clip_by_value(resized * scale, 0.0, 1.0)
 
@@ -101,7 +109,9 @@ def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     return image[..., top : top + kept_height, left : left + kept_width, :]
 
 
-def photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
+def photos_to_images(
+    contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED
+) -> tf.Tensor:
     """Decode and resize a vector of photos: string (n,) -> float32 (n, height, width, 3) in [0, 1].
 
     Raises InvalidArgumentError: for one photo with the decoder's message, for several with the positions of all that cannot be
@@ -123,20 +133,27 @@ def windows_to_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, 
     the photo; at least one pixel is taken. Returns float32 (n, height, width, 3) in [0, 1].
     """
     kind = tf.TensorSpec((*size, 3), tf.float32)
-    return tf.map_fn(lambda each: _window(each[0], each[1], size), (contents, windows), fn_output_signature=kind)
+    return tf.map_fn(
+        lambda each: _window(each[0], each[1], size), (contents, windows), fn_output_signature=kind
+    )
 
 
 def _window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     height, width = least_sides(size)
     wide, high = tf.maximum(window[2] - window[0], 1e-3), tf.maximum(window[3] - window[1], 1e-3)
     least_height, least_width = (
-        tf.cast(tf.math.ceil(least / share), tf.int32) for least, share in ((height, high), (width, wide))
+        tf.cast(tf.math.ceil(least / share), tf.int32)
+        for least, share in ((height, high), (width, wide))
     )
     image = tf.cond(
-        _is_jpeg(contents), lambda: _decode_jpeg_for(contents, least_height, least_width), lambda: decode(contents)
+        _is_jpeg(contents),
+        lambda: _decode_jpeg_for(contents, least_height, least_width),
+        lambda: decode(contents),
     )
     shape = tf.shape(image)
-    sides = tf.stack([shape[1], shape[0]])  # a slice with a negative step makes TensorFlow's optimizer log an error
+    sides = tf.stack(
+        [shape[1], shape[0]]
+    )  # a slice with a negative step makes TensorFlow's optimizer log an error
     scale = tf.cast(sides, tf.float32)
     start = tf.minimum(tf.cast(window[:2] * scale, tf.int32), sides - 1)
     end = tf.maximum(tf.cast(tf.math.ceil(window[2:] * scale), tf.int32), start + 1)
@@ -160,16 +177,23 @@ def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing)
     missing = tf.sets.difference(tf.range(count)[tf.newaxis], places[tf.newaxis, 1:]).values
     readable = tf.debugging.Assert(
         tf.equal(tf.size(missing), 0),
-        [f"cannot decode the photos at these places of the batch (counted from 0; expected {KINDS}):", missing],
+        [
+            f"cannot decode the photos at these places of the batch (counted from 0; expected {KINDS}):",
+            missing,
+        ],
         summarize=100,
     )
     with tf.control_dependencies([readable] if readable is not None else []):
         return tf.identity(images[1:])
 
 
-def _image_at(contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
+def _image_at(
+    contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int], how: Resizing
+) -> tf.Tensor:
     return tf.cond(
-        place < 0, lambda: tf.zeros((*size, 3)), lambda: resize(decode_for(contents[place], size, how), size, how)
+        place < 0,
+        lambda: tf.zeros((*size, 3)),
+        lambda: resize(decode_for(contents[place], size, how), size, how),
     )
 
 
@@ -181,12 +205,17 @@ def decode_base64(text: tf.Tensor) -> tf.Tensor:
     """
     # Most texts need no change; checking that takes a fifth of the time of changing them.
     needs_none = tf.reduce_all(tf.strings.regex_full_match(text, WEB_SAFE))
-    bare, is_clean = tf.cond(needs_none, lambda: (text, tf.ones_like(text, tf.bool)), lambda: _bare(text))
+    bare, is_clean = tf.cond(
+        needs_none, lambda: (text, tf.ones_like(text, tf.bool)), lambda: _bare(text)
+    )
     # Four characters encode three bytes: a single one left over is invalid.
     whole = tf.logical_and(is_clean, tf.strings.length(bare) % 4 != 1)
     is_text = tf.debugging.Assert(
         tf.reduce_all(whole),
-        ["no base64 text (either alphabet) at these places of the batch, counted from 0:", tf.where(~whole)[:, 0]],
+        [
+            "no base64 text (either alphabet) at these places of the batch, counted from 0:",
+            tf.where(~whole)[:, 0],
+        ],
         summarize=100,
     )
     with tf.control_dependencies([is_text] if is_text is not None else []):

@@ -21,7 +21,9 @@ class ModelRepository(Protocol):
     _lock: threading.RLock
     _wake: threading.Event
     _thread: threading.Thread | None = None
-    started: bool = False  # the first scan is finished: every version was loaded or has failed to load
+    started: bool = (
+        False  # the first scan is finished: every version was loaded or has failed to load
+    )
     _closed: bool = False
 
     def __init__(self) -> None:
@@ -44,7 +46,9 @@ class ModelRepository(Protocol):
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Scan every `poll_seconds` in a thread; 0: until all is loaded, then only on `scan_soon`. `on_ready` is called once."""
-        self._thread = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
+        self._thread = threading.Thread(
+            target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True
+        )
         self._thread.start()
 
     def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:

@@ -41,10 +41,14 @@ class ModelSpec:
             try:
                 text.encode()
             except UnicodeEncodeError:  # JSON can contain unpaired surrogates
-                sentence = f"expected a model's {what} in UTF-8, received {text!a}; send whole characters"
+                sentence = (
+                    f"expected a model's {what} in UTF-8, received {text!a}; send whole characters"
+                )
                 raise InvalidArgument(sentence) from None
         if self.version is not None and self.label is not None:
-            raise InvalidArgument(f"expected a version or a label, received both: {self.version} and {self.label}")
+            raise InvalidArgument(
+                f"expected a version or a label, received both: {self.version} and {self.label}"
+            )
 
 
 @dataclass
@@ -63,7 +67,11 @@ class Version:
 
     def is_elsewhere(self) -> bool:
         """Whether it still answers from the path of before, since the base path was changed."""
-        return self.state == State.AVAILABLE and self.servable is not None and self.servable.path != self.path
+        return (
+            self.state == State.AVAILABLE
+            and self.servable is not None
+            and self.servable.path != self.path
+        )
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,9 @@ class Model:
 
     def available(self) -> list[int]:
         """The numbers of the available versions, largest first."""
-        return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
+        return sorted(
+            (n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True
+        )
 
     def answers(self, number: int | None) -> bool:
         return number in self.versions and self.versions[number].state == State.AVAILABLE
@@ -129,7 +139,11 @@ class Model:
 
     def default(self) -> int | None:
         """The default version; while the one that is meant is not available, the one that has answered, or the largest."""
-        meant = (self.meant_default(), None if self.follows_latest() else self.answering, *self.available())
+        meant = (
+            self.meant_default(),
+            None if self.follows_latest() else self.answering,
+            *self.available(),
+        )
         return next((each for each in meant if self.answers(each)), None)
 
     def track(self, number: int, path: Path) -> Version:
@@ -145,23 +159,35 @@ class Model:
 
     def end_idle(self) -> list[Version]:
         """Unload the leaving versions that have no running request, and return them."""
-        idle = [each for each in self.versions.values() if each.state == State.UNLOADING and each.in_use == 0]
+        idle = [
+            each
+            for each in self.versions.values()
+            if each.state == State.UNLOADING and each.in_use == 0
+        ]
         for version in idle:
             version.servable, version.state = None, State.END
         return idle
 
     def forget_vanished(self) -> list[Version]:
         """Remove and return the versions that are not loaded and whose folders are deleted."""
-        gone = [n for n, v in self.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
+        gone = [
+            n
+            for n, v in self.versions.items()
+            if v.state in (State.START, State.END) and not v.path.is_dir()
+        ]
         return [self.versions.pop(number) for number in gone]
 
     def status(self, number: int) -> VersionStatus:
         version, servable = self.versions[number], self.versions[number].servable
-        runtime, description = (servable.runtime, servable.description) if servable else (None, Description())
+        runtime, description = (
+            (servable.runtime, servable.description) if servable else (None, Description())
+        )
         error = version.error
         if error and version.state == State.AVAILABLE:
             error = f"it answers from its old base path, since loading it from the new one failed: {error}"
-        return VersionStatus(number, version.state, error, version.load_seconds, runtime, description)
+        return VersionStatus(
+            number, version.state, error, version.load_seconds, runtime, description
+        )
 
     @property
     def pending_labels(self) -> dict[str, int]:
@@ -171,15 +197,27 @@ class Model:
 
     def move_labels(self) -> list[tuple[str, int | None, int]]:
         """Move the labels whose version is available now; returns each with its version before and now."""
-        moved = [(label, self.labels.get(label), n) for label, n in self.pending_labels.items() if self.answers(n)]
+        moved = [
+            (label, self.labels.get(label), n)
+            for label, n in self.pending_labels.items()
+            if self.answers(n)
+        ]
         self.labels.update({label: number for label, _, number in moved})
         return moved
 
     def used_by(self, number: int) -> list[str]:
         """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
-        default = ["default"] if self.default() == number else ["default (waits)"] * (self.choices.default == number)
+        default = (
+            ["default"]
+            if self.default() == number
+            else ["default (waits)"] * (self.choices.default == number)
+        )
         labels = [label for label, version in sorted(self.labels.items()) if version == number]
-        pending = [f"{label} (waits)" for label, version in self.pending_labels.items() if version == number]
+        pending = [
+            f"{label} (waits)"
+            for label, version in self.pending_labels.items()
+            if version == number
+        ]
         splits = [
             f"{100 * split.share:g} % of {label or 'default'}"
             for label, split in self.choices.splits().items()
@@ -194,12 +232,18 @@ class Model:
 
     def failed(self) -> list[Version]:
         """The failed versions that prevent `is_served`."""
-        versions = [each for each in self.versions.values() if each.is_elsewhere() or not self.available()]
+        versions = [
+            each for each in self.versions.values() if each.is_elsewhere() or not self.available()
+        ]
         return [version for version in versions if version.error]
 
     def is_gone(self) -> bool:
         """Whether it is no longer configured and all its versions are unloaded."""
-        return self.removed and all(each.state in (State.START, State.END) for each in self.versions.values())
+        return self.removed and all(
+            each.state in (State.START, State.END) for each in self.versions.values()
+        )
 
     def is_loading(self) -> bool:
-        return any(version.state in (State.START, State.LOADING) for version in self.versions.values())
+        return any(
+            version.state in (State.START, State.LOADING) for version in self.versions.values()
+        )

@@ -21,7 +21,12 @@ from dogsnap.serving.repository.model import Model, ModelSpec, State, Version, V
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.model_configs import ModelConfig, to_json
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.serving.versions.version_folders import aspired_versions, fingerprint, missing, version_folders
+from dogsnap.serving.versions.version_folders import (
+    aspired_versions,
+    fingerprint,
+    missing,
+    version_folders,
+)
 from dogsnap.serving.versions.warmup import warm_up
 
 log = logging.getLogger("dogsnap.repository")
@@ -56,7 +61,9 @@ class Repository(ModelRepository):
         self._run_warm_up = run_warm_up
         self._prepare = prepare
         self._models: dict[str, Model] = {}
-        self._changing = threading.RLock()  # taken before `_lock`, and kept while the disk is written
+        self._changing = (
+            threading.RLock()
+        )  # taken before `_lock`, and kept while the disk is written
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
@@ -92,7 +99,10 @@ class Repository(ModelRepository):
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
         with self._lock:
-            return [self._models[spec.name].status(each) for each in numbers_for_status(self._models, spec)]
+            return [
+                self._models[spec.name].status(each)
+                for each in numbers_for_status(self._models, spec)
+            ]
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those in force, and those that wait for their version."""
@@ -108,7 +118,11 @@ class Repository(ModelRepository):
         """Every model's splits: model, label ("" for the default), version, share in (0, 1]."""
         with self._lock:
             splits = {name: self._models[name].choices.splits() for name in self.models()}
-        return [(name, label, it.version, it.share) for name, each in splits.items() for label, it in each.items()]
+        return [
+            (name, label, it.version, it.share)
+            for name, each in splits.items()
+            for label, it in each.items()
+        ]
 
     def shadow_of(self, answered: ServableId) -> int | None:
         """The shadow for photos that `answered` has answered; None if there is none, or the model was removed."""
@@ -146,7 +160,9 @@ class Repository(ModelRepository):
             silent = [name for name in self.models() if not self._models[name].available()]
             return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
 
-    def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
+    def follow(
+        self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None
+    ) -> Switch | None:
         """Serve these models until a restart; None: those of the start. Available versions of models that stay configured go on
         answering meanwhile. Returns the switch, None if nothing changed.
         """
@@ -163,7 +179,10 @@ class Repository(ModelRepository):
         return switch
 
     def wait_until_served(
-        self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
+        self,
+        configs: Sequence[ModelConfig],
+        timeout: float,
+        is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
         """Wait until these models are available as configured, at most `timeout` seconds. Raises DeadlineExceeded, Cancelled once
         `is_awaited` returns False, and an error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
@@ -175,9 +194,13 @@ class Repository(ModelRepository):
                 left = deadline - time.monotonic()
                 if left <= 0 or self._closed:
                     names = ", ".join(waiting)
-                    raise DeadlineExceeded(f"the new models are not available yet: {names}; they go on loading")
+                    raise DeadlineExceeded(
+                        f"the new models are not available yet: {names}; they go on loading"
+                    )
                 if not is_awaited():
-                    raise Cancelled("the client stopped waiting for the new models; they go on loading")
+                    raise Cancelled(
+                        "the client stopped waiting for the new models; they go on loading"
+                    )
                 if not self._scanned.wait(min(left, RELOAD_POLL_SECONDS)):
                     self.scan_soon()
 
@@ -209,7 +232,10 @@ class Repository(ModelRepository):
         if unready and unready != self._unready:
             log.warning("not ready: %s", unready)
         if trouble and trouble != self._trouble:
-            log.error("scanning the model folders failed; the loaded versions go on answering: %s", trouble)
+            log.error(
+                "scanning the model folders failed; the loaded versions go on answering: %s",
+                trouble,
+            )
         self._unready, self._trouble = unready, trouble
 
     def scan(self, skip_settling: bool = False) -> None:
@@ -241,7 +267,9 @@ class Repository(ModelRepository):
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
-                model = self._models[config.name] = Model(config, answering=self.switches.answering(config.name))
+                model = self._models[config.name] = Model(
+                    config, answering=self.switches.answering(config.name)
+                )
                 for subject, value in self.switches.chosen(model.name).items():
                     subject.put(model, value)
                 self._configure_labels(model, self.switches.configured_labels(model.name), part_of)
@@ -269,29 +297,40 @@ class Repository(ModelRepository):
         """Returns whether there is a folder that may still be changing."""
         config = model.config
         folders = version_folders(Path(config.base_path))
-        if not folders and model.available():  # the disk is not mounted, or the versions are being replaced
+        if (
+            not folders and model.available()
+        ):  # the disk is not mounted, or the versions are being replaced
             raise OSError(f"no version is left in {config.base_path}")
         unsettled = False
         with self._lock:
             aspired = self._aspired(model, folders)
-            tracked = [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
+            tracked = [
+                model.track(number, folders[number]) for number in sorted(aspired, reverse=True)
+            ]
         for version in tracked:
             if model.config is config and self._wants_load(version):
                 if skip_settling or self._is_settled(version):
                     self._load(model, version)
                 else:
                     unsettled |= not version.error
-        with self.changing(), self._lock:  # choices and configuration may have changed while versions were loaded
+        with (
+            self.changing(),
+            self._lock,
+        ):  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
             aspired = self._aspired(model, folders)
-            self.retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
+            self.retire(
+                model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired)
+            )
         return unsettled
 
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""
-        return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
+        return model.choices.aspired(
+            aspired_versions(model.config.model_version_policy, folders), folders
+        )
 
     def _wants_load(self, version: Version) -> bool:
         if version.state == State.START:
@@ -310,7 +349,11 @@ class Repository(ModelRepository):
         with self._lock:
             settled = not lacks and (untouched or version.fingerprint == now)
             version.fingerprint = now
-            version.error = f"{version.path} still lacks {lacks}; it is loaded when that is there" if lacks else ""
+            version.error = (
+                f"{version.path} still lacks {lacks}; it is loaded when that is there"
+                if lacks
+                else ""
+            )
         return settled
 
     def _load(self, model: Model, version: Version) -> None:
@@ -325,14 +368,25 @@ class Repository(ModelRepository):
             self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0
             give_back_free()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
-        except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
+        except (
+            Exception
+        ) as error:  # a damaged folder can raise anything; the other versions go on answering
             with self._lock:
                 if version.state == State.LOADING:
                     version.state = State.END
                 version.failed_at = time.monotonic()
-                version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
+                version.error = (
+                    error.message
+                    if isinstance(error, DogsnapError)
+                    else f"{type(error).__name__}: {error}"
+                )
             self._metrics.failed(version.id)
-            log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
+            log.error(
+                "%s failed to load, next attempt in %g s: %s",
+                version.id,
+                self._retry_seconds,
+                version.error,
+            )
             return
         with self._lock:
             version.load_seconds = time.monotonic() - started
@@ -347,7 +401,9 @@ class Repository(ModelRepository):
                 if self.started:
                     self.switches.note(WATCHER, [(Label(model.name, label), before, number)])
         self._metrics.loaded(version.id, version.load_seconds)
-        log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
+        log.info(
+            "loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records
+        )
 
     @contextmanager
     def _default_noted(self, model: Model) -> Iterator[None]:
@@ -361,7 +417,11 @@ class Repository(ModelRepository):
     def _keep_answering(self, model: Model) -> None:
         """The version that answers by default goes on doing so when larger ones come, unless one is chosen."""
         now = model.default()
-        if self.started and not model.is_new and now not in (None, model.choices.default, model.answering):
+        if (
+            self.started
+            and not model.is_new
+            and now not in (None, model.choices.default, model.answering)
+        ):
             model.answering = now
             self.switches.note_answering(model.name, now)
 
@@ -384,7 +444,9 @@ class Repository(ModelRepository):
                     self._metrics.unloaded(version.id)
                 for gone in model.forget_vanished():
                     self._metrics.forgotten(gone.id)
-            self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
+            self._models = {
+                name: model for name, model in self._models.items() if not model.is_gone()
+            }
         for version in ended:
             log.info("unloaded %s from %s", version.id, version.path)
         if ended or self._replaced:

@@ -22,7 +22,9 @@ def examples_from_body(fields: Mapping[str, Any], method: str) -> list[bytes]:
         )
     rows = fields["examples"]
     if not isinstance(rows, list):
-        raise InvalidArgument(f"JSON Value: {show(fields)} Expecting 'examples' value to be an list/array")
+        raise InvalidArgument(
+            f"JSON Value: {show(fields)} Expecting 'examples' value to be an list/array"
+        )
     if not rows:
         raise InvalidArgument(f"JSON Value: {show(fields)} 'examples' value is an empty array")
     context = _example(fields["context"]) if "context" in fields else tf.train.Example()
@@ -49,7 +51,9 @@ def _example(value: Any) -> tf.train.Example:
             was = feature.WhichOneof("kind") or kind
             if was != kind:
                 expected = was.removesuffix("_list")
-                raise InvalidArgument(f"Unexpected element type in feature: {name} expecting type: {expected}")
+                raise InvalidArgument(
+                    f"Unexpected element type in feature: {name} expecting type: {expected}"
+                )
             getattr(feature, kind).value.append(converted)
     return example
 
@@ -57,39 +61,55 @@ def _example(value: Any) -> tf.train.Example:
 def _feature_value(name: str, value: Any) -> tuple[str, Any]:
     if isinstance(value, int):  # a bool is one, and becomes 0 or 1
         if value not in INT64:
-            raise InvalidArgument(f"Feature: {name} has uint64_t element. Only int64_t is supported.")
+            raise InvalidArgument(
+                f"Feature: {name} has uint64_t element. Only int64_t is supported."
+            )
         return "int64_list", int(value)
     if isinstance(value, float):
         return "float_list", value
     if isinstance(value, str) or is_base64(value):
         return "bytes_list", to_bytes(value)
-    raise InvalidArgument(f"Feature: {name} has element with unexpected JSON type: {type_name(value)}")
+    raise InvalidArgument(
+        f"Feature: {name} has element with unexpected JSON type: {type_name(value)}"
+    )
 
 
 def check_signature(signature: Signature, method: str) -> str:
     """The alias of the one input that takes Examples. Raises InvalidArgument if the signature has another method."""
-    expected, word = METHODS[method], {"classify": "classification", "regress": "regression"}[method]
+    expected, word = (
+        METHODS[method],
+        {"classify": "classification", "regress": "regression"}[method],
+    )
     if signature.method != expected:
         raise InvalidArgument(
             f"Expected {word} signature method_name to be {expected}. Was: {signature.method} (signature {signature.name})"
         )
     if len(signature.inputs) != 1:
-        raise InvalidArgument(f"Expected one input Tensor. Signature {signature.name} has {len(signature.inputs)}")
+        raise InvalidArgument(
+            f"Expected one input Tensor. Signature {signature.name} has {len(signature.inputs)}"
+        )
     return next(iter(signature.inputs))
 
 
 def classify_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[list[tuple[str, float]]]:
     """The (label, score) pairs of each example, from the outputs `classes` and `scores`; without one of them "" or 0.0."""
     if not {"classes", "scores"} & set(outputs):
-        raise InvalidArgument(f"Expected classification outputs classes and/or scores, found: {sorted(outputs)}")
+        raise InvalidArgument(
+            f"Expected classification outputs classes and/or scores, found: {sorted(outputs)}"
+        )
     for alias in ("classes", "scores"):
         if alias in outputs and (outputs[alias].ndim != 2 or len(outputs[alias]) != count):
-            raise InvalidArgument(f"Expected {alias} of shape [{count} num_classes] but got {outputs[alias].shape}")
+            raise InvalidArgument(
+                f"Expected {alias} of shape [{count} num_classes] but got {outputs[alias].shape}"
+            )
     shape = outputs["scores" if "scores" in outputs else "classes"].shape
     classes = outputs.get("classes", np.full(shape, b"", dtype=object))
     scores = outputs.get("scores", np.zeros(shape, np.float32))
     return [
-        [(label.decode("utf-8", "replace"), float(score)) for label, score in zip(*row, strict=True)]
+        [
+            (label.decode("utf-8", "replace"), float(score))
+            for label, score in zip(*row, strict=True)
+        ]
         for row in zip(classes, scores, strict=True)
     ]
 

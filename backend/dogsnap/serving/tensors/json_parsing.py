@@ -77,15 +77,23 @@ def _parse(body: bytes, max_depth: int) -> Any:
     try:
         text = body.decode("utf-8-sig")
         if "Inf" in text:  # short for Infinity, outside of strings
-            text = SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text)
+            text = SHORT_INFINITY.sub(
+                lambda found: "Infinity" if found[0] == "Inf" else found[0], text
+            )
         return json.JSONDecoder(strict=False).raw_decode(text, len(text) - len(text.lstrip()))[0]
     except UnicodeDecodeError as error:
-        raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
+        raise InvalidArgument(
+            f"JSON Parse error: Invalid encoding in string. at offset: {error.start}"
+        ) from None
     except json.JSONDecodeError as error:
-        words = error.msg.replace("Expecting value", "Invalid value.")  # as TensorFlow Serving says it
+        words = error.msg.replace(
+            "Expecting value", "Invalid value."
+        )  # as TensorFlow Serving says it
         raise InvalidArgument(f"JSON Parse error: {words} at offset: {error.pos}") from None
     except ValueError:  # Python refuses to read numbers of thousands of digits
-        raise InvalidArgument("JSON Parse error: Number too big to be stored in double. at offset: 0") from None
+        raise InvalidArgument(
+            "JSON Parse error: Number too big to be stored in double. at offset: 0"
+        ) from None
     except RecursionError:
         limit = DEPTH_LIMIT.format(max_depth)
         raise InvalidArgument(
@@ -99,6 +107,8 @@ def is_deeper(value: Any, levels: int) -> bool:
     for _ in range(levels):
         if not level:
             return False
-        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        inner = chain.from_iterable(
+            each.values() if isinstance(each, dict) else each for each in level
+        )
         level = [each for each in inner if isinstance(each, dict | list)]
     return bool(level)

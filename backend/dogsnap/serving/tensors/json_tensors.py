@@ -25,7 +25,14 @@ JSON_TYPES: dict[tf.DType, frozenset[type]] = {
     tf.string: frozenset((str, dict)),
     **{dtype: frozenset((int,)) for dtype in INTEGERS},
 }
-TYPE_NAMES = {type(None): "Null", dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
+TYPE_NAMES = {
+    type(None): "Null",
+    dict: "Object",
+    list: "Array",
+    str: "String",
+    int: "Number",
+    float: "Number",
+}
 
 
 class OtherInputs(InvalidArgument):
@@ -45,7 +52,9 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
     if "instances" in body:
         rows = body["instances"]
         if not isinstance(rows, list):
-            raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
+            raise InvalidArgument(
+                f"JSON Value: {show(body)} Expecting 'instances' to be an list/array"
+            )
         if not rows:
             raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
         return from_rows(rows, signature)
@@ -61,7 +70,9 @@ def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
     for number, row in enumerate(rows):
         if _is_object(row) != as_objects:
             wanted, got = ("object", "list") if as_objects else ("value/list", "object")
-            raise InvalidArgument(f"Expecting {wanted} but got {got} at item {number} of input list")
+            raise InvalidArgument(
+                f"Expecting {wanted} but got {got} at item {number} of input list"
+            )
     if not as_objects:
         (alias,) = signature.inputs
         return {alias: _stacked(rows, signature.inputs[alias].dtype, "")}
@@ -76,7 +87,9 @@ def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
 def _check_one_input(signature: Signature, sentence: str) -> None:
     """A value that is not an object with input names is allowed only for a signature with one input."""
     if not signature.inputs:
-        raise InvalidArgument(f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}")
+        raise InvalidArgument(
+            f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}"
+        )
     if len(signature.inputs) > 1:
         raise InvalidArgument(
             f"{sentence} as multiple input tensors required as per tensorinfo_map; expected inputs: {_aliases(signature)}"
@@ -107,23 +120,30 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
     for alias in signature.inputs:
         if alias not in value:
             raise OtherInputs(
-                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}", value
+                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}",
+                value,
             )
     return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
 
 
-def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> dict[str, np.ndarray]:
+def from_data(
+    data: Any, signature: Signature, base64_decode: bool = False
+) -> dict[str, np.ndarray]:
     """The columns of Simple TensorFlow Serving. Raises InvalidArgument.
 
     Its clients send a single photo to graphs without a batch dimension; here every input has one, so it is a batch of one.
     """
     if not isinstance(data, dict):
-        raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
+        raise InvalidArgument(
+            f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}"
+        )
     columns = from_columns(data, signature, "data")
     for alias, spec in signature.inputs.items():
         column = columns[alias]
         if base64_decode and column.dtype == object:
-            columns[alias] = np.fromiter(map(decode_base64, column.flat), object, column.size).reshape(column.shape)
+            columns[alias] = np.fromiter(
+                map(decode_base64, column.flat), object, column.size
+            ).reshape(column.shape)
         if spec.shape.rank == column.ndim + 1:
             columns[alias] = columns[alias][np.newaxis]
     return columns
@@ -182,7 +202,9 @@ def _first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
             if array.size != first.size:
                 raise InvalidArgument(f"Expecting tensor size: {first.size} but got: {array.size}")
             if array.shape != first.shape:
-                raise InvalidArgument(f"Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}")
+                raise InvalidArgument(
+                    f"Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}"
+                )
         except (InvalidArgument, Unimplemented) as error:
             return number, f"{error.code}: {error.message}"
     return 0, ""
@@ -194,7 +216,9 @@ def _shape(value: Any) -> tuple[int, ...]:
     while isinstance(value, list):
         sizes.append(len(value))
         if len(sizes) > MAX_RANK:
-            raise InvalidArgument(f"expected lists nested at most {MAX_RANK} deep, received deeper ones")
+            raise InvalidArgument(
+                f"expected lists nested at most {MAX_RANK} deep, received deeper ones"
+            )
         if not value:
             break
         value = value[0]
@@ -277,7 +301,9 @@ def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
             raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
         batch = len(value) if batch is None else batch
         if len(value) != batch:
-            raise InvalidArgument(f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}")
+            raise InvalidArgument(
+                f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}"
+            )
     columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
     if len(columns) == 1:
         return next(iter(columns.values()))
@@ -300,7 +326,9 @@ def to_json(alias: str, value: np.ndarray) -> Any:
         texts = (_string(each, as_bytes=alias.endswith(BYTES_SUFFIX)) for each in value.flat)
         return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
     if tf.as_dtype(value.dtype) not in JSON_TYPES:
-        raise InvalidArgument(f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}")
+        raise InvalidArgument(
+            f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}"
+        )
     return np.ascontiguousarray(value) if value.ndim else value.item()
 
 

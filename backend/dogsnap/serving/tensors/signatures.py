@@ -38,5 +38,7 @@ class UnknownSignature(FailedPrecondition):
 
     def __init__(self, name: str, known: Sequence[str]):
         names = ", ".join(f'"{each}"' for each in known)
-        super().__init__(f'Serving signature name: "{name}" not found in signature def; this version has: {names}')
+        super().__init__(
+            f'Serving signature name: "{name}" not found in signature def; this version has: {names}'
+        )
         self.name = name

@@ -34,7 +34,9 @@ FIELDS: dict[tf.DType, str] = {
 HALVES = (tf.float16, tf.bfloat16)
 
 
-def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> dict[str, np.ndarray]:
+def to_arrays(
+    protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int
+) -> dict[str, np.ndarray]:
     """Alias -> array of the message's dtype and shape; strings as object arrays of bytes.
 
     A single value may fill the whole tensor, as tf.make_tensor_proto writes it; `max_bytes` limits all arrays together.
@@ -46,7 +48,11 @@ def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> d
             shape = _shape(proto.tensor_shape)
             dtype = _dtype(proto.dtype)
             content = proto.tensor_content  # each access copies it
-            values = _from_content(content, dtype, math.prod(shape)) if content else _from_field(proto, dtype)
+            values = (
+                _from_content(content, dtype, math.prod(shape))
+                if content
+                else _from_field(proto, dtype)
+            )
             max_bytes -= _filled_bytes(values, shape, max_bytes)
             arrays[alias] = _shaped(values, shape)
         except (InvalidArgument, Unimplemented) as error:
@@ -72,9 +78,15 @@ def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
 
 def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     try:
-        return values.reshape(shape) if len(values) == math.prod(shape) else np.broadcast_to(values, shape)
+        return (
+            values.reshape(shape)
+            if len(values) == math.prod(shape)
+            else np.broadcast_to(values, shape)
+        )
     except ValueError:  # an empty shape may have sizes beyond all memory, but not for NumPy
-        raise InvalidArgument(f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have") from None
+        raise InvalidArgument(
+            f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have"
+        ) from None
 
 
 def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
@@ -83,7 +95,9 @@ def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) ->
     if len(values) == count:
         return 0
     if len(values) != 1 or count == 0:
-        raise InvalidArgument(f"expected {count} values for shape {list(shape)}, received {len(values)}")
+        raise InvalidArgument(
+            f"expected {count} values for shape {list(shape)}, received {len(values)}"
+        )
     needed = count * (STRING_BYTES + len(values[0]) if values.dtype == object else values.itemsize)
     if needed > max_bytes:
         raise InvalidArgument(
@@ -99,14 +113,18 @@ def _dtype(number: int) -> tf.DType:
     except TypeError:
         raise InvalidArgument(f"expected a DataType, received {number}") from None
     if dtype not in FIELDS:
-        raise Unimplemented(f"{dtype.name} values are not taken; expected one of {', '.join(d.name for d in FIELDS)}")
+        raise Unimplemented(
+            f"{dtype.name} values are not taken; expected one of {', '.join(d.name for d in FIELDS)}"
+        )
     return dtype
 
 
 def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
     sizes = tuple(dim.size for dim in shape.dim)
     if shape.unknown_rank or any(size < 0 for size in sizes):
-        raise InvalidArgument("expected a shape whose every size is known, received an unknown rank or a negative size")
+        raise InvalidArgument(
+            "expected a shape whose every size is known, received an unknown rank or a negative size"
+        )
     if len(sizes) > MAX_RANK:
         raise InvalidArgument(f"expected at most {MAX_RANK} dimensions, received {len(sizes)}")
     return sizes
@@ -130,7 +148,9 @@ def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
         return _strings(content, count)
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if len(content) % numpy_dtype.itemsize:
-        raise InvalidArgument(f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values")
+        raise InvalidArgument(
+            f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values"
+        )
     if dtype == tf.bool:  # bytes other than 0 and 1 would be invalid bools
         return np.frombuffer(content, np.uint8) != 0
     return np.frombuffer(content, numpy_dtype)

@@ -24,7 +24,9 @@ def verify(version: Path) -> None:
         expected, _, name = line.partition("  ")
         file = version / name
         if not name or ".." in file.parts or not file.is_relative_to(version):
-            raise FailedPrecondition(f"{version / FILE} is damaged: expected a checksum and a name, received {line!r}")
+            raise FailedPrecondition(
+                f"{version / FILE} is damaged: expected a checksum and a name, received {line!r}"
+            )
         received = digest(file) if file.is_file() else "nothing"
         if received != expected:
             raise FailedPrecondition(

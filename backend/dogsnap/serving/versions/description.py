@@ -62,4 +62,6 @@ def check(raw: Any, name: str) -> None:
     error = best_match(Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
         place = error.json_path.removeprefix("$").removeprefix(".")
-        raise ValueError(f"{name}: {place + ': ' if place else ''}{error.message} ({SCHEMA_FILE.name} has the format)")
+        raise ValueError(
+            f"{name}: {place + ': ' if place else ''}{error.message} ({SCHEMA_FILE.name} has the format)"
+        )

@@ -19,7 +19,9 @@ ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
 def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
     """A function that gives the models to serve; it is called at every scan, and raises InvalidArgument."""
     if settings.model_config_file:
-        read: Callable[[], list[ModelConfig]] = partial(configs_in_file, Path(settings.model_config_file))
+        read: Callable[[], list[ModelConfig]] = partial(
+            configs_in_file, Path(settings.model_config_file)
+        )
     elif settings.model_base_path:
         read = partial(_one_model, Path(settings.model_base_path), settings.model_name)
     else:
@@ -30,7 +32,10 @@ def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
 def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[ModelConfig]:
     """The models, with the policy of `--version-policy` where there is none; changes them."""
     for config in configs:
-        if settings.version_policy == "latest" and config.model_version_policy.WhichOneof("policy_choice") is None:
+        if (
+            settings.version_policy == "latest"
+            and config.model_version_policy.WhichOneof("policy_choice") is None
+        ):
             config.model_version_policy.latest.num_versions = 1
     return configs
 
@@ -46,7 +51,9 @@ def configs_in_folder(models: Path) -> list[ModelConfig]:
         return []
     if any(not missing(each) for each in version_folders(models).values()):
         return _one_model(models)
-    folders = [child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
+    folders = [
+        child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)
+    ]
     return [config for folder in folders for config in _one_model(folder)]
 
 
@@ -64,8 +71,12 @@ class ModelFolders:
     def __call__(self) -> list[ModelConfig]:
         found = {config.name: config for config in configs_in_folder(self._models)}
         if self._known and not found:
-            raise InvalidArgument(f"{self._models}: no model is left here; expected a folder with numeric folders")
-        emptied = {name: config for name, config in self._known.items() if Path(config.base_path).is_dir()}
+            raise InvalidArgument(
+                f"{self._models}: no model is left here; expected a folder with numeric folders"
+            )
+        emptied = {
+            name: config for name, config in self._known.items() if Path(config.base_path).is_dir()
+        }
         self._known = {**emptied, **found}
         return [self._known[name] for name in sorted(self._known)]
 
@@ -80,7 +91,9 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
             parsed = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
             configs = list(parsed.model_config_list.config)
     except OSError as error:
-        raise InvalidArgument(f"the configuration {file} cannot be read: {error.strerror}") from error
+        raise InvalidArgument(
+            f"the configuration {file} cannot be read: {error.strerror}"
+        ) from error
     except (text_format.ParseError, json_format.ParseError, ValueError) as error:
         expected = "expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON"
         raise InvalidArgument(f"{file}: {expected}: {error}") from error
@@ -92,11 +105,18 @@ def _of_json(text: str) -> list[ModelConfig]:
     """{"model_config_list": [{"name", "base_path", "platform"}]}; paths as they are given there, from the working directory."""
     models = json.loads(text).get("model_config_list")
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        raise ValueError('expected {"model_config_list": [{"name": ..., "base_path": ..., "platform": ...}]}')
+        raise ValueError(
+            'expected {"model_config_list": [{"name": ..., "base_path": ..., "platform": ...}]}'
+        )
     for model in models:
         if unknown := sorted(set(model) - {"name", "base_path", "platform"}):
-            raise ValueError(f"{', '.join(unknown)} of {model.get('name')} is not supported; leave it out")
-    fields = [{"model_platform" if key == "platform" else key: value for key, value in each.items()} for each in models]
+            raise ValueError(
+                f"{', '.join(unknown)} of {model.get('name')} is not supported; leave it out"
+            )
+    fields = [
+        {"model_platform" if key == "platform" else key: value for key, value in each.items()}
+        for each in models
+    ]
     return from_json(fields)
 
 
@@ -105,11 +125,17 @@ def check_configs(configs: Sequence[ModelConfig]) -> None:
     names = [config.name for config in configs]
     for config in configs:
         if not config.name or not config.base_path:
-            raise InvalidArgument(f"expected a name and a base_path for every model, received {_short(config)}")
+            raise InvalidArgument(
+                f"expected a name and a base_path for every model, received {_short(config)}"
+            )
         if names.count(config.name) > 1:
-            raise InvalidArgument(f"Illegal to list model {config.name} multiple times in config list")
+            raise InvalidArgument(
+                f"Illegal to list model {config.name} multiple times in config list"
+            )
         if config.model_platform not in ("", "tensorflow"):
-            raise InvalidArgument(f"expected the model_platform tensorflow, received {_short(config)}")
+            raise InvalidArgument(
+                f"expected the model_platform tensorflow, received {_short(config)}"
+            )
 
 
 def check_versions(config: ModelConfig) -> None:
@@ -128,7 +154,9 @@ def check_versions(config: ModelConfig) -> None:
 
 def to_json(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:
     """JSON of the configurations for the log of switches, with protobuf's field names."""
-    return [json_format.MessageToDict(config, preserving_proto_field_name=True) for config in configs]
+    return [
+        json_format.MessageToDict(config, preserving_proto_field_name=True) for config in configs
+    ]
 
 
 def from_json(configs: Sequence[dict[str, Any]]) -> list[ModelConfig]:

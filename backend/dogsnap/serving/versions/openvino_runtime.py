@@ -70,7 +70,11 @@ class NetworkManifest:
 
     def summary(self) -> dict[str, Any]:
         reason = f"{self.precision} is {self.speedup:g} times as fast as TensorFlow"
-        if others := [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]:
+        if others := [
+            f"{name} {speedup:g}"
+            for name, speedup in self.compared.items()
+            if name != self.precision
+        ]:
             reason += f"; measured too: {', '.join(others)}"
         shown = ("precision", "speedup", "largest_difference", "measured_by")
         return {"name": OPENVINO, **{each: getattr(self, each) for each in shown}, "reason": reason}
@@ -84,7 +88,9 @@ def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str
         if tf.config.list_physical_devices("GPU"):
             raise IncompatibleNetwork("TensorFlow has a GPU here")
         accelerated = Accelerated(version / FOLDER)
-    except Exception as error:  # e.g. exported by another OpenVINO or for another processor: TensorFlow can run it
+    except (
+        Exception
+    ) as error:  # e.g. exported by another OpenVINO or for another processor: TensorFlow can run it
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         log.warning("%s runs in TensorFlow, not in OpenVINO: %s", identity, reason)
         return None, {"name": TENSORFLOW, "in_place_of": OPENVINO, "reason": reason}
@@ -101,7 +107,8 @@ class Accelerated:
         self._around = tf.saved_model.load(str(folder / AROUND))
         self._steps = self._around.signatures
         self.signatures: dict[str, Run] = {
-            name: partial(self._run, name, outputs) for name, outputs in self.manifest.signatures.items()
+            name: partial(self._run, name, outputs)
+            for name, outputs in self.manifest.signatures.items()
         }
 
     def _run(self, name: str, outputs: Sequence[str], /, **inputs: tf.Tensor) -> Mapping[str, Any]:
@@ -110,15 +117,25 @@ class Accelerated:
         (images,) = (before(**inputs) if before else inputs).values()
         answers = self._network.run(images.numpy())
         if AGAIN + alias in self._steps:
-            answers = self._after_second_pass(inputs, answers, self._steps[AGAIN + alias], self._steps[COMBINED])
-        return after(**_given(after, answers)) if after else {each: answers[each] for each in outputs}
+            answers = self._after_second_pass(
+                inputs, answers, self._steps[AGAIN + alias], self._steps[COMBINED]
+            )
+        return (
+            after(**_given(after, answers)) if after else {each: answers[each] for each in outputs}
+        )
 
-    def _after_second_pass(self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run) -> Arrays:
+    def _after_second_pass(
+        self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run
+    ) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
-        planned = {name: value.numpy() for name, value in again(**inputs, **_given(again, first)).items()}
+        planned = {
+            name: value.numpy() for name, value in again(**inputs, **_given(again, first)).items()
+        }
         rows = {ROWS: planned.pop(ROWS)} if ROWS in planned else {}
         (images,) = planned.values()
-        second = self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
+        second = (
+            self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
+        )
         seen = first | {SECOND + name: value for name, value in second.items()} | rows
         answers = combined(**_given(combined, seen))
         return {name: value.numpy() for name, value in answers.items()}
@@ -150,13 +167,17 @@ class Network:
     `one_caller`: images of concurrent callers, or of a batch, run one after the other; compiles in half the time.
     """
 
-    def __init__(self, weights: Weights, precision: str, outputs: Sequence[str], one_caller: bool = False):
+    def __init__(
+        self, weights: Weights, precision: str, outputs: Sequence[str], one_caller: bool = False
+    ):
         self.shape = tuple(weights.model.input(0).get_shape())[1:]
         self.precision, self._weights, self._outputs = precision, weights, outputs
         self._alone = _requests(weights, precision, 1)
         streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
         self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
-        self._threads = ThreadPoolExecutor(streams, thread_name_prefix="network")  # of the images of a batch
+        self._threads = ThreadPoolExecutor(
+            streams, thread_name_prefix="network"
+        )  # of the images of a batch
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
@@ -177,7 +198,10 @@ class Network:
         finally:
             with self._lock:
                 self._running -= 1
-        return {name: np.stack([row[place] for row in rows])[: len(images)] for place, name in enumerate(self._outputs)}
+        return {
+            name: np.stack([row[place] for row in rows])[: len(images)]
+            for place, name in enumerate(self._outputs)
+        }
 
     def _row(self, idle: queue.SimpleQueue[Any], image: np.ndarray) -> list[np.ndarray]:
         request = idle.get()
@@ -194,7 +218,9 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
     callback it ends the process.
     """
     settings = {
-        "INFERENCE_PRECISION_HINT": EXACT if precision == INT8 else precision,  # of what is not quantised
+        "INFERENCE_PRECISION_HINT": EXACT
+        if precision == INT8
+        else precision,  # of what is not quantised
         "INFERENCE_NUM_THREADS": processor.cores(),
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,
@@ -235,7 +261,9 @@ def self_test(network: Network, manifest: NetworkManifest) -> None:
         difference = float(np.abs(answers[name] - np.asarray(expected)).max())
         if not difference <= manifest.tolerance:
             found = f"{name} differs from the output recorded at the export by {difference:.2g}"
-            raise IncompatibleNetwork(f"the self-test failed: {found}, expected at most {manifest.tolerance:g}")
+            raise IncompatibleNetwork(
+                f"the self-test failed: {found}, expected at most {manifest.tolerance:g}"
+            )
 
 
 def import_openvino() -> Any:

@@ -17,14 +17,22 @@ from dogsnap.serving.inference.batching import Batcher, BatchingParameters
 from dogsnap.serving.photos import preprocessing
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.photos.photo_values import Decoding, is_base64_of_photo, is_photo
-from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
+from dogsnap.serving.tensors.signatures import (
+    BYTES_SUFFIX,
+    DEFAULT_SIGNATURE,
+    ServableId,
+    Signature,
+    UnknownSignature,
+)
 from dogsnap.serving.versions import checksums, openvino_runtime, tensorflow1_sessions
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
 
 log = logging.getLogger("dogsnap.servable")
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
-NO_MEMORY = "the server has no memory left for this request; send fewer or smaller inputs, or try again"
+NO_MEMORY = (
+    "the server has no memory left for this request; send fewer or smaller inputs, or try again"
+)
 # Errors of operations that mean bad input: a graph has no other reason to fail with them.
 INPUT_ERRORS = (
     tf.errors.InvalidArgumentError,
@@ -47,7 +55,11 @@ class BaseServable:
     _batchers: Mapping[str, Batcher] = {}
 
     def __init__(
-        self, identity: ServableId, description: Description, signature_defs: Mapping[str, Any], names: Iterable[str]
+        self,
+        identity: ServableId,
+        description: Description,
+        signature_defs: Mapping[str, Any],
+        names: Iterable[str],
     ):
         """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
         self.id = identity
@@ -58,7 +70,9 @@ class BaseServable:
         self.signatures = {name: _signature(name, signature_defs[name]) for name in names}
         self._check_labels()
 
-    def answer(self, signature: Signature, feed: "Feed") -> tuple[dict[str, np.ndarray], "BaseServable"]:
+    def answer(
+        self, signature: Signature, feed: "Feed"
+    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
         """Run a signature on what `feed` returns; returns every output, and the version that answered."""
         raise NotImplementedError
 
@@ -76,14 +90,20 @@ class BaseServable:
         """The counterpart of `signature` with file bytes in place of base64 text, which merged versions have; else None."""
         is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
         other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
-        is_same = other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
+        is_same = (
+            other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
+        )
         return other if is_merged and is_same else None
 
     def _check_labels(self) -> None:
         """Raises ValueError if the labels do not fit the outputs, since breeds would be named wrongly."""
         labels = len(self.description.labels)
         for signature in self.signatures.values():
-            classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
+            classes = (
+                signature.outputs["prediction"].shape.as_list()
+                if "prediction" in signature.outputs
+                else []
+            )
             if labels and len(classes) == 2 and classes[1] not in (None, labels):
                 of_graph = f"signature {signature.name} has {classes[1]} classes"
                 raise ValueError(f"{of_graph}, the version's labels are {labels}")
@@ -119,7 +139,9 @@ class BaseServable:
             except InvalidArgument:
                 if rank is not None or not count:
                     raise
-        return self._answer_one_by_one(signature, count, feed)  # of unknown rank, and it takes no vector
+        return self._answer_one_by_one(
+            signature, count, feed
+        )  # of unknown rank, and it takes no vector
 
     def _answer_one_by_one(
         self, signature: Signature, count: int, feed: "Feed"
@@ -128,7 +150,9 @@ class BaseServable:
         servable, answers = self, []
         for place in range(count):
 
-            def single(version: BaseServable, signature: Signature, place: int = place) -> dict[str, Any]:
+            def single(
+                version: BaseServable, signature: Signature, place: int = place
+            ) -> dict[str, Any]:
                 return {alias: values[place] for alias, values in feed(version, signature).items()}
 
             outputs, servable = servable.answer(signature, single)
@@ -144,19 +168,27 @@ class BaseServable:
         """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
         if len(signature.inputs) != 1:
             cannot = f"signature {signature.name} of {self.id} cannot take a photo"
-            raise FailedPrecondition(f"{cannot}: expected one input, it has {', '.join(signature.inputs)}")
+            raise FailedPrecondition(
+                f"{cannot}: expected one input, it has {', '.join(signature.inputs)}"
+            )
         return next(iter(signature.inputs.items()))
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
-            return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
+            return (
+                list(photos)
+                if alias.endswith(BYTES_SUFFIX)
+                else [to_web_safe_base64(photo) for photo in photos]
+            )
         if spec.dtype != tf.float32 or spec.shape.rank != 4:
             cannot = f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} {spec.shape}'
             raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
             expected = f"expected input_size in {DESCRIPTION_FILE}"
-            raise FailedPrecondition(f"{self.id} does not say which size of image it takes: {expected}")
+            raise FailedPrecondition(
+                f"{self.id} does not say which size of image it takes: {expected}"
+            )
         try:
             return _photos_to_images(size)(tf.constant(list(photos)))
         except tf.errors.OpError as error:
@@ -170,7 +202,9 @@ Feed = Callable[[BaseServable, Signature], Mapping[str, Any]]
 class Servable(BaseServable):
     """A loaded SavedModel. Thread-safe: running a signature does not change it."""
 
-    def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
+    def __init__(
+        self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]
+    ):
         self.path = path
         self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
         self._functions = dict(loaded.signatures)
@@ -180,10 +214,14 @@ class Servable(BaseServable):
     def load(cls, identity: ServableId, path: Path) -> "Servable":
         """Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one."""
         checksums.verify(path)
-        graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+        graphs = saved_model_pb2.SavedModel.FromString(
+            (path / "saved_model.pb").read_bytes()
+        ).meta_graphs
         if not graphs:
             raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
-        meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+        meta_graph = next(
+            (graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0]
+        )
         loaded: Any
         loaded, runtime = openvino_runtime.load(path, identity)
         in_session = loaded is None and tensorflow1_sessions.is_of_tensorflow_1(graphs)
@@ -198,7 +236,9 @@ class Servable(BaseServable):
         servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
         return servable
 
-    def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], BaseServable]:
+    def answer(
+        self, signature: Signature, feed: Feed
+    ) -> tuple[dict[str, np.ndarray], BaseServable]:
         return self.run(signature, feed(self, signature)), self
 
     def enable_batching(
@@ -208,7 +248,8 @@ class Servable(BaseServable):
         self._batchers = {
             name: Batcher(partial(self._run, signature), parameters, on_run)
             for name, signature in self.signatures.items()
-            if signature.inputs and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
+            if signature.inputs
+            and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
         }
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -216,11 +257,16 @@ class Servable(BaseServable):
         batcher = self._batchers.get(signature.name)
         if batcher is None:
             return self._run(signature, inputs)
-        return batcher.run({alias: _to_array(value, signature.inputs[alias]) for alias, value in inputs.items()})
+        return batcher.run(
+            {alias: _to_array(value, signature.inputs[alias]) for alias, value in inputs.items()}
+        )
 
     def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         try:
-            tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
+            tensors = {
+                alias: tf.constant(value, signature.inputs[alias].dtype)
+                for alias, value in inputs.items()
+            }
             outputs = self._functions[signature.name](**tensors)
             return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
         except tf.errors.OpError as error:
@@ -230,7 +276,9 @@ class Servable(BaseServable):
             raise Unavailable(NO_MEMORY) from error
         except RuntimeError as error:  # what OpenVINO raises
             log.error("signature %s of %s failed", signature.name, self.id, exc_info=error)
-            raise Internal(f"{self.id} failed on this request; the server's log has the reason") from error
+            raise Internal(
+                f"{self.id} failed on this request; the server's log has the reason"
+            ) from error
 
     def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
         """How to send photos that came as base64 text where the graph takes files, or the other way round; "" otherwise."""
@@ -238,14 +286,18 @@ class Servable(BaseServable):
             values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
             if takes_files and any(map(is_base64_of_photo, values)):
-                hint = f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}'
+                hint = (
+                    f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}'
+                )
             elif not takes_files and any(map(is_photo, values)):
                 hint = f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
                 hint += 'not as {"b64": text}'
             else:
                 continue
             for other in self.signatures.values():
-                takes = [(each.endswith(BYTES_SUFFIX), its.dtype) for each, its in other.inputs.items()]
+                takes = [
+                    (each.endswith(BYTES_SUFFIX), its.dtype) for each, its in other.inputs.items()
+                ]
                 if takes == [(not takes_files, tf.string)]:
                     return f'{hint}, or use signature "{other.name}"'
             return hint
@@ -263,7 +315,9 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
 
 
 def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
-    return Signature(name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs))
+    return Signature(
+        name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs)
+    )
 
 
 def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.TensorSpec]:
@@ -305,9 +359,13 @@ def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
 
 # What an operation says of a graph for one value that was given a list of one row, and what to do.
 ONE_ROW = "must be scalar but got shape[1]"
-WITHOUT_ROWS = 'this graph takes one value: send it as {"inputs": ...}, since "instances" is a list of rows'
+WITHOUT_ROWS = (
+    'this graph takes one value: send it as {"inputs": ...}, since "instances" is a list of rows'
+)
 # Lines that TensorFlow adds to an operation's message: where the graph was built.
-TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$")
+TRACE_LINE = re.compile(
+    r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$"
+)
 
 
 def kernel_sentence(message: str) -> str:

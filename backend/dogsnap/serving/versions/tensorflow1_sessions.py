@@ -25,7 +25,9 @@ class SessionModel:
     """One graph in a session of its own. Thread-safe. `signatures`: functions of tensors by alias that return arrays by alias."""
 
     def __init__(self, path: Path, meta_graph: meta_graph_pb2.MetaGraphDef):
-        definitions = {name: each for name, each in meta_graph.signature_def.items() if _can_run(name, each)}
+        definitions = {
+            name: each for name, each in meta_graph.signature_def.items() if _can_run(name, each)
+        }
         graph = tf.Graph()
         with graph.as_default():
             fed = _placeholders(meta_graph.graph_def, definitions)
@@ -36,7 +38,9 @@ class SessionModel:
         graph.finalize()
         self.signatures = {name: self._function(each, fed) for name, each in definitions.items()}
 
-    def _function(self, definition: meta_graph_pb2.SignatureDef, fed: Mapping[str, tf.Tensor]) -> Callable[..., Any]:
+    def _function(
+        self, definition: meta_graph_pb2.SignatureDef, fed: Mapping[str, tf.Tensor]
+    ) -> Callable[..., Any]:
         graph = self._session.graph
 
         def tensor(info: meta_graph_pb2.TensorInfo) -> tf.Tensor:
@@ -51,7 +55,10 @@ class SessionModel:
         def function(**tensors: tf.Tensor) -> dict[str, np.ndarray]:
             values = run(*[tensors[alias].numpy() for alias in inputs])
             # A session gives a scalar as a NumPy scalar, or as bare bytes.
-            arrays = (np.asarray(value, dtype=object if isinstance(value, bytes) else None) for value in values)
+            arrays = (
+                np.asarray(value, dtype=object if isinstance(value, bytes) else None)
+                for value in values
+            )
             return dict(zip(outputs, arrays, strict=True))
 
         return function
@@ -69,7 +76,11 @@ def _placeholders(
     """By name, a placeholder of any shape per used input: TensorFlow Serving's session (C++), unlike Python's, takes any."""
     used = {_tensor_name(edge) for node in graph_def.node for edge in node.input}
     infos = [info for each in definitions.values() for info in each.inputs.values()]
-    return {info.name: tf.compat.v1.placeholder(info.dtype) for info in infos if _tensor_name(info.name) in used}
+    return {
+        info.name: tf.compat.v1.placeholder(info.dtype)
+        for info in infos
+        if _tensor_name(info.name) in used
+    }
 
 
 def _tensor_name(edge: str) -> str:

@@ -7,7 +7,9 @@ from typing import TypeAlias
 
 from tensorflow_serving.config import file_system_storage_path_source_pb2
 
-VersionPolicy: TypeAlias = file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
+VersionPolicy: TypeAlias = (
+    file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
+)
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 VERSION = re.compile("0*[0-9]{1,19}")
 MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
@@ -41,7 +43,11 @@ def missing(path: Path) -> str:
     if not (path / "saved_model.pb").is_file():
         return "saved_model.pb"
     variables = path / "variables"
-    shards = [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")] if variables.is_dir() else []
+    shards = (
+        [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")]
+        if variables.is_dir()
+        else []
+    )
     counts = {int(shard[2]) for shard in shards if shard}
     has_index = (variables / "variables.index").is_file()
     if has_index != bool(counts):

@@ -41,7 +41,9 @@ def read_records(file: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
     dataset = tf.data.TFRecordDataset(str(file)).take(MAX_RECORDS + 1)
     for number, record in enumerate(dataset.as_numpy_iterator(), start=1):
         if number > MAX_RECORDS:
-            raise ValueError(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {file}")
+            raise ValueError(
+                f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {file}"
+            )
         yield prediction_log_pb2.PredictionLog.FromString(record)
 
 
@@ -56,9 +58,13 @@ def _run(servable: Servable, record: prediction_log_pb2.PredictionLog) -> None:
         for task in request.tasks if kind == "multi_inference_log" else [request]:
             signature = servable.signature(task.model_spec.signature_name)
             (alias,) = signature.inputs
-            servable.run(signature, {alias: np.array(serialized_examples(request.input), dtype=object)})
+            servable.run(
+                signature, {alias: np.array(serialized_examples(request.input), dtype=object)}
+            )
     else:
-        raise ValueError(f"a warm-up record of {servable.id} is a {kind}; expected predict, classify or regress")
+        raise ValueError(
+            f"a warm-up record of {servable.id} is a {kind}; expected predict, classify or regress"
+        )
 
 
 def serialized_examples(examples: input_pb2.Input) -> list[bytes]:

@@ -45,7 +45,9 @@ def compare(
 
     labels = first.description["labels"]
     if labels != second.description["labels"]:
-        raise ValueError("the versions have different classes or another order of them; expected the same")
+        raise ValueError(
+            "the versions have different classes or another order of them; expected the same"
+        )
     read = []
     for photo in photos:
         try:
@@ -61,7 +63,9 @@ def compare(
     return _compared(np.stack(answers, axis=1), np.array(times), kept, labels)
 
 
-def _compared(probabilities: np.ndarray, times: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]) -> dict:
+def _compared(
+    probabilities: np.ndarray, times: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
+) -> dict:
     """`probabilities` (2, n, classes), `times` (n, 2) in milliseconds."""
     best, surest = probabilities.argmax(-1), probabilities.max(-1)
     difference = np.abs(probabilities[0] - probabilities[1])

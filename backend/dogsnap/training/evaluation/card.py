@@ -53,7 +53,9 @@ RELATIVES = {
 }
 
 
-def examples_of(data: Path, list_name: str | None, labels: list[dict], report: Report) -> list[Example]:
+def examples_of(
+    data: Path, list_name: str | None, labels: list[dict], report: Report
+) -> list[Example]:
     """The readable photos of DATA/<list_name>.txt with their boxes; without a name those of its index, or all."""
     if list_name is None and (data / dataset.INDEX).is_file():
         examples = dataset.read_index(data, labels)
@@ -69,9 +71,14 @@ def examples_of(data: Path, list_name: str | None, labels: list[dict], report: R
 def scored(version: ExportedVersion, examples: list[Example]) -> dict:
     """The scores on photos of known breeds, ready for JSON."""
     breeds = np.array([example.breed for example in examples])
-    said, decision = answers(version, [example.path for example in examples]), version.description["decision"]
+    said, decision = (
+        answers(version, [example.path for example in examples]),
+        version.description["decision"],
+    )
     probabilities, is_dog = said["prediction"], said["dog"] >= decision["dog_threshold"]
-    scores = scoring.report(probabilities, breeds, version.description["labels"], decision["confident_threshold"])
+    scores = scoring.report(
+        probabilities, breeds, version.description["labels"], decision["confident_threshold"]
+    )
     scores["dogs"] = {"photos": len(is_dog), "called_dog": scoring.share(is_dog)}
     claimed = version.servable.description.levels
     if claimed is not None:
@@ -96,7 +103,9 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict:
     said = answers(version, [each.path for each in judged])
     is_dog = said["dog"] >= version.description["decision"]["dog_threshold"]
     numbers = np.where(is_dog, said["dogs_number"], 0)
-    return shares(judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)])
+    return shares(
+        judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)]
+    )
 
 
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
@@ -107,7 +116,9 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     """
     claimed = version.servable.description.levels
     if claimed is None:
-        raise ValueError(f"--other-dogs: {version.path} has no levels that could tell a breed unknown")
+        raise ValueError(
+            f"--other-dogs: {version.path} has no levels that could tell a breed unknown"
+        )
     known = {label["id"] for label in version.description["labels"]}
     unknown = [photo for photo in dataset.photos_below(folder) if photo.parent.name not in known]
     photos = dataset.readable_photos(unknown, report)
@@ -155,7 +166,9 @@ def split(card: str) -> tuple[str, str, str]:
     before, begun, rest = card.partition(BEGIN)
     tables, ended, after = rest.partition(END)
     if not (begun and ended):
-        raise ValueError(f"the card has no place for the tables: expected the lines {BEGIN} and {END}")
+        raise ValueError(
+            f"the card has no place for the tables: expected the lines {BEGIN} and {END}"
+        )
     return before, tables, after
 
 
@@ -169,7 +182,11 @@ def as_tables(measured: Mapping) -> str:
     """The tables in Markdown: photos of known breeds; dogs of other breeds and photos without a dog; photos of several dogs."""
     names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
     known = [
-        [f"{name} ({each['lists'][name]['photos']:,})", names[number], *_figures(each["lists"][name])]
+        [
+            f"{name} ({each['lists'][name]['photos']:,})",
+            names[number],
+            *_figures(each["lists"][name]),
+        ]
         for name in LISTS
         for number, each in measured.items()
     ]
@@ -190,7 +207,11 @@ def as_tables(measured: Mapping) -> str:
         _table(["version", refused, "dogs of other breeds", *OTHERS], others),
     ]
     if several:
-        tables.append(_table(["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several))
+        tables.append(
+            _table(
+                ["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several
+            )
+        )
     return "\n\n".join(tables)
 
 
@@ -205,7 +226,10 @@ def _percent(share: float | None) -> str:
 def _figures(scores: Mapping) -> list[str]:
     """The columns FIGURES of the scores on one list."""
     levels, boxes = scores["levels"], scores.get("boxes")
-    sure, breed = ([_percent(levels[level][name]) for name in ("share", "right")] for level in ("sure", "breed"))
+    sure, breed = (
+        [_percent(levels[level][name]) for name in ("share", "right")]
+        for level in ("sure", "breed")
+    )
     return [
         f"{_percent(scores['top1'])}; {_percent(scores['top5'])}",
         _percent(scores["expected_calibration_error"]),

@@ -38,8 +38,13 @@ class ExportedVersion:
         except DogsnapError as error:
             raise ValueError(error.message) from error
         if "scores" not in servable.signatures:
-            raise ValueError(f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}")
-        if "dog" not in servable.signatures["scores"].outputs or len(servable.description.decision) < 2:
+            raise ValueError(
+                f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}"
+            )
+        if (
+            "dog" not in servable.signatures["scores"].outputs
+            or len(servable.description.decision) < 2
+        ):
             missing = f"{path} has no output `dog`, or no thresholds"
             raise ValueError(f"{missing}; expected a version of a network trained here")
         return cls(path, servable.description.raw, servable)
@@ -56,6 +61,10 @@ def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[st
     parts = []
     for start in range(0, len(photos), BATCH):
         part = photos[start : start + BATCH]
-        parts.append(version.answer([each if isinstance(each, bytes) else photo_bytes(each) for each in part]))
+        parts.append(
+            version.answer(
+                [each if isinstance(each, bytes) else photo_bytes(each) for each in part]
+            )
+        )
         progress.add(len(part))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
