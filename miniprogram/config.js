@@ -4,7 +4,7 @@
  */
 const BACKEND = 'http://127.0.0.1:8501'
 
-/** In a browser the backend itself hands out this app, so the address of the page is the right one. */
+/** In a browser the backend itself hands out this app, so addresses are relative to the page, below any path of a proxy. */
 const inBrowser = wx.getDeviceInfo().platform === /** @type {string} */ ('web')
 
-module.exports = { baseUrl: inBrowser ? '' : BACKEND }
+module.exports = { baseUrl: inBrowser ? '.' : BACKEND }

@@ -4,7 +4,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, make_response, render_template, request, send_from_directory
+from flask import (
+    Blueprint,
+    Response,
+    make_response,
+    redirect,
+    render_template,
+    request,
+    send_from_directory,
+)
 
 from dogsnap.errors import NotFound, Unavailable
 from dogsnap.server.middleware.admin_auth import check_access
@@ -23,7 +31,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     routes = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
 
     @routes.get("", strict_slashes=False)
-    def page() -> Response:
+    def page() -> Any:
+        if request.path.endswith("/"):
+            return redirect("../console")  # the page's addresses are relative to this one
         return send_from_directory(PAGE, "page.html")
 
     @routes.get("/<any('console.js', 'console.css'):name>")

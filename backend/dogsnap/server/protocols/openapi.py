@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Flask, Response, current_app, send_from_directory
+from flask import Blueprint, Flask, Response, current_app, redirect, request, send_from_directory
 from werkzeug.routing import Rule
 
 from dogsnap.server.middleware.access_control import KEY_HEADER
@@ -326,6 +326,7 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "dogsnap", "version": "1", "description": description},
+        "servers": [{"url": "."}],  # beside this document, below the path of a proxy, too
         "paths": {path: paths[path] for path in sorted(paths, key=_by_use)},
         "components": {
             "schemas": {"Error": ERROR},
@@ -393,7 +394,9 @@ def blueprint(settings: Settings) -> Blueprint:
         return json_response(describe(current_app, settings))
 
     @routes.get("/docs", strict_slashes=False)
-    def page() -> Response:
+    def page() -> Any:
+        if request.path.endswith("/"):
+            return redirect("../docs")  # the page's addresses are relative to this one
         return file("page.html")
 
     @routes.get("/docs/<any('docs.js', 'docs.css'):name>")

@@ -4,6 +4,7 @@ Its clients know only one version: without one, the largest that takes their dat
 `run_profile` are ignored: they ran code out of the model, or wrote files.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -28,6 +29,7 @@ from dogsnap.settings import Settings
 
 PROTOCOL = "simple"  # in the metrics, and of the blueprint
 DEFAULT_NAME = "default"  # the name that clients use if there is only one model
+PATH_OF_PROXY = re.compile(r"(/[\w.~-]+)*")
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -65,11 +67,17 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         }
         language = request.args.get("language", "bash")
         return Response(
-            generated_clients.client(language, request.host_url, asked, signature),
+            generated_clients.client(language, _own_address(), asked, signature),
             mimetype="text/plain",
         )
 
     return routes
+
+
+def _own_address() -> str:
+    """Where the client reaches `POST /`: below the path that a proxy names in X-Forwarded-Prefix."""
+    path = request.headers.get("X-Forwarded-Prefix", "").rstrip("/")
+    return request.root_url + (f"{path[1:]}/" if PATH_OF_PROXY.fullmatch(path) and path else "")
 
 
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:

@@ -11,7 +11,7 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 // -- asking the server -------------------------------------------------------------------------------------------------
 
 // What asks for the token; what else answers 401 asks for an API key.
-const ADMINISTRATION = ["/api/admin/", "/console/"];
+const ADMINISTRATION = ["api/admin/", "console/"];
 
 class Refused extends Error {
   constructor(status, sentence, path) {
@@ -38,7 +38,7 @@ async function ask(path, options = {}) {
 function post(path, fields) {
   const by = one("#who").value.trim() || "console";
   const headers = { "Content-Type": "application/json" };
-  return ask(`/api/admin/${path}`, { method: "POST", headers, body: JSON.stringify({ ...fields, by }) });
+  return ask(`api/admin/${path}`, { method: "POST", headers, body: JSON.stringify({ ...fields, by }) });
 }
 
 function say(sentence, bad = false) {
@@ -69,7 +69,7 @@ function show(html) {
 
 async function refresh() {
   try {
-    show(await (await ask("/console/models")).text());
+    show(await (await ask("console/models")).text());
     one("#login").hidden = true;
     return true;
   } catch (error) {
@@ -165,7 +165,7 @@ async function classify(photo, { model, version, classes }) {
   const query = new URLSearchParams({ model, version, top_k: classes });
   const headers = { "Content-Type": photo.type || "application/octet-stream" };
   const started = performance.now();
-  const answer = await (await ask(`/api/classify?${query}`, { method: "POST", headers, body: photo })).json();
+  const answer = await (await ask(`api/classify?${query}`, { method: "POST", headers, body: photo })).json();
   return { ...answer, milliseconds: performance.now() - started };
 }
 

@@ -53,7 +53,7 @@ function body(content) {
 
 function request(form, method, path) {
   const query = new URLSearchParams();
-  let url = path;
+  let url = `.${path}`; // below the path of a proxy, too
   for (const input of form.querySelectorAll("[data-place]")) {
     if (input.dataset.place === "path") url = url.replace(`{${input.dataset.name}}`, encodeURIComponent(input.value));
     else if (input.value) query.set(input.dataset.name, input.value);
@@ -106,7 +106,7 @@ function operation(path, method, described) {
   return make("details", { id: described.operationId }, title, form, output);
 }
 
-const openapi = await (await fetch("/openapi.json")).json();
+const openapi = await (await fetch("openapi.json")).json();
 one("#limits").textContent = openapi.info.description.replaceAll("`", "");
 const shown = Object.entries(openapi.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, described]) => operation(path, method, described)),
