@@ -13,6 +13,12 @@ function choose(outcome, place) {
   return Object.assign({}, dogs[place], { dogs, moreDogs, chosen: place })
 }
 
+/** The ids by which the server takes feedback on each of its dogs. @param {Outcome} outcome @returns {string[]} */
+function feedbackIds(outcome) {
+  const { dogs = [outcome] } = outcome
+  return dogs.map(({ feedbackId }) => feedbackId)
+}
+
 /**
  * What lies on the photo for each dog, if there are several.
  * @param {Outcome} outcome
@@ -32,4 +38,4 @@ function count({ dogs = [], moreDogs }, counts, more) {
   return moreDogs ? more : counts[dogs.length - 2] || ''
 }
 
-module.exports = { choose, boxes, count }
+module.exports = { choose, feedbackIds, boxes, count }

@@ -5,8 +5,12 @@
 const request = require('./request')
 const storage = require('./storage')
 
-const GIVEN = 'feedback'
-const TO_FORGET = 'feedbackToForget'
+/** By id of an answer, the oldest first: what the server has of it. */
+const STATES = 'feedbackStates'
+/** The server has what the user said. */
+const GIVEN = 'given'
+/** The server may have something that it has to forget: a word that was taken back, or one that is on its way. */
+const TO_FORGET = 'toForget'
 const MOST = 500
 const TIMEOUT_MS = 15 * 1000
 
@@ -29,24 +33,35 @@ const TAKEN_MS = 23.5 * 3600 * 1000
  */
 function stateOf({ feedbackId }, time) {
   if (!feedbackId) return ''
-  if (given().includes(feedbackId)) return 'given'
+  if (states()[feedbackId] === GIVEN) return 'given'
   return Date.now() - time < TAKEN_MS ? 'open' : ''
 }
 
 /**
+ * Tells the server what the user said last about an answer.
  * @param {string} feedbackId
  * @param {Said} said
  * @returns {Promise<void>}  rejects with a Failure
  */
-async function give(feedbackId, { verdict, breed, name }) {
+function give(feedbackId, said) {
+  return inTurn(async () => {
+    if (states()[feedbackId]) await sendForgetting([feedbackId])
+    mark(feedbackId, TO_FORGET) // the server's answer may be lost on its way
+    try {
+      await send(feedbackId, said)
+    } catch (failure) {
+      if (failure.kind !== 'taken') throw failure
+      await sendForgetting([feedbackId]) // something that this phone does not know of any more
+      mark(feedbackId, TO_FORGET)
+      await send(feedbackId, said)
+    }
+    mark(feedbackId, GIVEN)
+  })
+}
+
+function send(feedbackId, { verdict, breed, name }) {
   const data = Object.assign({ request_id: feedbackId }, breed ? { breed } : name ? { verdict, text: name } : { verdict })
-  if (toForget().includes(feedbackId)) await forgetRest() // else that would take back what is said now
-  try {
-    await request.send('/api/feedback', { method: 'POST', data, timeoutMs: TIMEOUT_MS }).answer
-  } catch (failure) {
-    if (failure.kind !== 'taken') throw failure // said already: an answer was lost on its way
-  }
-  storage.write(GIVEN, [feedbackId, ...given()].slice(0, MOST))
+  return request.send('/api/feedback', { method: 'POST', data, timeoutMs: TIMEOUT_MS }).answer
 }
 
 /**
@@ -64,47 +79,84 @@ function confirmation({ asked, state, breeds }) {
 
 /**
  * Has the server forget what was said about some answers. What cannot be sent now is sent when the app starts again.
- * @param {string[]} feedbackIds  those of which nothing was said are passed over
+ * @param {string[]} [feedbackIds]  those of which nothing was said are passed over; without any, all of this phone
+ * @returns {Promise<void>}
  */
 function forget(feedbackIds) {
-  const known = given()
-  const gone = feedbackIds.filter((id) => known.includes(id))
-  storage.write(
-    GIVEN,
-    known.filter((id) => !gone.includes(id)),
-  )
-  storage.write(TO_FORGET, [...toForget(), ...gone])
-  return forgetRest()
+  markToForget(feedbackIds) // the page shows it at once
+  return inTurn(() => {
+    markToForget(feedbackIds) // and what was under way until now
+    return sendRest()
+  })
 }
 
 /** Everything that was said on this phone. */
 function forgetAll() {
-  return forget(given())
+  return forget()
 }
 
-async function forgetRest() {
-  const ids = toForget().slice(0, MOST)
+/** What could not be sent until now. @returns {Promise<void>} */
+function forgetRest() {
+  return inTurn(sendRest)
+}
+
+async function sendRest() {
+  const kept = states()
+  const ids = Object.keys(kept).filter((id) => kept[id] === TO_FORGET)
   if (!ids.length) return
   try {
-    await request.send('/api/feedback/forget', { method: 'POST', data: { request_ids: ids }, timeoutMs: TIMEOUT_MS })
-      .answer
-    storage.write(
-      TO_FORGET,
-      toForget().filter((id) => !ids.includes(id)),
-    )
+    await sendForgetting(ids.slice(0, MOST))
   } catch (failure) {
     console.warn('feedback is forgotten later:', failure.kind)
   }
 }
 
-/** @returns {string[]} */
-function given() {
-  return storage.read(GIVEN, [])
+/** @param {string[]} ids @returns {Promise<void>}  rejects with a Failure */
+async function sendForgetting(ids) {
+  await request.send('/api/feedback/forget', { method: 'POST', data: { request_ids: ids }, timeoutMs: TIMEOUT_MS }).answer
+  const kept = states()
+  ids.forEach((id) => delete kept[id])
+  storage.write(STATES, kept)
 }
 
-/** @returns {string[]} */
-function toForget() {
-  return storage.read(TO_FORGET, [])
+/** @returns {Record<string, 'given' | 'toForget'>} */
+function states() {
+  return storage.read(STATES, {})
+}
+
+function mark(id, state) {
+  const kept = states()
+  delete kept[id]
+  kept[id] = state // the last one
+  const given = Object.keys(kept).filter((each) => kept[each] === GIVEN)
+  given.slice(0, -MOST).forEach((oldest) => delete kept[oldest])
+  storage.write(STATES, kept)
+}
+
+/** @param {string[]} [ids]  all without any */
+function markToForget(ids) {
+  const kept = states()
+  const known = (ids || Object.keys(kept)).filter((id) => kept[id])
+  known.forEach((id) => (kept[id] = TO_FORGET))
+  storage.write(STATES, kept)
+}
+
+/** The work under way. @type {Promise<any> | null} */
+let last = null
+
+/**
+ * One after the other: what is said and forgotten reaches the server in the order in which the user did it.
+ * @param {() => Promise<void>} work
+ * @returns {Promise<void>}
+ */
+function inTurn(work) {
+  const turn = last ? last.then(work, work) : work()
+  const end = () => {
+    if (last === turn) last = null
+  }
+  last = turn
+  turn.then(end, end)
+  return turn
 }
 
 module.exports = { stateOf, confirmation, give, forget, forgetAll, forgetRest }

@@ -56,12 +56,21 @@ function withDog({ outcome, said = null, saidOfOthers = {} }, place) {
   return { outcome: dogs.choose(outcome, place), said: all[place] || null, saidOfOthers: all }
 }
 
-/** Keeps what the user said about a snap; null takes it back. @param {import('./feedback').Said | null} said */
-function say(id, said) {
+/**
+ * Keeps what the user said about a snap; null takes it back.
+ * @param {string} id
+ * @param {import('./feedback').Said | null} said
+ * @param {number} [place]  of the dog that it was said of, which need not be shown any more; without one, the shown one
+ */
+function say(id, said, place) {
   storage.write(
     KEY,
-    list().map((entry) => (entry.id === id ? Object.assign(entry, { said }) : entry)),
+    list().map((entry) => (entry.id === id ? Object.assign(entry, withSaid(entry, said, place)) : entry)),
   )
+}
+
+function withSaid({ outcome, saidOfOthers = {} }, said, place = outcome.chosen) {
+  return place === outcome.chosen ? { said } : { saidOfOthers: Object.assign({}, saidOfOthers, { [place]: said }) }
 }
 
 function remove(id) {

@@ -81,7 +81,7 @@ Page({
     this.setData({ sending: true })
     try {
       await feedback.give(this.outcome.feedbackId, said)
-      history.say(this.snapId, said)
+      history.say(this.snapId, said, this.outcome.chosen)
       routes.back()
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })

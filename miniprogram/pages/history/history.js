@@ -55,7 +55,7 @@ Page({
     if (!(await this.confirmed(text.removeTitle, text.removeContent))) return
     const { id } = currentTarget.dataset
     const { outcome } = history.find(id)
-    if (outcome) feedback.forget([outcome.feedbackId])
+    if (outcome) feedback.forget(dogs.feedbackIds(outcome))
     history.remove(id)
     this.show()
   },

@@ -180,19 +180,24 @@ Page({
 
   async onRight() {
     this.setData({ feedback: 'given' })
+    const { feedbackId, chosen } = this.outcome // another dog may be shown before it is sent
+    const said = feedback.confirmation(this.outcome)
     try {
-      const said = feedback.confirmation(this.outcome)
-      await feedback.give(this.outcome.feedbackId, said)
-      history.say(this.snapId, said)
+      await feedback.give(feedbackId, said)
+      history.say(this.snapId, said, chosen)
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })
     }
     this.showFeedback()
   },
 
-  onTakeBack() {
-    history.say(this.snapId, null)
-    feedback.forget([this.outcome.feedbackId])
+  async onTakeBack() {
+    const { feedbackId, chosen } = this.outcome
+    const forgotten = feedback.forget([feedbackId])
+    history.say(this.snapId, null, chosen)
+    this.showFeedback()
+    await forgotten
+    history.say(this.snapId, null, chosen) // it may have been on its way until now
     this.showFeedback()
   },
 

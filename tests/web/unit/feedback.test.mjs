@@ -3,6 +3,7 @@ import { beforeEach, test } from 'node:test'
 import { answerBody, HUSKY, Phone, settle, tap } from './phone.mjs'
 
 const ID = '0123456789abcdef.signed'
+const OTHER_ID = 'fedcba9876543210.signed'
 const HOUR_MS = 3600 * 1000
 
 function breed(id, name, chinese, others = [], chineseOthers = []) {
@@ -68,12 +69,46 @@ for (const [what, lose] of [
   })
 }
 
-test('what the server has already counts as said', async () => {
+test('what was said last replaces what the server has already', async () => {
   const page = await answered()
   page.onRight()
   await sent('/api/feedback')[0].answer(409, { error: 'x' })
-  await settle()
+  await sent('/api/feedback/forget')[0].answer(200, { forgotten: 1 })
+  await sent('/api/feedback')[1].answer(200, { kept: true })
   assert.equal(page.data.feedback, 'given')
+})
+
+test('a word that may have been lost on its way is forgotten before the next one is sent', async () => {
+  const page = await answered()
+  page.onRight()
+  await sent('/api/feedback')[0].lose('request:fail timeout')
+  assert.equal(page.data.feedback, 'open')
+  page.onRight()
+  assert.deepEqual(sent('/api/feedback/forget')[0].data, { request_ids: [ID] })
+  await sent('/api/feedback/forget')[0].answer(200, { forgotten: 1 })
+  await sent('/api/feedback')[1].answer(200, { kept: true })
+  assert.equal(page.data.feedback, 'given')
+})
+
+test('a word whose predecessor cannot be forgotten is not sent, and nothing shows it as said', async () => {
+  const page = await given()
+  page.onTakeBack()
+  await sent('/api/feedback/forget')[0].answer(503, { error: 'x' })
+  page.onRight()
+  await sent('/api/feedback/forget')[1].answer(503, { error: 'x' })
+  await settle()
+  assert.deepEqual([page.data.feedback, sent('/api/feedback').length], ['open', 1])
+})
+
+test('what is taken back while it is on its way is forgotten after it', async () => {
+  const page = await answered({ feedback_asked: true })
+  page.onRight()
+  page.onTakeBack()
+  assert.deepEqual(sent('/api/feedback/forget'), [])
+  await sent('/api/feedback')[0].answer(200, { kept: true })
+  await sent('/api/feedback/forget')[0].answer(200, { forgotten: 1 })
+  assert.equal(page.data.feedback, 'open')
+  assert.equal(phone.service('history').find(page.snapId).said, null)
 })
 
 for (const [state, changes] of [
@@ -179,13 +214,40 @@ test('"delete all" has the server forget what was said', async () => {
   const [request] = sent('/api/feedback/forget')
   assert.deepEqual(request.data, { request_ids: [ID] })
   await request.answer(200, { forgotten: 1 })
-  assert.deepEqual([phone.storage.feedback, phone.storage.feedbackToForget], [[], []])
+  assert.deepEqual(phone.storage.feedbackStates, {})
 })
 
 test('one photo that is deleted takes what was said of it along', async () => {
   const page = await given()
   await phone.open('history').onRemove(tap({ id: page.snapId }))
   assert.deepEqual(sent('/api/feedback/forget')[0].data, { request_ids: [ID] })
+})
+
+/** A photo of two dogs, of which ID is the first one's. */
+function ofTwo() {
+  const dog = { box: [0, 0, 1, 1], level: 'breed', confident: true, breeds: FIRST, group: null, set: null }
+  return answered({ ...dog, feedback_asked: true, dogs: [{ ...dog, feedback_id: ID }, { ...dog, feedback_id: OTHER_ID }] })
+}
+
+test('a photo of two dogs that is deleted takes along what was said of each', async () => {
+  const page = await ofTwo()
+  for (const place of [0, 1]) {
+    page.onDog(tap({ place }))
+    page.onRight()
+    await sent('/api/feedback').at(-1).answer(200, { kept: true })
+  }
+  await phone.open('history').onRemove(tap({ id: page.snapId }))
+  assert.deepEqual(sent('/api/feedback/forget')[0].data, { request_ids: [ID, OTHER_ID] })
+})
+
+test('what was said of one dog stays with it where another one is shown before it is sent', async () => {
+  const page = await ofTwo()
+  page.onRight()
+  page.onDog(tap({ place: 1 }))
+  await sent('/api/feedback')[0].answer(200, { kept: true })
+  assert.deepEqual([page.data.feedback, phone.service('history').find(page.snapId).said], ['open', null])
+  page.onDog(tap({ place: 0 }))
+  assert.deepEqual([page.data.feedback, phone.service('history').find(page.snapId).said.breed], ['given', FIRST[0].id])
 })
 
 test('what could not be forgotten for want of a connection is when the app starts again', async () => {
