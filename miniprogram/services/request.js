@@ -43,31 +43,44 @@ const KIND_BY_STATUS = {
 }
 
 /**
+ * A key that the server does not know (an old link, one that was removed) must not keep the app out of an open server: it is
+ * asked once more without, and if that gets in the key goes.
  * @param {string} path
  * @param {{method?: 'GET' | 'POST', data?: object, header?: Record<string, string>, timeoutMs: number}} options
  * @returns {{answer: Promise<any>, cancel: () => void}}  answer rejects with a Failure
  */
-function send(path, { method = 'GET', data, header, timeoutMs }) {
+function send(path, options) {
   /** @type {WechatMiniprogram.RequestTask} */
   let task
-  const answer = new Promise((resolve, reject) => {
-    task = wx.request({
-      url: baseUrl + path,
-      method,
-      data,
-      header: withKey(header),
-      timeout: timeoutMs,
-      success: (response) => (response.statusCode === 200 ? resolve(response.data) : reject(refusal(response))),
-      fail: ({ errMsg }) => reject(new Failure(lostConnection(errMsg))),
-    })
+  const ask = (key) => new Promise((resolve, reject) => (task = request(path, options, key, resolve, reject)))
+  const { key } = settings.get()
+  const answer = ask(key).then(async (response) => {
+    if (response.statusCode !== 401 || !key) return bodyOf(response)
+    const withoutKey = await ask('')
+    if (withoutKey.statusCode === 200 && settings.get().key === key) settings.change({ key: '' })
+    return bodyOf(withoutKey)
   })
   return { answer, cancel: () => task.abort() }
 }
 
-/** @param {Record<string, string>} [header] */
-function withKey(header) {
-  const { key } = settings.get()
-  return key ? Object.assign({ [KEY_HEADER]: key }, header) : header
+/** @param {{method?: 'GET' | 'POST', data?: object, header?: Record<string, string>, timeoutMs: number}} options */
+function request(path, options, key, answer, fail) {
+  const { method = 'GET', data, header, timeoutMs } = options
+  return wx.request({
+    url: baseUrl + path,
+    method,
+    data,
+    header: key ? Object.assign({ [KEY_HEADER]: key }, header) : header,
+    timeout: timeoutMs,
+    success: answer,
+    fail: ({ errMsg }) => fail(new Failure(lostConnection(errMsg))),
+  })
+}
+
+/** The body of an answer. Throws a Failure. */
+function bodyOf(response) {
+  if (response.statusCode !== 200) throw refusal(response)
+  return response.data
 }
 
 /** @param {{statusCode: number, data: any, header: any}} response */

@@ -59,6 +59,21 @@ test('a key that came with the link is kept, and sent with every request', () =>
   assert.equal(phone.service('settings').get().key, 'dogsnap_Ab-1')
 })
 
+test('a key that the server does not know is left out, and goes where the server is open without', async () => {
+  const { send } = phone.service('request')
+  const ask = async (...statuses) => {
+    const answer = send('/api/breeds', { timeoutMs: 1000 }).answer.then(({ error }) => error || 'answered', ({ kind }) => kind)
+    for (const status of statuses) await phone.requests.at(-1).answer(status, {})
+    return [await answer, phone.service('settings').get().key]
+  }
+  phone.service('settings').change({ key: 'removed' })
+  assert.deepEqual(await ask(401, 401), ['locked', 'removed']) // a server with keys: the file may be away for a moment
+  assert.deepEqual(await ask(401, 429), ['busy', 'removed'])
+  assert.deepEqual(await ask(401, 200), ['answered', ''])
+  assert.equal(phone.requests.at(-1).header?.['X-Api-Key'], undefined)
+  assert.deepEqual(await ask(200), ['answered', ''])
+})
+
 test('a cancelled choice stays on the page', async () => {
   phone.chosen = Object.assign(new Error(), { errMsg: 'chooseMedia:fail cancel' })
   await phone.open('home').onCamera()
