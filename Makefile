@@ -13,9 +13,10 @@ INSTALL = index=$$($(PIP) config get global.index-url 2>/dev/null); install() { 
 # npm, as pip and uv, trusts the certificates of the system, where a company's TLS proxy has its own.
 OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-system-ca"
 WEB := backend/web
+APP := backend/dogsnap/server/pages/app
 MODEL := models/inception_v3
 
-.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench card audit check-wechat reference lint format lock
+.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench card audit check-wechat wheel reference lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,7 +68,7 @@ $(WEB)/node_modules/.installed-test: $(WEB)/node_modules/.package-lock.json
 	@$(OWN_NODE) npm ci --prefix $(WEB) --no-fund --no-audit --loglevel error
 	@touch $< $@
 
-$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs -type f 2>/dev/null)
+$(APP)/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs -type f 2>/dev/null)
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 
@@ -79,7 +80,7 @@ versions: $(VENV)/.installed $(if $(EXTRAS),extras)
 setup: ## environment, mini program and model versions (EXTRAS=vit,ray: also what these need; see pyproject.toml)
 	@$(MAKE) --no-print-directory --jobs 2 parts
 
-parts: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html versions
+parts: $(VENV)/.installed $(if $(EXTRAS),extras) $(APP)/index.html versions
 
 extras: $(VENV)/.installed
 	@echo "dogsnap: installing what $(EXTRAS) needs ..."
@@ -128,6 +129,12 @@ lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -c $(WEB)/requirements.txt -c backend/requirements-uv.txt -o tests/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/requirements-ray.txt
+
+# What a former build left in build/lib would be packed, too.
+wheel: $(VENV)/.installed $(APP)/index.html ## a wheel that serves, with the app and the pages, in build/wheel
+	@rm -rf build/lib build/wheel
+	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel .
+	@ls build/wheel/*.whl
 
 reference: $(VENV)/.installed ## write docs/reference.md from the code
 	@$(BIN)/python docs/reference.py docs/reference.md

@@ -14,7 +14,7 @@ import { BUILTINS } from './runtime/builtins/index.js'
 
 const HERE = path.dirname(fileURLToPath(import.meta.url))
 const SOURCE = path.join(HERE, '../../miniprogram')
-const TARGET = path.join(HERE, 'dist')
+const TARGET = path.join(HERE, '../dogsnap/server/pages/app')
 
 /** Browsers from 2021 on; older ones have no :where() and no AbortSignal.timeout either. */
 const BROWSERS = 'es2021'

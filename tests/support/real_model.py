@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEEDED = ("models/inception_v3/2/saved_model.pb", "backend/web/dist/index.html")
+NEEDED = ("models/inception_v3/2/saved_model.pb", "backend/dogsnap/server/pages/app/index.html")
 
 
 def built_models() -> Path:

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "backend" / "web"
+APP = ROOT / "backend" / "dogsnap" / "server" / "pages" / "app"
 UNIT_TESTS = sorted((Path(__file__).parent / "unit").glob("*.test.mjs"))
 
 
@@ -27,8 +28,8 @@ def node(*arguments: object) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    if not (WEB / "dist" / "index.html").is_file():
-        pytest.skip("backend/web/dist/index.html is missing: `make setup` builds it")
+    if not (APP / "index.html").is_file():
+        pytest.skip("backend/dogsnap/server/pages/app/index.html is missing: `make setup` builds it")
 
 
 @pytest.mark.parametrize("file", UNIT_TESTS, ids=lambda file: file.name)
@@ -44,7 +45,7 @@ def test_what_is_built_is_what_the_source_says(tmp_path):
     """A forgotten build would let every other test look at yesterday's app."""
     node(WEB / "build.mjs", ROOT / "miniprogram", tmp_path / "dist")
     for file in (tmp_path / "dist").iterdir():
-        assert file.read_bytes() == (WEB / "dist" / file.name).read_bytes(), (
+        assert file.read_bytes() == (APP / file.name).read_bytes(), (
             f"{file.name}: run `make setup`"
         )
 

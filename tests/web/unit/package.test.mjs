@@ -6,8 +6,10 @@ import { fileURLToPath } from 'node:url'
 import zlib from 'node:zlib'
 import { program } from './phone.mjs'
 
-const WEB = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../backend/web')
-const dist = (file) => fs.readFileSync(path.join(WEB, 'dist', file))
+const BACKEND = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../backend')
+const WEB = path.join(BACKEND, 'web')
+const APP = path.join(BACKEND, 'dogsnap/server/pages/app')
+const dist = (file) => fs.readFileSync(path.join(APP, file))
 const json = (file) => JSON.parse(fs.readFileSync(path.join(WEB, file), 'utf8'))
 
 /** A quarter of WeChat's limit of 2 MB. */

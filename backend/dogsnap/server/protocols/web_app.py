@@ -1,4 +1,4 @@
-"""Serves the mini program for browsers, built into backend/web/dist, at /."""
+"""Serves the mini program for browsers, built into server/pages/app, at /."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from flask import Blueprint, Response, send_from_directory
 
 from dogsnap.errors import Unavailable
 
-DIST = Path(__file__).parents[3] / "web" / "dist"
+DIST = Path(__file__).parents[1] / "pages" / "app"
 GZIPPED = ("application/javascript", "application/json", "image/svg+xml")
 HEADERS = {
     "Content-Security-Policy": (
