@@ -28,7 +28,9 @@ DOCUMENTS = {
 SERVER = "\n".join(text for name, text in DOCUMENTS.items() if re.fullmatch(r"docs/\w+\.md", name))
 FENCES = re.compile(r"^```.*?^```", re.M | re.S)
 # Folders that commands write, and files that only some machines have.
-MADE = re.compile(r"(build|models/\w+/\d+|models/vit|models/cyclegan|backend/dogsnap/server/pages/app)(/|$)")
+MADE = re.compile(
+    r"(build|models/\w+/\d+|models/vit|models/cyclegan|backend/dogsnap/server/pages/app)(/|$)"
+)
 
 
 def spans(text: str) -> list[str]:

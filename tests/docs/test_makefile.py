@@ -68,7 +68,9 @@ def test_the_mini_program_is_built_by_the_locked_node_whatever_the_machine_has(c
     for name in ("bin/python", ".installed-uv", ".installed-node"):
         (checkout / ".venv" / name).touch()
     path = f"{tmp_path / 'machine'}:{os.environ['PATH']}"
-    said = make(checkout, "backend/dogsnap/server/pages/app/index.html", path=path, NODE_OPTIONS="-r x")
+    said = make(
+        checkout, "backend/dogsnap/server/pages/app/index.html", path=path, NODE_OPTIONS="-r x"
+    )
     assert [line for line in said.splitlines() if not line.startswith("dogsnap: ")] == [
         "the locked npm: ci -r x --use-system-ca",  # npm trusts the certificates of the system
         "the locked node: script-of-npm",

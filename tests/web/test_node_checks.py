@@ -29,7 +29,9 @@ def node(*arguments: object) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
     if not (APP / "index.html").is_file():
-        pytest.skip("backend/dogsnap/server/pages/app/index.html is missing: `make setup` builds it")
+        pytest.skip(
+            "backend/dogsnap/server/pages/app/index.html is missing: `make setup` builds it"
+        )
 
 
 @pytest.mark.parametrize("file", UNIT_TESTS, ids=lambda file: file.name)
@@ -45,9 +47,7 @@ def test_what_is_built_is_what_the_source_says(tmp_path):
     """A forgotten build would let every other test look at yesterday's app."""
     node(WEB / "build.mjs", ROOT / "miniprogram", tmp_path / "dist")
     for file in (tmp_path / "dist").iterdir():
-        assert file.read_bytes() == (APP / file.name).read_bytes(), (
-            f"{file.name}: run `make setup`"
-        )
+        assert file.read_bytes() == (APP / file.name).read_bytes(), f"{file.name}: run `make setup`"
 
 
 @pytest.mark.long
