@@ -58,3 +58,25 @@ def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanw
         assert not gc.isenabled()
     assert gc.isenabled()
     read(large)
+
+
+def test_nan_and_infinity_are_read_and_the_short_inf_is_refused() -> None:
+    document = read(b'{"instances": [NaN, Infinity, -Infinity]} and what follows')
+    assert str(document["instances"]) == "[nan, inf, -inf]"
+    for body in (b'{"instances": [Inf]}', b'{"instances": [-Inf]}'):
+        with pytest.raises(InvalidArgument, match=r"JSON Parse error: Invalid value"):
+            read(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [rb'{"\ud800": 1}', rb'{"a": ["\udc00\ud800", NaN]}', rb'{"a": {"b": "\uD83D"}}'],
+)
+def test_half_a_character_is_refused_in_keys_and_values(body: bytes) -> None:
+    with pytest.raises(InvalidArgument, match="surrogate pair in string is invalid"):
+        read(body)
+
+
+def test_whole_characters_are_read_from_their_escapes() -> None:
+    assert read(rb'{"a": ["\ud83d\ude00", NaN]}')["a"][0] == "\U0001f600"
+    assert read(rb'{"a": ["\\ud800", NaN]}')["a"][0] == r"\ud800"

@@ -67,7 +67,7 @@ TRY_LATER = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.CANCELLED,
 )
-ADDRESS = re.compile(r"ipv[46]:|dns:|\d+\.\d+\.\d+\.\d+")
+ADDRESS = re.compile(r"ipv[46]:|dns:|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 AGAIN = "; try again later"
 TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
 

@@ -8,6 +8,8 @@ from werkzeug.exceptions import HTTPException
 from dogsnap.errors import DogsnapError, Internal, Unauthenticated
 from dogsnap.server.middleware.json_bodies import json_response
 
+MAX_CHARACTERS = 4096  # of a message, which may repeat a name or value of the request
+
 log = logging.getLogger("dogsnap.http")
 
 
@@ -19,7 +21,9 @@ def init_app(app: Flask) -> None:
 
 def error_response(error: DogsnapError) -> Response:
     # An unpaired surrogate from the request cannot be encoded.
-    message = error.message.encode("utf-8", "replace").decode()
+    message = error.message[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
+    if len(error.message) > MAX_CHARACTERS:
+        message += "..."
     response = json_response({"error": message, "request_id": g.request_id}, error.http_status)
     if hasattr(error, "retry_after"):
         response.headers["Retry-After"] = str(error.retry_after)

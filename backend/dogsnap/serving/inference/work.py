@@ -1,5 +1,6 @@
 """The kinds of work that a request asks for. Each is one run of one signature; its methods are called in their order."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,7 +226,9 @@ def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> N
                 f"output tensor alias not found in signature: {alias} "
                 f"Outputs expected to be in the set {_names(signature.outputs)}."
             )
-    if repeated := {alias for alias in output_filter if output_filter.count(alias) > 1}:
+    counts = Counter(output_filter)
+    repeated = [alias for alias, count in counts.items() if count > 1]
+    if repeated:
         raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
 
 

@@ -8,7 +8,9 @@ from contextlib import suppress
 from dogsnap.errors import UnsupportedPhoto
 
 MAX_SEGMENTS = 1000  # before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
-MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and decoding each costs time for the whole picture
+# Of a progressive JPEG. libjpeg writes 10 for a photo and 18 for four colours (jcparam.c); decoding
+# each costs time for the whole picture.
+MAX_SCANS = 18
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in the frames of a GIF that are read
 
 JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")

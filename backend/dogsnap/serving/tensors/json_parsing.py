@@ -1,8 +1,7 @@
-"""Parses JSON text as TensorFlow Serving does: accepts NaN and Infinity, and ignores what follows the document."""
+"""Parses JSON as TensorFlow Serving does: takes NaN and Infinity, ignores what follows the document."""
 
 import gc
 import json
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -14,7 +13,7 @@ import orjson
 from dogsnap.errors import InvalidArgument, TooLarge, Unavailable
 from dogsnap.serving.tensors.json_tensors import show
 
-SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
+SURROGATES = (b"\\ud", b"\\uD")  # how the escapes of surrogates begin, paired or not
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 NO_MARKS = bytes(set(range(256)) - set(b",[{:"))
 LARGE = 250_000  # values, counted as `check_values` does, of a document that is read alone; a photo's text is one
@@ -72,23 +71,19 @@ def _one_large() -> Iterator[None]:
 
 
 def _parse(body: bytes, max_depth: int) -> Any:
-    with suppress(orjson.JSONDecodeError):  # it is strict and shallow; the slower parser decides
+    with suppress(orjson.JSONDecodeError):  # it takes no NaN, and nothing behind the document
         return orjson.loads(body)
     try:
         text = body.decode("utf-8-sig")
-        if "Inf" in text:  # short for Infinity, outside of strings
-            text = SHORT_INFINITY.sub(
-                lambda found: "Infinity" if found[0] == "Inf" else found[0], text
-            )
-        return json.JSONDecoder(strict=False).raw_decode(text, len(text) - len(text.lstrip()))[0]
+        start = len(text) - len(text.lstrip())
+        value, _ = json.JSONDecoder().raw_decode(text, start)
     except UnicodeDecodeError as error:
         raise InvalidArgument(
             f"JSON Parse error: Invalid encoding in string. at offset: {error.start}"
         ) from None
     except json.JSONDecodeError as error:
-        words = error.msg.replace(
-            "Expecting value", "Invalid value."
-        )  # as TensorFlow Serving says it
+        # as TensorFlow Serving says it
+        words = error.msg.replace("Expecting value", "Invalid value.")
         raise InvalidArgument(f"JSON Parse error: {words} at offset: {error.pos}") from None
     except ValueError:  # Python refuses to read numbers of thousands of digits
         raise InvalidArgument(
@@ -98,6 +93,21 @@ def _parse(body: bytes, max_depth: int) -> Any:
         limit = DEPTH_LIMIT.format(max_depth)
         raise InvalidArgument(
             f"JSON Parse error: nested deeper than {limit}; no tensor has as many dimensions"
+        ) from None
+    _refuse_lone_surrogates(body, value)
+    return value
+
+
+def _refuse_lone_surrogates(body: bytes, value: Any) -> None:
+    """Raises InvalidArgument for half a character in any string or key; Python's parser takes it."""
+    if not any(escape in body for escape in SURROGATES):
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            "JSON Parse error: The surrogate pair in string is invalid. Half a character came "
+            "alone (\\ud800 to \\udfff); send both halves, or the character as UTF-8"
         ) from None
 
 

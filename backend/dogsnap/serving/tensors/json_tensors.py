@@ -183,7 +183,7 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
 
 
 def _stacked(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
-    """The rows' values with a new first dimension. All rows are converted at once; only on failure row by row."""
+    """The rows' values with a new first dimension. Raises InvalidArgument naming the first wrong row."""
     try:
         return to_array(values, dtype)
     except (InvalidArgument, Unimplemented) as whole:
@@ -194,20 +194,40 @@ def _stacked(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
 
 
 def _first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
-    first = None
-    for number, value in enumerate(values):
-        try:
-            array = to_array(value, dtype)
-            first = array if first is None else first
-            if array.size != first.size:
-                raise InvalidArgument(f"Expecting tensor size: {first.size} but got: {array.size}")
-            if array.shape != first.shape:
-                raise InvalidArgument(
-                    f"Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}"
-                )
-        except (InvalidArgument, Unimplemented) as error:
-            return number, f"{error.code}: {error.message}"
+    """The number of the first wrong row, and what is wrong; 0 and "" if each row is right alone."""
+    try:
+        first = to_array(values[0], dtype)
+    except (InvalidArgument, Unimplemented) as error:
+        return 0, f"{error.code}: {error.message}"
+    start, end = 1, len(values)  # the first wrong row lies between
+    while end - start > 1:
+        middle = (start + end) // 2
+        if _are_like(first, values[start:middle], dtype):
+            start = middle
+        else:
+            end = middle
+    if start == end:
+        return 0, ""
+    try:
+        _check_like(first, to_array(values[start], dtype))
+    except (InvalidArgument, Unimplemented) as error:
+        return start, f"{error.code}: {error.message}"
     return 0, ""
+
+
+def _are_like(first: np.ndarray, values: list[Any], dtype: tf.DType) -> bool:
+    try:
+        array = to_array(values, dtype)
+    except (InvalidArgument, Unimplemented):
+        return False
+    return array.shape[1:] == first.shape
+
+
+def _check_like(first: np.ndarray, array: np.ndarray) -> None:
+    if array.size != first.size:
+        raise InvalidArgument(f"Expecting tensor size: {first.size} but got: {array.size}")
+    if array.shape != first.shape:
+        raise InvalidArgument(f"Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}")
 
 
 def _shape(value: Any) -> tuple[int, ...]:

@@ -368,6 +368,14 @@ TRACE_LINE = re.compile(
 )
 
 
+# Where an operation stands in the graph; without an inner bracket, so that the search is linear.
+OPERATION = re.compile(r"\[Op:[^\[\]]*\]")
+MAX_SENTENCE = 2000  # characters; operations repeat the whole text that they cannot read
+
+
 def kernel_sentence(message: str) -> str:
+    """An operation's message without where the graph was built, at most MAX_SENTENCE long."""
     lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
-    return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()
+    text = OPERATION.sub("", " ".join(lines))
+    sentence = re.sub(r"\s+", " ", text).strip()
+    return sentence if len(sentence) <= MAX_SENTENCE else sentence[:MAX_SENTENCE] + "..."
