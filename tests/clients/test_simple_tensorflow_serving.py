@@ -186,7 +186,7 @@ REFUSED_JSON = [
 REFUSED = [
     *(({"json": body}, status, sentence) for body, status, sentence in REFUSED_JSON),
     ({"data": b"{", **JSON}, 400, ""),
-    ({"files": {"x": ("x", b"x")}}, 400, "expected photos as files in the form's field image"),
+    ({"files": {"x": ("x", b"x")}}, 400, "expected a photo in the form's field image"),
     ({"files": {"image": ("x", b"text")}}, 415, "expected a JPEG, PNG"),
     ({"files": {"image": ("x", colour_photos.huge_png(9000, 9000))}}, 413, "81.0 megapixels"),
     ({"files": [("images", FORM["files"]["image"])] * 33}, 413, "33 photos; at most 32"),

@@ -9,8 +9,7 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
-from flask import Flask, Request, request
-from werkzeug.exceptions import RequestEntityTooLarge
+from flask import Flask, request
 from werkzeug.wsgi import ClosingIterator
 
 from dogsnap.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
@@ -131,15 +130,6 @@ class ReceivedBody:
         end_reading(self._connection)  # also where gunicorn's parser finds no end of the body
 
 
-class MemoryRequest(Request):
-    """Keeps uploaded files in memory, as BytesIO: werkzeug would write those above 500 kB to a temporary file."""
-
-    def _get_file_stream(
-        self, total_content_length, content_type, filename=None, content_length=None
-    ):
-        return io.BytesIO()
-
-
 def init_app(app: Flask, settings: Settings) -> None:
     memory, deadlines, inner = HeldMemory(settings.max_held_mb), ReadingDeadlines(), app.wsgi_app
 
@@ -153,7 +143,6 @@ def init_app(app: Flask, settings: Settings) -> None:
         return ClosingIterator(inner(environ, start_response), body.finish)
 
     app.wsgi_app = answer
-    app.request_class = MemoryRequest
     app.teardown_request(lambda _: request.environ["wsgi.input"].release())
 
 
@@ -178,15 +167,6 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     if len(body) > limit:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)
     return body
-
-
-def check_form_size(max_mebibytes: int, variable: str) -> None:
-    """Call before request.form or request.files is used. Raises TooLarge naming the limit."""
-    request.max_content_length = request.max_form_memory_size = max_mebibytes * MEBIBYTE
-    try:
-        request.form.to_dict()
-    except RequestEntityTooLarge:
-        raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable) from None
 
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:

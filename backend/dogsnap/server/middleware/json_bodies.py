@@ -1,5 +1,6 @@
 """JSON in requests and answers."""
 
+from codecs import BOM_UTF8
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -37,7 +38,7 @@ def parse_json(body: bytes) -> dict[str, Any]:
     """A body that must be one JSON object. Raises InvalidArgument and TooLarge."""
     check_values(body, FLAT_VALUES, "")
     try:
-        value = orjson.loads(body)
+        value = orjson.loads(body.removeprefix(BOM_UTF8))  # as of .NET
     except orjson.JSONDecodeError as error:
         raise InvalidArgument(
             f"expected a JSON object as body, received {len(body)} bytes that are no JSON: {error}"

@@ -8,10 +8,11 @@ import orjson
 from flask import Blueprint, Response, g, request
 
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
-from dogsnap.server.middleware.bodies import check_form_size, read_body
+from dogsnap.server.middleware.bodies import read_body
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, parse_json
 from dogsnap.server.middleware.request_ids import new_id, own_sticky_key
+from dogsnap.server.protocols import photo_bodies
 from dogsnap.server.protocols.fields import TEXT, TEXTS, WHOLE, Body
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.feedback.feedback import Feedback
@@ -155,29 +156,24 @@ def _taught(repository: Repository) -> list[dict[str, Any]]:
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
-    """The photo's bytes and the other fields, from JSON, a raw image, or a multipart form with the field `image`."""
-    kind = request.mimetype
-    if kind == "multipart/form-data":
-        return _from_form(settings), {**request.args.to_dict(), **request.form.to_dict()}
+    """The photo's bytes and the other fields, from JSON or what else `photo_bodies` takes; the query may have fields, too."""
     body = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
-    if kind.startswith("image/") or kind == "application/octet-stream":
-        return body, request.args.to_dict()
+    boundary = request.mimetype_params.get("boundary", "")
+    if received := photo_bodies.parse(body, request.mimetype, boundary):
+        if len(received.photos) != 1:
+            raise InvalidArgument(f"expected one photo, received {len(received.photos)}")
+        return received.photos[0], {**request.args.to_dict(), **received.fields}
+    if not photo_bodies.may_be_json(body):
+        raise InvalidArgument(
+            'expected a photo: {"image": "<base64>"} as JSON, the bytes of its file with Content-Type: image/jpeg, or a form '
+            f"with the field image; received {len(body)} bytes of type {request.mimetype or 'unknown'}"
+        )
     fields = parse_json(body)
     del body  # as long as the photo, like its text, of which the decoded photo is a second copy
     text = fields.pop("image", None)
     if not isinstance(text, str):
-        received = "nothing" if text is None else f"a {type(text).__name__}"
+        kind = "nothing" if text is None else f"a {type(text).__name__}"
         raise InvalidArgument(
-            f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
+            f'expected "image": the photo as base64 text, received {kind}; fields are image, {", ".join(FIELDS)}'
         )
     return decode_base64(text), fields
-
-
-def _from_form(settings: Settings) -> bytes:
-    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
-    files = request.files.getlist("image")
-    if not files and "image" in request.form:
-        return decode_base64(request.form["image"])
-    if len(files) != 1:
-        raise InvalidArgument(f"expected one file in the form's field image, received {len(files)}")
-    return files[0].stream.getvalue()

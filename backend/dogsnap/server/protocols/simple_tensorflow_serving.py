@@ -6,7 +6,7 @@ Its clients know only one version: without one, the largest that takes their dat
 
 import re
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,19 @@ import tensorflow as tf
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import DogsnapError, InvalidArgument, NotFound
-from dogsnap.server.middleware.bodies import check_form_size
+from dogsnap.server.middleware.bodies import read_body, too_large
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import json_response, tensor_fields, version_header
+from dogsnap.server.middleware.json_bodies import json_response, version_header
 from dogsnap.server.middleware.request_ids import own_sticky_key
-from dogsnap.server.protocols import generated_clients
+from dogsnap.server.protocols import generated_clients, photo_bodies
 from dogsnap.server.protocols.fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.work import Photos, Prediction, Values
 from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors import json_tensors
+from dogsnap.serving.tensors.json_parsing import reading
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
-from dogsnap.settings import Settings
+from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "simple"  # in the metrics, and of the blueprint
 DEFAULT_NAME = "default"  # the name that clients use if there is only one model
@@ -37,8 +38,17 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.post("/")
     def infer() -> Response:
-        is_form = request.mimetype == "multipart/form-data"
-        prediction = _from_form(settings, predictor) if is_form else _from_json(settings, predictor)
+        body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+        boundary = request.mimetype_params.get("boundary", "")
+        if received := photo_bodies.parse(body, request.mimetype, boundary):
+            if len(body) > settings.max_body_mb * MEBIBYTE:
+                size = f"{len(body) / MEBIBYTE:.1f} MiB"
+                raise too_large(size, settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+            prediction = _from_photos(predictor, received)
+        else:
+            document = reading(body, settings.max_json_depth, settings.max_json_values)
+            del body  # freed as soon as it is parsed
+            prediction = _from_json(predictor, document)
         outputs = {
             alias: json_tensors.to_json(alias, value) for alias, value in prediction.outputs.items()
         }
@@ -80,9 +90,9 @@ def _own_address() -> str:
     return request.root_url + (f"{path[1:]}/" if PATH_OF_PROXY.fullmatch(path) and path else "")
 
 
-def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
+def _from_json(predictor: Predictor, body: AbstractContextManager[dict[str, Any]]) -> Prediction:
     with ExitStack() as document:
-        fields = document.enter_context(tensor_fields(settings))
+        fields = document.enter_context(body)
         if "data" not in fields:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))
@@ -119,16 +129,10 @@ def _flag(name: str, value: Any) -> bool:
     return known[folded]
 
 
-def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
-    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
-    files = request.files.getlist("images") + request.files.getlist("image")
-    if not files:
-        raise InvalidArgument(
-            "expected photos as files in the form's field image or images, received none"
-        )
-    spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
-    photos = [file.stream.getvalue() for file in files]
-    works = [Photos(photos, request.form.get("signature_name", ""))]
+def _from_photos(predictor: Predictor, received: photo_bodies.PhotoBody) -> Prediction:
+    fields = {**request.args.to_dict(), **received.fields}
+    spec = _spec(predictor, fields.get("model_name", ""), fields.get("model_version"))
+    works = [Photos(received.photos, fields.get("signature_name", ""))]
     (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     return prediction
 

@@ -11,6 +11,7 @@ DATA_PREFIX = re.compile(rb"\s*data:[^,]*,", re.IGNORECASE)
 TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
 OTHER = re.compile(rb"[^A-Za-z0-9+/]")
 WHITE_SPACE = b" \t\r\n\f\v"
+TRIED = 128  # characters, of which a data: prefix takes about 25
 EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, line breaks and a data: prefix allowed)"
 
 
@@ -22,6 +23,15 @@ def decode_base64(text: str | bytes) -> bytes:
         return _decode_other_form(
             text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         )
+
+
+def first_bytes(text: bytes) -> bytes:
+    """The first bytes that base64 text encodes, at least 20 of long text; none where its beginning is something else."""
+    start = DATA_PREFIX.sub(b"", text[:TRIED], count=1).translate(None, WHITE_SPACE).rstrip(b"=")
+    try:
+        return decode_base64(start[: len(start) // 4 * 4])
+    except InvalidArgument:
+        return b""
 
 
 def _decode_other_form(text: bytes) -> bytes:
