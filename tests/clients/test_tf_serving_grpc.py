@@ -456,7 +456,7 @@ def test_a_model_that_cannot_be_loaded_has_its_reason_in_every_protocol(
         "error_message": version.status.error_message,
     }
     (shown,) = reloading.get("/api/models").json()["models"][0]["versions"]
-    assert (shown["state"], shown["error"]) == ("END", version.status.error_message)
+    assert (shown["state"], shown["error"]) == ("FAILED", version.status.error_message)
 
 
 def test_configuring_takes_the_token_if_there_is_one_and_keeps_to_the_servers_policy(

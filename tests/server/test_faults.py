@@ -86,6 +86,61 @@ def test_a_model_folder_that_may_no_longer_be_read_goes_on_answering(start_serve
         (models / "half").chmod(0o755)
 
 
+@pytest.mark.skipif(
+    bool(ORDINARY) and not shutil.which("setpriv"),
+    reason="setpriv, by which root loses rights, is missing",
+)
+def test_what_cannot_be_read_costs_itself_alone_at_every_level(start_server, models, made_half):
+    odd = os.fsdecode(b"odd\xff")
+    shutil.copytree(made_half, models / odd / "1")
+    (models / "linked").mkdir()
+    (models / "linked" / "1").symlink_to(models / odd / "1")
+    closed = [models / "lost+found", Path(shutil.copytree(made_half, models / "half" / "2"))]
+    closed[0].mkdir()
+    for folder in closed:
+        folder.chmod(0)
+    try:
+        server = start_server(models, "--poll-seconds", "0.2", prefix=ORDINARY)
+        assert answer(server) == 2.0
+        assert answer(server, path="/v1/models/linked:predict") == 3.0
+        shutil.copytree(made_half, models / "half" / "3")
+        wait_until(lambda: "loaded half version 3" in server.log())
+        log = server.log()
+        for name in ("lost+found", r"odd\udcff", "half version 2"):
+            assert len([line for line in log.splitlines() if name in line]) == 1, log
+        status = server.get("/v1/models/half/versions/2").json()["model_version_status"][0]
+        assert "half/2 cannot be read: Permission denied" in status["status"]["error_message"]
+    finally:
+        for folder in closed:
+            folder.chmod(0o755)
+    wait_until(lambda: "loaded half version 2" in server.log())
+
+
+@pytest.mark.skipif(
+    bool(ORDINARY) and not shutil.which("setpriv"),
+    reason="setpriv, by which root loses rights, is missing",
+)
+def test_a_configured_model_whose_folder_cannot_be_read_is_missed_and_costs_no_other(
+    start_server, models, made_half, tmp_path
+):
+    shutil.copytree(made_half, models / "closed" / "1")
+    file = tmp_path / "models.config"
+    lines = [
+        f'config {{ name: "{name}" base_path: "{models}/{name}" }}' for name in ("closed", "half")
+    ]
+    file.write_text(f"model_config_list {{ {' '.join(lines)} }}")
+    (models / "closed").chmod(0)
+    try:
+        flags = ("--model-config-file", str(file), "--poll-seconds", "0.2")
+        server = start_server(models, *flags, prefix=ORDINARY, wait=False)
+        wait_until(lambda: "not ready: no version available of: closed" in server.log())
+        assert answer(server) == 2.0
+        assert server.log().count("closed: [Errno 13] Permission denied") == 1
+    finally:
+        (models / "closed").chmod(0o755)
+    wait_until(lambda: server.get("/readyz").status_code == 200)
+
+
 DOGSNAP = str(Path(sys.executable).with_name("dogsnap"))
 
 

@@ -106,6 +106,25 @@ def test_a_version_that_cannot_be_loaded_gives_its_reason(server, graph, said_of
         wait_until(lambda: "version 7: " not in said(server, "show", "half"))
 
 
+def state(server, version: int) -> str:
+    rows = [line.split() for line in said(server, "list").splitlines()]
+    states = [row[1] for row in rows if row[0] == str(version)]
+    return states[0] if states else "missing"
+
+
+def test_a_version_that_failed_to_load_is_called_failed_until_it_is_unloaded(server):
+    broken = server.models / "half" / "8"
+    broken.mkdir()
+    (broken / "saved_model.pb").write_bytes(b"no model")
+    try:
+        wait_until(lambda: state(server, 8) == "FAILED")
+        assert said(server, "unload", "8") == "version 8 of half is unloaded\n"
+        assert state(server, 8) == "END"
+        assert "version 8: " not in said(server, "list")
+    finally:
+        shutil.rmtree(broken)
+
+
 def test_a_default_a_split_and_a_shadow_are_chosen_and_given_back(server):
     assert "default of half: not chosen -> 1" in said(server, "default", "1")
     assert "default: version 1, as chosen" in said(server, "show")

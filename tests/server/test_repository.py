@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 import tiny_models
+from dogsnap.commands.helpers.local_models import only_model
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.switches import Load, Who
+from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.repository.model import ModelSpec, State
+from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import configs_in_file, model_source
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 from dogsnap.settings import Settings
@@ -94,6 +97,25 @@ def test_a_model_folder_that_appears_or_goes_is_followed(watched):
         pass
 
 
+def test_a_model_is_called_as_its_entry_whatever_that_links_to_and_goes_with_it(watched, tmp_path):
+    for release in ("7", "8"):
+        shutil.copytree(watched.made, tmp_path / "releases" / release / "1")
+    link = watched.models / "dog"
+    link.symlink_to(tmp_path / "releases/7")
+    watched.put(1)
+    source = model_source(Settings(models=watched.models))
+    assert {config.name for config in source()} == {"dog", "half"}
+    link.unlink()
+    link.symlink_to(tmp_path / "releases/8")
+    dog, _ = source()
+    assert (dog.name, dog.base_path) == ("dog", str(tmp_path / "releases/8"))
+    for one_model in (Settings(models=link), Settings(model_base_path=str(link))):
+        assert [config.name for config in model_source(one_model)()] == ["dog"]
+        assert only_model(one_model) == "dog"
+    link.unlink()
+    assert [config.name for config in source()] == ["half"]
+
+
 def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(watched):
     watched.put(1)
     watched.scan()
@@ -145,12 +167,54 @@ def test_a_version_that_failed_is_tried_again_after_a_while(
         assert caplog.text.count("half version 2 failed to load") == 2
     (status, _) = watched.repository.status(ModelSpec("half"))
     assert (status.version, status.state, bool(status.error)) == (2, State.END, True)
+    assert status.to_json()["state"] == "FAILED"
     with pytest.raises(NotFound, match="it failed to load"):
         watched.answers(2)
     assert (watched.answers(), watched.repository.not_ready()) == (1, "")
     shutil.copy(watched.made / "saved_model.pb", graph)
     watched.scan()
     assert (watched.answers(2), watched.answers()) == (2, 1)
+
+
+def test_it_is_ready_without_a_model_that_was_only_found_and_never_ready(made_half, tmp_path):
+    models = tmp_path / "models"
+    shutil.copytree(made_half, models / "half" / "1")
+    graph = models / "broken" / "1" / "saved_model.pb"
+    graph.parent.mkdir(parents=True)
+    graph.write_bytes(b"no graph")
+
+    def scanned(**settings) -> Repository:
+        repository = create_predictor(Settings(models=models, **settings)).repository
+        repository.scan(skip_settling=True)
+        return repository
+
+    found = scanned()
+    assert found.not_ready() == ""
+    with pytest.raises(NotFound, match="broken version 1 failed to load: "):
+        found.acquire(ModelSpec("broken")).__enter__()
+    assert scanned(default_model="broken").not_ready() == "no version available of: broken"
+    assert scanned(default_model="other").not_ready() == ""
+    file = tmp_path / "models.config"
+    configs = [
+        f"config {{ name: '{each}' base_path: '{models / each}' }}" for each in ("half", "broken")
+    ]
+    file.write_text(f"model_config_list {{ {' '.join(configs)} }}")
+    assert scanned(model_config_file=str(file)).not_ready() == "no version available of: broken"
+
+
+def test_a_model_that_was_ready_before_a_restart_is_missed(made_half, tmp_path):
+    models = tmp_path / "models"
+    for name in ("half", "other"):
+        shutil.copytree(made_half, models / name / "1")
+    settings = Settings(models=models, switch_log=str(tmp_path / "switches"))
+    before = create_predictor(settings).repository
+    before.scan(skip_settling=True)
+    assert before.not_ready() == ""
+    before.switches.write()
+    (models / "other" / "1" / "saved_model.pb").write_bytes(b"no graph")
+    after = create_predictor(settings).repository
+    after.scan(skip_settling=True)
+    assert after.not_ready() == "no version available of: other"
 
 
 def of_input(alias: str) -> prediction_log_pb2.PredictionLog:
@@ -289,6 +353,10 @@ ONE = "name: 'a' base_path: '/a'"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("", "protobuf's text format.*: there is no model_config_list in it"),
+        ("# to be written", "there is no model_config_list in it"),
+        ("custom_model_config {}", "there is no model_config_list in it"),
+        ("{}", r'expected \{"model_config_list": \[\{"name"'),
         ("model_config_list { config { nam: 'a' } }", "protobuf's text format"),
         ("model_config_list { config { name: 'a' } }", "expected a name and a base_path"),
         (
@@ -320,6 +388,26 @@ def test_a_wrong_configuration_is_refused_saying_why(tmp_path, text, sentence):
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidArgument, match=sentence):
         configs_in_file(file)
+
+
+def test_a_configuration_without_a_list_changes_nothing_and_is_logged_and_an_empty_list_ends_all(
+    watched, tmp_path, caplog
+):
+    file = tmp_path / "models.config"
+    half = f"config {{ name: 'half' base_path: '{watched.models / 'half'}' }}"
+    file.write_text(f"model_config_list {{ {half} }}")
+    watched.put(1)
+    source = model_source(Settings(model_config_file=str(file)))
+    repository = Repository(source)
+    repository.scan(skip_settling=True)
+    file.write_text("\n")
+    for _ in range(2):
+        repository._scan_safely()
+    assert repository.available("half") == [1]
+    assert caplog.text.count(f"{file}: expected a model_config_list") == 1
+    file.write_text("model_config_list {}")
+    repository._scan_safely()
+    assert repository.models() == []
 
 
 def test_the_policy_latest_is_for_models_that_have_none(tmp_path):

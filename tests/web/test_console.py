@@ -83,7 +83,8 @@ def test_it_shows_models_versions_states_and_the_reason_of_a_failed_load(server,
     expect(page.locator("h2")).to_contain_text(["half", "inception_v3", "Switches"])
     expect(row(page, 3)).to_contain_text("AVAILABLE")
     expect(row(page, 3)).to_contain_text("default")
-    expect(row(page, 4)).to_contain_text("END")
+    expect(row(page, 4)).to_contain_text("FAILED")
+    expect(row(page, 4).get_by_role("button", name="Load version 4")).to_be_visible()
     expect(dogs(page).locator(".reason")).to_contain_text("version 4: ")
 
 

@@ -4,7 +4,7 @@ from dogsnap.allocator import give_back_large
 from dogsnap.gateway.client import EngineClient
 from dogsnap.gateway.repository import EngineRepository
 from dogsnap.gateway.target import Target
-from dogsnap.serving.assembly import predictor_over
+from dogsnap.serving.assembly import check_configuration, predictor_over
 from dogsnap.serving.inference.executor import InlineExecutor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
@@ -14,6 +14,7 @@ from dogsnap.settings import MEBIBYTE, Settings
 
 def create_gateway(settings: Settings) -> Predictor:
     """A predictor for the configured models that calls the engines of `settings.engine`. Call it after the fork."""
+    check_configuration(settings)
     give_back_large()
     metrics = Metrics()
     # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.

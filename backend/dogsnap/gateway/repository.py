@@ -107,8 +107,7 @@ class EngineRepository(ModelRepository):
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
         identity, packed = ServableId(asked.name, version), response.metadata["signature_def"]
-        base_path = self._models.get(identity.name)
-        folder = version_folders(base_path).get(identity.version) if base_path else None
+        folder = self._folder(identity)
         try:
             modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
         except OSError:
@@ -126,6 +125,14 @@ class EngineRepository(ModelRepository):
             with self._lock:
                 self._known[identity] = known
         return known[1]
+
+    def _folder(self, identity: ServableId) -> Path | None:
+        """The version's local folder, which describes it; None if there is none that can be read."""
+        base_path = self._models.get(identity.name)
+        try:
+            return version_folders(base_path).get(identity.version) if base_path else None
+        except OSError:
+            return None
 
     def models(self) -> list[str]:
         """The names of the configured models; engines do not list theirs."""

@@ -62,9 +62,9 @@ def _default(model: Model, started: bool) -> Version:
         return model.versions[number]
     if model.is_loading() or not started:
         raise Unavailable(f"{model.name} is still loading; try again")
-    raise NotFound(
-        f"Servable not found for request: Latest({model.name}); none of its versions is available"
-    )
+    asked = f"Servable not found for request: Latest({model.name})"
+    reasons = [f"; {version.id} failed to load: {version.error}" for version in model.failed()]
+    raise NotFound(f"{asked}; none of its versions is available{''.join(reasons)}")
 
 
 def _exactly(model: Model, number: int) -> Version:

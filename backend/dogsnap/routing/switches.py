@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
@@ -13,7 +14,12 @@ from dogsnap.serving.versions.model_configs import (
     check_versions,
     from_json,
 )
-from dogsnap.serving.versions.version_folders import MAX_INT64, aspired_versions, missing
+from dogsnap.serving.versions.version_folders import (
+    MAX_INT64,
+    aspired_versions,
+    describe_unreadable,
+    missing,
+)
 
 
 @dataclass(frozen=True)
@@ -301,11 +307,8 @@ class Load(Subject):
         repository.list_versions(self.model)
         with repository.switching(self.model) as model:
             folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
-        if value and folder and (lacks := missing(folder)):
-            cannot = f"version {self.name} of {self.model} cannot be loaded: {folder} lacks {lacks}"
-            raise FailedPrecondition(
-                f"{cannot}; expected all files of a SavedModel, copy them there and load it again"
-            )
+        if value and folder:
+            self._check_complete(folder)
         switch = super().switch(repository, value, by)
         if (
             switch is None
@@ -313,6 +316,17 @@ class Load(Subject):
             with repository.switching(self.model) as model:
                 self.apply(repository, model, self.read(model))
         return switch
+
+    def _check_complete(self, folder: Path) -> None:
+        cannot = f"version {self.name} of {self.model} cannot be loaded"
+        try:
+            lacks = missing(folder)
+        except OSError as error:
+            raise FailedPrecondition(f"{cannot}: {describe_unreadable(folder, error)}") from error
+        if lacks:
+            raise FailedPrecondition(
+                f"{cannot}: {folder} lacks {lacks}; expected all files of a SavedModel, copy them there and load it again"
+            )
 
     def undo(self, repository: Any, switch: Switch, by: Who) -> Switch:
         repository.list_versions(self.model)
@@ -329,10 +343,10 @@ class Load(Subject):
 
     def apply(self, repository: Any, model: Model, value: bool | None) -> None:
         version = int(self.name)
-        if value and version in model.versions:
-            model.versions[version].error = ""  # one that failed is tried again at the next scan
-        elif self._unloads(model, value) and model.answers(version):
+        if self._unloads(model, value) and model.answers(version):
             repository.retire(model, [version])
+        elif version in model.versions:  # one that failed is tried again, or counts as unloaded
+            model.versions[version].error = ""
         self.put(model, value)
         repository.scan_soon()
 

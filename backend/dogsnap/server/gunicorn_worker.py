@@ -80,13 +80,11 @@ class Server(BaseApplication):
 
     def _create_app(self) -> Flask:
         from dogsnap.server.app import ACCESS_CONTROL, FEEDBACK, create_app
-        from dogsnap.serving.assembly import check_configuration
 
         if (
             self._replaced and self._starts > 1
         ):  # it would end like the first one, or be killed again after ten minutes
             raise FailedPrecondition("its worker ended before the models were loaded")
-        check_configuration(self.settings)
         if self.settings.engine:
             os.environ.setdefault(
                 "GRPC_VERBOSITY", "NONE"

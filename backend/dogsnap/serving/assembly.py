@@ -16,7 +16,7 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.repository.repository import Repository
-from dogsnap.serving.versions.model_configs import ModelConfig, model_source
+from dogsnap.serving.versions.model_configs import ModelConfig, model_source, names_model
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings
 
@@ -40,6 +40,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
         prepare=_batching(settings, metrics),
+        is_named=lambda name: names_model(settings, name),
         switches=SwitchLog(
             Path(settings.switch_log) if settings.switch_log and only is None else None
         ),
@@ -78,7 +79,7 @@ def predictor_over(
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
     metrics.watch_splits(repository.splits)
-    text = "1 while every configured model has an available version, as /readyz"
+    text = "1 while every model that is configured or was ready before has an available version, as /readyz"
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
     return Predictor(repository, executor, metrics, settings)
 

@@ -1,5 +1,6 @@
 """The models on this machine: what a command is asked for is checked against them before TensorFlow is loaded."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,10 +36,9 @@ def only_model(settings: Settings) -> str:
     if settings.model_config_file:
         return ""
     if settings.model_base_path:
-        return settings.model_name or Path(settings.model_base_path).resolve().name
-    return (
-        settings.models.resolve().name if any(settings.models.glob("[0-9]*/saved_model.pb")) else ""
-    )
+        return settings.model_name or Path(os.path.abspath(settings.model_base_path)).name
+    is_model = any(settings.models.glob("[0-9]*/saved_model.pb"))
+    return Path(os.path.abspath(settings.models)).name if is_model else ""
 
 
 def candidates(settings: Settings, model: str, version: int | None, label: str | None) -> list[int]:
@@ -78,12 +78,19 @@ def _in_folders(settings: Settings) -> dict[str, list[int]]:
     folder = Path(settings.model_base_path or settings.models)
     if name := only_model(settings):
         return {name: _numbers(folder)}
-    found = {child.name: _numbers(child) for child in sorted(folder.iterdir()) if child.is_dir()}
-    return {name: numbers for name, numbers in found.items() if numbers}
+    found = {}
+    for child in sorted(folder.iterdir()):
+        if numbers := _numbers(child):
+            found[child.name] = numbers
+    return found
 
 
 def _numbers(folder: Path) -> list[int]:
-    names = [child.name for child in folder.iterdir() if child.is_dir()]
+    """The numbers of the folders in `folder`, largest first; none where it cannot be read."""
+    try:
+        names = [child.name for child in folder.iterdir() if child.is_dir()]
+    except OSError:
+        return []
     return sorted((int(name) for name in names if name.isascii() and name.isdigit()), reverse=True)
 
 

@@ -189,7 +189,8 @@ def operations(settings: Settings) -> dict[str, Operation]:
         },
         "health.healthz": Operation("liveness", ALIVE),
         "health.readyz": Operation(
-            "readiness: whether every configured model has an available version", ALIVE
+            "readiness: whether every model that is configured or was ready before has an available version",
+            ALIVE,
         ),
         "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
         "admin.models": Operation("status of all models", object_with(models=list_of({})), (403,)),
@@ -236,7 +237,8 @@ def operations(settings: Settings) -> dict[str, Operation]:
             "the breeds with their descriptions", object_with(breeds=list_of({}))
         ),
         "api.models": Operation(
-            "models with versions, states and labels", object_with(models=list_of(MODEL))
+            "models with versions, states (FAILED has its reason in `error`) and labels",
+            object_with(models=list_of(MODEL)),
         ),
         "simple.infer": Operation(
             "run a model, in the form of Simple TensorFlow Serving",

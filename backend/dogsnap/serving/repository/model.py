@@ -12,7 +12,7 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.serving.versions.version_folders import Fingerprint
+from dogsnap.serving.versions.version_folders import Fingerprint, is_folder
 
 
 class State(StrEnum):
@@ -85,11 +85,16 @@ class VersionStatus:
     runtime: Mapping[str, Any] | None
     description: Description | None
 
+    @property
+    def shown_state(self) -> str:
+        """FAILED for a version that failed to load, which TensorFlow Serving calls END."""
+        return "FAILED" if self.state == State.END and self.error else self.state
+
     def to_json(self) -> dict[str, Any]:
         """`classes`: how many breeds it names, 0 if none (`/api/classify` refuses it) or not loaded, null if unknown."""
         return {
             "version": self.version,
-            "state": self.state,
+            "state": self.shown_state,
             "error": self.error,
             "load_seconds": self.load_seconds,
             "runtime": self.runtime,
@@ -101,6 +106,7 @@ class VersionStatus:
 class Model:
     """A configured model: its versions by number, its labels in force, and the administrators' choices.
 
+    `is_named`: the configuration names it, it was not only found in a folder. `was_ready`: a version of it was available once.
     `is_new`: no scan has followed the configuration yet. `answering`: the version that has answered by default since none was
     chosen. `removed`: it is no longer configured. `folders`: the versions that `Repository.list_versions` last saw on disk.
     """
@@ -110,6 +116,8 @@ class Model:
     labels: dict[str, int] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
     answering: int | None = None
+    is_named: bool = True
+    was_ready: bool = False
     is_new: bool = True
     removed: bool = False
     folders: dict[int, Path] = field(default_factory=dict)
@@ -173,7 +181,7 @@ class Model:
         gone = [
             n
             for n, v in self.versions.items()
-            if v.state in (State.START, State.END) and not v.path.is_dir()
+            if v.state in (State.START, State.END) and not is_folder(v.path)
         ]
         return [self.versions.pop(number) for number in gone]
 
@@ -224,6 +232,10 @@ class Model:
             if split.version == number
         ]
         return default + labels + pending + splits + ["shadow"] * (self.choices.shadow == number)
+
+    def is_missed(self) -> bool:
+        """Whether the server is not ready without it, which a folder that never held a model does not cause."""
+        return (self.is_named or self.was_ready) and not self.available()
 
     def is_served(self) -> bool:
         """Whether the model is available as configured; failed versions beside an available one do not count."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dogsnap.allocator import give_back_free
-from dogsnap.errors import Cancelled, DeadlineExceeded, DogsnapError
+from dogsnap.errors import Cancelled, DeadlineExceeded, DogsnapError, FailedPrecondition
 from dogsnap.routing.resolver import find_model, numbers_for_status, resolve
 from dogsnap.routing.switch_log import SwitchLog
 from dogsnap.routing.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
@@ -22,7 +22,9 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.model_configs import ModelConfig, to_json
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import (
+    Fingerprint,
     aspired_versions,
+    describe_unreadable,
     fingerprint,
     missing,
     version_folders,
@@ -49,8 +51,12 @@ class Repository(ModelRepository):
         run_warm_up: bool = True,
         switches: SwitchLog | None = None,
         prepare: Callable[[Servable], None] = lambda _: None,
+        is_named: Callable[[str], bool] = lambda _: True,
     ):
-        """`configs` is called at every scan, `prepare` with each version that was loaded, before it is warmed up."""
+        """`configs` is called at every scan, `prepare` with each version that was loaded, before it is warmed up.
+
+        `is_named` says of a model whether the configuration names it, and not only a folder that it was found in.
+        """
         super().__init__()
         self._configs = self._configs_at_start = configs
         # The configuration that was sent to the running server; None while it uses that of its start.
@@ -60,6 +66,7 @@ class Repository(ModelRepository):
         self._retry_seconds = retry_seconds
         self._run_warm_up = run_warm_up
         self._prepare = prepare
+        self._is_named = is_named
         self._models: dict[str, Model] = {}
         self._changing = (
             threading.RLock()
@@ -67,7 +74,8 @@ class Repository(ModelRepository):
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
-        self._trouble = self._unready = ""
+        self._unready = ""
+        self._troubles: list[str] = []
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
@@ -145,20 +153,32 @@ class Repository(ModelRepository):
             self.switches.write()
 
     def list_versions(self, name: str) -> None:
-        """See which versions are on disk, without the lock: a disk that hangs holds up no request. Raises NotFound."""
+        """See which versions are on disk, without the lock: a disk that hangs holds up no request.
+
+        Raises NotFound, and FailedPrecondition for a folder that cannot be read.
+        """
         with self._lock:
             model = self._model(name)
-        model.folders = version_folders(Path(model.config.base_path))
+        base_path = Path(model.config.base_path)
+        try:
+            model.folders = version_folders(base_path)
+        except OSError as error:
+            raise FailedPrecondition(describe_unreadable(base_path, error)) from error
 
     def not_ready(self) -> str:
-        """Why the server is not ready, or "" if every configured model is available and the first scan is finished."""
+        """Why the server is not ready; "" if the first scan is finished, and the models that were ready once or are named by the
+        configuration are available: at least one.
+        """
         with self._lock:
             if not self.started:
                 return "the models are still loading"
             if not self._models:
                 return "no model was found: expected a folder of model folders, each with a numeric folder per version"
-            silent = [name for name in self.models() if not self._models[name].available()]
-            return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
+            names = self.models()
+            silent = [name for name in names if self._models[name].is_missed()]
+            if not any(self._models[name].available() for name in names):
+                silent = names
+            return f"no version available of: {', '.join(silent)}" if silent else ""
 
     def follow(
         self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None
@@ -219,27 +239,30 @@ class Repository(ModelRepository):
             return any(model.is_loading() for model in self._models.values())
 
     def _scan_safely(self) -> None:
-        """Scan, and log an unreadable configuration or folder once, not at every scan; loaded versions go on answering."""
-        trouble = ""
+        """Scan, and log what prevents it once, not at every scan; loaded versions go on answering."""
         try:
-            self.scan()
+            troubles = self.scan()
         except (DogsnapError, OSError) as error:
-            trouble = str(error)
+            troubles = [str(error)]
         except Exception as error:
-            trouble = repr(error)
+            troubles = [repr(error)]
             log.debug("scanning the model folders failed", exc_info=error)
         unready = self.not_ready() if self.started else ""
         if unready and unready != self._unready:
             log.warning("not ready: %s", unready)
-        if trouble and trouble != self._trouble:
-            log.error(
-                "scanning the model folders failed; the loaded versions go on answering: %s",
-                trouble,
-            )
-        self._unready, self._trouble = unready, trouble
+        for trouble in troubles:
+            if trouble not in self._troubles:
+                log.error(
+                    "scanning the model folders failed; the loaded versions go on answering: %s",
+                    trouble,
+                )
+        self._unready, self._troubles = unready, troubles
 
-    def scan(self, skip_settling: bool = False) -> None:
-        """Load and unload what differs from configuration and folders; with `skip_settling` without waiting for a second scan."""
+    def scan(self, skip_settling: bool = False) -> list[str]:
+        """Load and unload what differs from configuration and folders; with `skip_settling` without waiting for a second scan.
+
+        Returns what prevented it for single models; the others are not affected.
+        """
         with self._scanning:
             configs = self._configs
             listed = list(configs())  # reads a folder or a file, hence without the lock
@@ -250,7 +273,7 @@ class Repository(ModelRepository):
             for name in self.models():
                 try:
                     unsettled |= self._scan_model(self._models[name], skip_settling)
-                except OSError as error:  # one unreadable folder does not affect the other models
+                except OSError as error:
                     troubles.append(f"{name}: {error}")
             self._finish_unloads()
             with self._scanned:
@@ -259,8 +282,7 @@ class Repository(ModelRepository):
                     self._keep_answering(model)
                 self._scanned.notify_all()
             self.switches.write()
-            if troubles:
-                raise OSError("; ".join(troubles))
+            return troubles
 
     def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
         """Apply these, with the lock held; the next scan loads versions. `part_of`: the id of the switch that this is, if any."""
@@ -270,12 +292,14 @@ class Repository(ModelRepository):
                 model = self._models[config.name] = Model(
                     config, answering=self.switches.answering(config.name)
                 )
+                model.was_ready = model.answering is not None
                 for subject, value in self.switches.chosen(model.name).items():
                     subject.put(model, value)
                 self._configure_labels(model, self.switches.configured_labels(model.name), part_of)
             elif model.config != config:
                 before, model.config, model.is_new = dict(model.config.version_labels), config, True
                 self._configure_labels(model, before, part_of)
+            model.is_named = self.sent is not None or self._is_named(config.name)
             model.is_new |= model.removed
             model.removed = False
         for name in set(self._models) - {config.name for config in configs}:
@@ -338,22 +362,32 @@ class Repository(ModelRepository):
         if version.state != State.END and not version.is_elsewhere():
             return False
         retry = time.monotonic() - version.failed_at >= self._retry_seconds
-        return not version.error or retry or fingerprint(version.path) != version.fingerprint
+        return not version.error or retry or self._has_changed(version)
+
+    def _has_changed(self, version: Version) -> bool:
+        try:
+            return fingerprint(version.path) != version.fingerprint
+        except OSError:
+            return False
 
     def _is_settled(self, version: Version) -> bool:
         """Whether the folder is complete and unchanged since the last scan, so that it is not being copied."""
-        lacks = missing(version.path)
-        now = () if lacks else fingerprint(version.path)
+        now: Fingerprint = ()
+        error = ""
+        try:
+            if lacks := missing(version.path):
+                error = f"{version.path} still lacks {lacks}; it is loaded when that is there"
+            else:
+                now = fingerprint(version.path)
+        except OSError as unreadable:
+            error = describe_unreadable(version.path, unreadable)
+            if version.error != error:
+                log.warning("%s: %s; it is loaded when it can be read", version.id, error)
         newest = max((entry[-1] for entry in now), default=0) / 1e9
         untouched = not self.started and time.time() - newest > SETTLED_SECONDS
         with self._lock:
-            settled = not lacks and (untouched or version.fingerprint == now)
-            version.fingerprint = now
-            version.error = (
-                f"{version.path} still lacks {lacks}; it is loaded when that is there"
-                if lacks
-                else ""
-            )
+            settled = not error and (untouched or version.fingerprint == now)
+            version.fingerprint, version.error = now, error
         return settled
 
     def _load(self, model: Model, version: Version) -> None:
@@ -397,6 +431,7 @@ class Repository(ModelRepository):
                 self._replaced.add(version.servable)
             with self._default_noted(model):
                 version.servable, version.state = servable, State.AVAILABLE
+                model.was_ready = True
             for label, before, number in model.move_labels():
                 if self.started:
                     self.switches.note(WATCHER, [(Label(model.name, label), before, number)])

@@ -1,7 +1,9 @@
 """Which models to serve: those in a folder, or those in TensorFlow Serving's model_config_list."""
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,8 +12,16 @@ from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.serving.versions.version_folders import aspired_versions, missing, version_folders
+from dogsnap.serving.versions.version_folders import (
+    aspired_versions,
+    describe_unreadable,
+    is_folder,
+    model_folders,
+    version_folders,
+)
 from dogsnap.settings import Settings
+
+log = logging.getLogger("dogsnap.models")
 
 ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
 
@@ -23,10 +33,19 @@ def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
             configs_in_file, Path(settings.model_config_file)
         )
     elif settings.model_base_path:
-        read = partial(_one_model, Path(settings.model_base_path), settings.model_name)
+        base_path = Path(settings.model_base_path)
+        name = settings.model_name or Path(os.path.abspath(base_path)).name
+        read = partial(_configs, {name: base_path})
     else:
         read = ModelFolders(settings.models)
     return lambda: with_default_policy(read(), settings)
+
+
+def names_model(settings: Settings, name: str) -> bool:
+    """Whether the settings name this model; otherwise it was only found in the folder of the models."""
+    is_listed = bool(settings.model_config_file or settings.model_base_path)
+    is_chosen = settings.default_model != Settings().default_model
+    return is_listed or (is_chosen and settings.default_model == name)
 
 
 def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[ModelConfig]:
@@ -40,45 +59,60 @@ def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[
     return configs
 
 
-def _one_model(base_path: Path, name: str = "") -> list[ModelConfig]:
-    path = base_path.resolve()
-    return [ModelConfig(name=name or path.name, base_path=str(path), model_platform="tensorflow")]
+def _configs(folders: Mapping[str, Path]) -> list[ModelConfig]:
+    """One for each folder, under its name. Raises InvalidArgument for one that cannot be written as UTF-8.
+
+    The paths are resolved, so that a link that is moved to another release is a new base path.
+    """
+    configs = []
+    for name, folder in sorted(folders.items()):
+        try:
+            base_path = str(folder.resolve())
+            configs.append(ModelConfig(name=name, base_path=base_path, model_platform="tensorflow"))
+        except UnicodeEncodeError:
+            received = f"received {str(folder)!a}"
+            raise InvalidArgument(f"expected a folder whose path is UTF-8, {received}") from None
+    return configs
 
 
 def configs_in_folder(models: Path) -> list[ModelConfig]:
     """Every folder in `models` with at least one numeric folder in it, as a model; or `models` itself if it holds versions."""
-    if not models.is_dir():
-        return []
-    if any(not missing(each) for each in version_folders(models).values()):
-        return _one_model(models)
-    folders = [
-        child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)
-    ]
-    return [config for folder in folders for config in _one_model(folder)]
+    return ModelFolders(models)()
 
 
 class ModelFolders:
     """Returns the models of a folder when called, remembering those of earlier calls.
 
-    A model is removed with its folder; if the folder is only empty, the model stays. If no model is left at all, the disk is
-    probably not mounted: that raises InvalidArgument.
+    A model is removed with its folder; if the folder is only empty or cannot be read, the model stays. If no model is left,
+    the disk is probably not mounted: that raises InvalidArgument. What cannot be served is left out, and logged once.
     """
 
     def __init__(self, models: Path):
         self._models = models
-        self._known: dict[str, ModelConfig] = {}
+        self._known: dict[str, Path] = {}
+        self._troubles: dict[Path, str] = {}
 
     def __call__(self) -> list[ModelConfig]:
-        found = {config.name: config for config in configs_in_folder(self._models)}
-        if self._known and not found:
+        try:
+            found, troubles = model_folders(self._models)
+        except OSError as error:
+            raise InvalidArgument(describe_unreadable(self._models, error)) from error
+        staying = {name: folder for name, folder in self._known.items() if is_folder(folder)}
+        if self._known and not staying | found:
             raise InvalidArgument(
                 f"{self._models}: no model is left here; expected a folder with numeric folders"
             )
-        emptied = {
-            name: config for name, config in self._known.items() if Path(config.base_path).is_dir()
-        }
-        self._known = {**emptied, **found}
-        return [self._known[name] for name in sorted(self._known)]
+        self._known = staying | found
+        self._warn(
+            {path: trouble for path, trouble in troubles.items() if path.name not in staying}
+        )
+        return _configs(self._known)
+
+    def _warn(self, troubles: dict[Path, str]) -> None:
+        for path, trouble in troubles.items():
+            if self._troubles.get(path) != trouble:
+                log.warning("%s; it is left out until that changes", trouble)
+        self._troubles = troubles
 
 
 def configs_in_file(file: Path) -> list[ModelConfig]:
@@ -89,6 +123,8 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
             configs = _of_json(text)
         else:
             parsed = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+            if not parsed.HasField("model_config_list"):  # it is being written, or cut off
+                raise ValueError("there is no model_config_list in it")
             configs = list(parsed.model_config_list.config)
     except OSError as error:
         raise InvalidArgument(
@@ -140,7 +176,11 @@ def check_configs(configs: Sequence[ModelConfig]) -> None:
 
 def check_versions(config: ModelConfig) -> None:
     """Raises InvalidArgument unless the configuration's version policy selects an existing version."""
-    folders = version_folders(Path(config.base_path))
+    try:
+        folders = version_folders(Path(config.base_path))
+    except OSError as error:
+        unreadable = describe_unreadable(Path(config.base_path), error)
+        raise InvalidArgument(f"the base_path of {config.name}: {unreadable}") from error
     if not folders:
         raise InvalidArgument(
             f"No versions of servable {config.name} found under base path {config.base_path}. "

@@ -1,6 +1,9 @@
-"""Version folders on disk: which there are, which a policy selects, and whether one is complete."""
+"""Folders of models and versions on disk: which there are, which a policy selects, and whether one is complete."""
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -17,14 +20,63 @@ SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:
-    """The folders whose name is a number, by that number (leading zeros are ignored: 007 is 7)."""
-    if not base_path.is_dir():
-        return {}
-    return {
-        int(child.name): child
-        for child in sorted(base_path.iterdir())
-        if VERSION.fullmatch(child.name) and int(child.name) <= MAX_INT64 and child.is_dir()
-    }
+    """The folders whose name is a number, by that number (leading zeros are ignored: 007 is 7).
+
+    Raises OSError if the folder cannot be read; one that does not exist holds none.
+    """
+    folders = {}
+    for child in _list(base_path):
+        if VERSION.fullmatch(child.name) and int(child.name) <= MAX_INT64 and is_folder(child):
+            folders[int(child.name)] = child
+    return folders
+
+
+def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
+    """The folders in `models` that hold versions, by the name of their entry; or `models` itself if it holds complete versions.
+
+    The second dict says of the entries that cannot be served why not. Raises OSError if `models` itself cannot be read.
+    """
+    if any(_is_complete(folder) for folder in version_folders(models).values()):
+        return {Path(os.path.abspath(models)).name: models}, {}
+    found, troubles = {}, {}
+    for child in _list(models):
+        try:
+            str(child.resolve()).encode(), child.name.encode()
+            if is_folder(child) and version_folders(child):
+                found[child.name] = child
+        except UnicodeEncodeError:
+            troubles[child] = f"expected a folder whose path is UTF-8, received {str(child)!a}"
+        except OSError as error:
+            troubles[child] = describe_unreadable(child, error)
+    return found, troubles
+
+
+def is_folder(path: Path) -> bool:
+    """Whether this is a folder. What cannot be looked at counts as one: reading it says what is wrong with it."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return True
+
+
+def describe_unreadable(path: Path, error: OSError) -> str:
+    return f"{path} cannot be read: {error.strerror or error}"
+
+
+def _list(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except ValueError as error:  # a null character
+        raise OSError(errno.EINVAL, str(error), str(folder)) from error
+
+
+def _is_complete(version: Path) -> bool:
+    try:
+        return not missing(version)
+    except OSError:
+        return False
 
 
 def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
@@ -39,7 +91,7 @@ def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
 
 
 def missing(path: Path) -> str:
-    """What a version folder lacks, as a SavedModel; "" if it is complete."""
+    """What a version folder lacks, as a SavedModel; "" if it is complete. Raises OSError if it cannot be read."""
     if not (path / "saved_model.pb").is_file():
         return "saved_model.pb"
     variables = path / "variables"
@@ -57,7 +109,20 @@ def missing(path: Path) -> str:
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Name, size and times of every file, which are equal if nothing was written in between."""
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
-    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats)
+    """Name, size and times of every file, which are equal if nothing was written in between.
+
+    Raises OSError if one cannot be looked at; one that vanishes meanwhile is left out.
+    """
+    entries = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = Path(folder, name)
+            try:
+                status = file.stat()
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                relative = file.relative_to(path).as_posix()
+                times = status.st_mtime_ns, status.st_ctime_ns
+                entries.append((relative, status.st_size, *times))
+    return tuple(sorted(entries))
