@@ -40,12 +40,13 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option(
     "--layout",
-    "whether channels come last or first, where the source leaves all sides open  [default: found by trying]",
+    "whether channels come last or first, needed where the source leaves all sides open",
     click.Choice(["nhwc", "nchw"]),
 )
 @option(
     "--input-range",
-    "LOW HIGH: numbers for black and white in the network's input  [default: what the source says, else 0 1]",
+    "LOW HIGH: numbers for black and white in the network's input  [default: what the source says, else what its first layers "
+    "fit, such as Keras' Rescaling, else 0 1]",
     float,
     nargs=2,
 )

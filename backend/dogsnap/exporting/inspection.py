@@ -10,6 +10,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from dogsnap.serving.versions.version_folders import version_folders
 
+KERAS_ENDINGS = (".keras", ".h5", ".hdf5")
 INIT_OP = "__saved_model_init_op"  # TensorFlow lists the initialisation among the signatures
 
 
@@ -36,6 +37,11 @@ def version_folder(path: Path, version: int | None = None) -> Path:
 def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
     """The graphs of a version directory, by their tags. Raises InspectionError when the file is missing or damaged."""
     file = folder / "saved_model.pb"
+    if keras_file := _keras_file(folder):
+        raise InspectionError(
+            f"{keras_file} is a file of Keras; expected a version directory: "
+            f'keras.saving.load_model({str(keras_file)!r}).export("models/NAME/1") writes one'
+        )
     if not file.is_file():
         raise InspectionError(
             f"{folder} holds no saved_model.pb; expected a version directory like models/inception_v3/1"
@@ -47,6 +53,14 @@ def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
     if not graphs:
         raise InspectionError(f"{file} is damaged: it holds no graph")
     return sorted(graphs, key=lambda graph: list(graph.meta_info_def.tags))
+
+
+def _keras_file(path: Path) -> Path | None:
+    """`path`, or the only such file in a folder without a SavedModel, if Keras' model.save() wrote it."""
+    if path.is_dir() and not (path / "saved_model.pb").is_file():
+        files = [file for file in path.iterdir() if file.suffix in KERAS_ENDINGS]
+        return files[0] if len(files) == 1 else None
+    return path if path.is_file() and path.suffix in KERAS_ENDINGS else None
 
 
 def signatures_text(folder: Path) -> str:

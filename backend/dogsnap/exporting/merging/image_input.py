@@ -1,13 +1,13 @@
 """Finds the image input of a SavedModel that decoding is merged in front of: its layout, size and range of numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from dogsnap.exporting import layers
 from dogsnap.exporting.freezing import Function
+from dogsnap.exporting.merging.input_range import stated_scale
 from dogsnap.exporting.merging.options import MergeError, Options
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
 
@@ -102,31 +102,6 @@ def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
     )
 
 
-def with_known_layout(
-    wanted: layers.ImageInput,
-    network_input: NetworkInput,
-    signature: Function,
-    report: Callable[[str], None],
-) -> layers.ImageInput:
-    """The input with the position of its channels known, by a trial if nothing states it. Raises MergeError."""
-    if wanted.channels_first is not None:
-        return wanted
-    shapes, fitting = {"nhwc": (1, *wanted.size, 3), "nchw": (1, 3, *wanted.size)}, []
-    for name, shape in shapes.items():
-        with suppress(tf.errors.OpError, TypeError, ValueError):
-            signature(**{network_input.name: tf.zeros(shape, network_input.spec.dtype)})
-            fitting.append(name)
-    if len(fitting) != 1:
-        raise MergeError(
-            f"{network_input} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
-            "nhwc and nchw in a trial; give it with --layout"
-        )
-    report(
-        f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone"
-    )
-    return replace(wanted, channels_first=fitting == ["nchw"])
-
-
 def inputs_of(signature: Function) -> Specs:
     return signature.structured_input_signature[1]
 
@@ -175,7 +150,7 @@ def layout_of(
 def image_input(
     network_input: NetworkInput, options: Options, description: Mapping
 ) -> layers.ImageInput:
-    """The image input that the decoding layers produce, perhaps with `channels_first` None. Raises MergeError."""
+    """The image input that the decoding layers produce, in [0, 1] where nothing states its range. Raises MergeError."""
     fixed = (network_input.layout.height, network_input.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
     if size is None and (not options.encode or network_input.layout.channels_first is None):
@@ -186,47 +161,17 @@ def image_input(
         raise MergeError(
             f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"
         )
-    layout, size = network_input.layout, tuple(size) if size else None
-    mean, deviation, _ = _scale(options, description)
-    return layers.ImageInput(
-        size, layout.channels, layout.channels_first, network_input.spec.dtype, mean, deviation
-    )
-
-
-def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float], str]:
-    """Mean and deviation that map [0, 1] to the network's input range, and where they come from, for a report."""
-    given = tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
-    if given and options.input_range:
+    layout = network_input.layout
+    if layout.channels_first is None:
         raise MergeError(
-            "--input-range and --mean with --deviation mean the same; give one of them"
+            f"{network_input} does not say where the channels are; give it with --layout nhwc (last) or "
+            "--layout nchw (first)"
         )
-    stated = options.input_range or description.get("input_range")
-    if given or stated is None:
-        return (
-            options.mean,
-            options.deviation,
-            "" if given else "; --input-range LOW HIGH says otherwise",
-        )
-    low, high = checked_range("--input-range", stated)
-    return (
-        (-low / (high - low),),
-        (1 / (high - low),),
-        "" if options.input_range else ", as the source says",
+    image = layers.ImageInput(
+        tuple(size) if size else None,
+        layout.channels,
+        layout.channels_first,
+        network_input.spec.dtype,
     )
-
-
-def checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
-    low, high = stated
-    if low == high:
-        raise MergeError(
-            f"{option} is {low:g} {high:g}; expected two different numbers: for black and for white"
-        )
-    return float(low), float(high)
-
-
-def input_range_text(wanted: layers.ImageInput, options: Options, description: Mapping) -> str:
-    """The numbers that black and white become, of the first channel if they differ, and who says so."""
-    low, high = (
-        layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0)
-    )
-    return f"images go in as numbers from {low:g} (black) to {high:g} (white){_scale(options, description)[2]}"
+    scale = stated_scale(options, description)
+    return replace(image, mean=scale.mean, deviation=scale.deviation) if scale else image

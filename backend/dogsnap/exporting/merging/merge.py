@@ -19,19 +19,26 @@ from dogsnap.exporting.merging.image_input import (
     Specs,
     find_image_input,
     image_input,
-    input_range_text,
     inputs_of,
     kind_of,
-    with_known_layout,
 )
+from dogsnap.exporting.merging.input_range import Scale, range_text, shown_scale, stated_scale
 from dogsnap.exporting.merging.options import MergeError, Options
 from dogsnap.exporting.merging.signatures import Merger, noise_images, warmup_requests
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, MOST, EveryDog
 from dogsnap.networks.second_pass import NEEDED, SecondPass
 from dogsnap.serving.answers.classification import WITHOUT_THRESHOLDS
-from dogsnap.serving.versions.description import DESCRIPTION_FILE, check
+from dogsnap.serving.versions.description import DESCRIPTION_FILE, check, check_fields
 from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
+
+# Keras' layers of augmentation are active unless they are told otherwise, and keep the state of their random numbers.
+TRAINS = (
+    "the network changes variables when it answers, as Keras' layers of augmentation do: model.export() leaves them active, and "
+    "the same photo gets another answer each time. Export it for answering: archive = keras.export.ExportArchive(); "
+    "archive.track(model); archive.add_endpoint('serve', lambda image: model(image, training=False), "
+    "[keras.InputSpec(shape=(None, HEIGHT, WIDTH, 3), dtype='float32')]); archive.write_out('models/NAME/1')"
+)
 
 
 def merge(source: Path | Source, options: Options, report: Report = lambda _: None) -> Path:
@@ -55,13 +62,19 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     folder = source.folder.resolve()
     network_input = find_image_input(input_specs(folder), options)
     report(f"decoding {options.decode} in front of {network_input}")
+    check_fields(options.description, "--description")
     description = {**read_description(folder), **options.description}
     signatures = source.signatures
     wanted = image_input(network_input, options, description)
-    wanted = with_known_layout(wanted, network_input, signatures[network_input.signature], report)
-    if options.encode and not wanted.dtype.is_integer:
-        report(input_range_text(wanted, options, description))
     richest = richest_signature(signatures, network_input, wanted)
+    graph = source.frozen(richest)
+    if any(node.op.startswith("Assign") for node in graph.graph_def.node):
+        raise MergeError(TRAINS)
+    scale = stated_scale(options, description)
+    if scale is None:
+        scale = shown_scale(graph, network_input.name)
+        wanted = replace(wanted, mean=scale.mean, deviation=scale.deviation)
+    report_input(wanted, network_input, scale, report)
     labels = list(options.labels) or description.get("labels", [])
     names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
@@ -70,6 +83,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         merger.find_output_range(description, report)
     if merger.classes and (options.labels or "labels" in options.description):
         merger.check_probabilities()
+    report_outputs(merger, options, report)
     if merger.classes and labels:
         description = {"model": folder.parent.name, **description, "labels": labels}
     if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
@@ -101,6 +115,33 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         )
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
+
+
+def report_input(
+    wanted: layers.ImageInput, network_input: NetworkInput, scale: Scale, report: Report
+) -> None:
+    """Report size, layout and range of the images that go in, who says so, and which flag says otherwise."""
+    size = "in their own size"
+    if wanted.size:
+        height, width = wanted.size
+        size = f"as {height} x {width} (height x width)"
+    is_free = network_input.layout.height is None or network_input.layout.width is None
+    channels = "grey" if wanted.channels == 1 else "red, green and blue"
+    layout = f"{channels} {'first' if wanted.channels_first else 'last'}"
+    report(f"images go in {size}, {layout}{'; --size HEIGHT WIDTH says otherwise' * is_free}")
+    report(range_text(wanted, scale.reason))
+
+
+def report_outputs(merger: Merger, options: Options, report: Report) -> None:
+    """Report what is taken for probabilities or renamed."""
+    if merger.classes and options.softmax:
+        report(f'output "{merger.classes}" holds logits, which become probabilities')
+    elif merger.classes:
+        report(
+            f'output "{merger.classes}" holds probabilities; --softmax says that it holds logits'
+        )
+    for old, new in merger.renamed.items():
+        report(f'output "{old}" becomes {new}')
 
 
 def merge_all(source: Source, report: Report = lambda _: None) -> list[Path]:

@@ -14,11 +14,11 @@ from dogsnap.exporting.merging.image_input import (
     NetworkInput,
     Specs,
     check_choice,
-    checked_range,
     inputs_of,
     kind_of,
     layout_of,
 )
+from dogsnap.exporting.merging.input_range import checked_range
 from dogsnap.exporting.merging.options import MergeError, Options
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, EveryDog
@@ -360,6 +360,12 @@ class Merger:
             for name, spec in numbers.items()
             if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
         ]
+        if classes and numbers and not fitting:
+            counts = [f'"{name}" has {spec.shape[-1]}' for name, spec in numbers.items()]
+            raise MergeError(
+                f"there are {classes} labels, and output {', '.join(counts)} classes; "
+                "expected a label for each class, in the order of the output"
+            )
         return self._only(fitting, f"numbers per class ({classes or 'any'} classes)")
 
     def _image_output(self) -> str:

@@ -53,12 +53,31 @@ class Description:
         return cls(tuple(raw.get("labels", ())), size, raw.get("decision", {}), levels, raw)
 
 
+def check_fields(raw: Any, name: str) -> None:
+    """Raises ValueError for a field that no description has, which would be ignored: {"decison": ...}."""
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    fields = schema["properties"]
+    decision = {**fields["decision"], "additionalProperties": False}
+    _check_schema(
+        raw,
+        {
+            **schema,
+            "additionalProperties": False,
+            "properties": {**fields, "decision": decision},
+        },
+        name,
+    )
+
+
 def check(raw: Any, name: str) -> None:
     """Raises ValueError for what does not fit the schema: better no version than one that fails on every photo."""
+    _check_schema(raw, json.loads(SCHEMA_FILE.read_text(encoding="utf-8")), name)
+
+
+def _check_schema(raw: Any, schema: Mapping[str, Any], name: str) -> None:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     error = best_match(Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
         place = error.json_path.removeprefix("$").removeprefix(".")
