@@ -1,6 +1,6 @@
 """Logging: one line or one JSON object per event on standard error, with the request id.
 
-Photos, keys and addresses are never logged.
+Photos, keys and addresses are never logged. What a client sends reaches the log as printable text.
 """
 
 import json
@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import Any
 
 TEXT = "%(asctime)s %(name)s: %(message)s"
 # Fields of an event beside its message, set by `extra=` of a logging call.
@@ -42,6 +43,32 @@ class LossyStream:
         return os.isatty(self._number)
 
 
+def escape_unprintable(text: str) -> str:
+    r"""The text as one line: line breaks, escape codes and what else is not printable as \n, \x1b."""
+    if text.isprintable():
+        return text
+    characters = []
+    for character in text:
+        is_printable = character.isprintable()
+        escape = character.encode("unicode_escape").decode()
+        characters.append(character if is_printable else escape)
+    return "".join(characters)
+
+
+class TextFormatter(logging.Formatter):
+    """One line for each event; a traceback follows in indented lines, which begin like no event."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT, "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return escape_unprintable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(f"    {escape_unprintable(line)}" for line in lines)
+
+
 class JsonFormatter(logging.Formatter):
     """{"time", "level", "logger", "message"}, and if present request_id, exception and FIELDS."""
 
@@ -59,7 +86,9 @@ class JsonFormatter(logging.Formatter):
             event["request_id"] = request_id
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
-        return json.dumps(event, ensure_ascii=False)
+        line = json.dumps(event, ensure_ascii=False)
+        # JSON itself escapes neither the terminal's codes above 127 nor what changes the direction.
+        return line if line.isprintable() else json.dumps(event)
 
 
 def survive_full_disk() -> None:
@@ -70,8 +99,6 @@ def survive_full_disk() -> None:
 def prepare_logging(log_format: str = "text", level: int = logging.INFO) -> None:
     """Log events from `level` up to standard error in this format, text or json; TensorFlow's only from warnings up."""
     handler = logging.StreamHandler()
-    handler.setFormatter(
-        JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S")
-    )
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
