@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import colour_photos
 import numpy as np
 import pytest
 import requests
+import tensorflow as tf
 import tiny_models
 from colour_photos import BLUE, GREEN, RED, encode, plain
+from dogsnap.server.protocols import generated_clients
+from dogsnap.serving.tensors.signatures import Signature
 from PIL import Image
 from refusals import assert_refused
 
@@ -263,6 +267,48 @@ def test_a_generated_client_runs_and_gets_an_answer(server, language, query, tmp
     command = [*COMMANDS[language], tmp_path / "client"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert set(json.loads(result.stdout)) in ({"prediction"}, {"y"}), result.stderr
+
+
+HOSTILE_NAMES = ("$(touch ran)", "`touch ran`", "'; touch ran; '", '"; touch ran; "', "\\", "犬😀")
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+@pytest.mark.parametrize("language", COMMANDS)
+def test_a_generated_client_sends_names_and_address_and_runs_nothing_of_them(
+    language, name, tmp_path
+):
+    """The client sends to an address that cannot be, whose only use is that it holds the name."""
+    if language == "bash" and not shutil.which("curl"):
+        pytest.skip("curl is missing, which the generated bash client calls")
+    inputs = {name: tf.TensorSpec([None], tf.float32)}
+    signature = Signature("serving_default", "", inputs, {})
+    asked = {"model_name": name, "model_version": 1, "signature_name": name}
+    source = generated_clients.client(language, f"http://127.0.0.1:1/{name}", asked, signature)
+    (tmp_path / "client").write_text(source, encoding="utf-8")
+    command = [*COMMANDS[language], tmp_path / "client"]
+    subprocess.run(command, capture_output=True, timeout=120, check=False, cwd=tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["client"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_a_generated_bash_client_sends_any_name_as_it_is(name, tmp_path):
+    inputs = {name: tf.TensorSpec([2, 1], tf.float32), "b": tf.TensorSpec([], tf.string, "b")}
+    asked = {"model_name": name, "model_version": 1, "signature_name": name}
+    signature = Signature("", "", inputs, {})
+    source = generated_clients.client("bash", "http://127.0.0.1:1/", asked, signature)
+    curl = tmp_path / "curl"
+    curl.write_text("#!/bin/sh\ncat\n", encoding="utf-8")  # shows what it would send
+    curl.chmod(0o700)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    sent = subprocess.run(["bash", "-c", source], capture_output=True, env=environment, check=True)
+    data = {name: [[1.0], [1.0]], "b": generated_clients.ONE_PIXEL}
+    assert json.loads(sent.stdout) == {**asked, "data": data}
+
+
+def test_a_generated_go_client_writes_names_as_go_reads_them():
+    asked = {"model_name": '犬😀"\\'}
+    source = generated_clients.client("golang", "http://a/", asked, Signature("", "", {}, {}))
+    assert r'"model_name": "犬😀\"\\"' in source
 
 
 def test_a_generated_go_client_names_address_model_and_data(server):

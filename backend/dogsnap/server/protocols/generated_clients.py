@@ -4,6 +4,7 @@ Example values are written as "this value, in lists of these sizes", so that a c
 """
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from string import Template
@@ -32,9 +33,8 @@ filled() {
   echo "$$value"
 }
 
-curl -s -H "Content-Type: application/json" -X POST --data-binary @- $endpoint <<END
-{$fields, "data": {$data}}
-END
+printf %s $request |
+  curl -s -H "Content-Type: application/json" -X POST --data-binary @- $endpoint
 echo
 """
 
@@ -51,8 +51,8 @@ def filled(value, *sizes):
 
 
 def main():
-    endpoint = "$endpoint"
-    json_data = {$fields, "data": {$data}}
+    endpoint = $endpoint
+    json_data = $request
     result = requests.post(endpoint, json=json_data)
     print(result.text)
 
@@ -66,8 +66,8 @@ JAVASCRIPT = """#!/usr/bin/env node
 // The value in nested lists of these sizes.
 const filled = (value, ...sizes) => sizes.reduceRight((inner, size) => Array(size).fill(inner), value);
 
-const request = {$fields, "data": {$data}};
-fetch("$endpoint", {
+const request = $request;
+fetch($endpoint, {
   method: "POST",
   headers: {"Content-Type": "application/json"},
   body: JSON.stringify(request),
@@ -98,12 +98,12 @@ func filled(value interface{}, sizes ...int) interface{} {
 }
 
 func main() {
-\trequest := map[string]interface{}{$fields, "data": map[string]interface{}{$data}}
+\trequest := $request
 \tbody, err := json.Marshal(request)
 \tif err != nil {
 \t\tlog.Fatal(err)
 \t}
-\tresponse, err := http.Post("$endpoint", "application/json", bytes.NewReader(body))
+\tresponse, err := http.Post($endpoint, "application/json", bytes.NewReader(body))
 \tif err != nil {
 \t\tlog.Fatal(err)
 \t}
@@ -118,24 +118,20 @@ func main() {
 
 
 @dataclass(frozen=True)
+class Filled:
+    """A value in nested lists of these sizes."""
+
+    value: Any
+    sizes: list[int]
+
+
+@dataclass(frozen=True)
 class Language:
-    """How a language writes a client, a value in it, and a value in lists of some sizes."""
+    """A client's template, and how the language writes a text and the request."""
 
     template: str
-    filled: str = "filled({value}, {sizes})"
-    separator: str = ", "
-    value: Callable[[Any], str] = json.dumps
-
-
-LANGUAGES = {
-    "bash": Language(BASH, "$(filled '{value}' {sizes})", " "),
-    "python": Language(PYTHON, value=repr),
-    "javascript": Language(JAVASCRIPT),
-    "golang": Language(
-        GOLANG,
-        value=lambda value: "map[string]interface{}" * isinstance(value, dict) + json.dumps(value),
-    ),
-}
+    write_text: Callable[[str], str]
+    write_request: Callable[[dict[str, Any]], str]
 
 
 def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature) -> str:
@@ -143,21 +139,63 @@ def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature
     if name not in LANGUAGES:
         raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
     language = LANGUAGES[name]
-    inputs = []
+    data = {}
     for alias, spec in signature.inputs.items():
-        value, sizes = _example(spec)
-        written = language.value(value)
-        if sizes:
-            written = language.filled.format(
-                value=written, sizes=language.separator.join(map(str, sizes))
-            )
-        inputs.append(f"{json.dumps(alias)}: {written}")
-    fields = ", ".join(
-        f"{json.dumps(field)}: {json.dumps(value)}" for field, value in asked.items()
-    )
-    return Template(language.template).substitute(
-        endpoint=endpoint, fields=fields, data=", ".join(inputs)
-    )
+        data[alias] = Filled(*_example(spec))
+    request = language.write_request({**asked, "data": data})
+    endpoint = language.write_text(endpoint)
+    return Template(language.template).substitute(endpoint=endpoint, request=request)
+
+
+def _write_expression(value: Any, write: Callable[[Any], str], start: str = "{") -> str:
+    """A value as an expression; `write` writes texts and numbers, `start` begins an object."""
+    if isinstance(value, Filled):
+        arguments = [_write_expression(value.value, write, start), *map(str, value.sizes)]
+        return f"filled({', '.join(arguments)})"
+    if isinstance(value, dict):
+        members = []
+        for key, member in value.items():
+            members.append(f"{write(key)}: {_write_expression(member, write, start)}")
+        return start + ", ".join(members) + "}"
+    return write(value)
+
+
+def _write_python(value: Any) -> str:
+    return _write_expression(value, repr)
+
+
+def _write_javascript(value: Any) -> str:
+    return _write_expression(value, json.dumps)
+
+
+def _write_go(value: Any) -> str:
+    return _write_expression(value, _write_go_literal, "map[string]interface{}{")
+
+
+def _write_go_literal(value: Any) -> str:
+    """Go has JSON's literals, but no escapes of half a character."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def _write_bash(request: dict[str, Any]) -> str:
+    """The words whose joined text is the JSON of the request."""
+    fields = json.dumps({**request, "data": {}})
+    words = [shlex.quote(fields.removesuffix("}}"))]
+    separator = ""
+    for alias, filled in request["data"].items():
+        words.append(shlex.quote(f"{separator}{json.dumps(alias)}: "))
+        arguments = [shlex.quote(json.dumps(filled.value)), *map(str, filled.sizes)]
+        words.append(f'"$(filled {" ".join(arguments)})"')
+        separator = ", "
+    return " ".join([*words, shlex.quote("}}")])
+
+
+LANGUAGES = {
+    "bash": Language(BASH, shlex.quote, _write_bash),
+    "python": Language(PYTHON, _write_python, _write_python),
+    "javascript": Language(JAVASCRIPT, _write_javascript, _write_javascript),
+    "golang": Language(GOLANG, _write_go, _write_go),
+}
 
 
 def example_data(signature: Signature) -> dict[str, Any]:
