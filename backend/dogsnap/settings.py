@@ -164,6 +164,10 @@ class Settings:
         0,
         "number of proxies in front of this server; with 1 the client's address is the last one in X-Forwarded-For",
     )
+    grpc_trusted_proxies: int = setting(
+        0,
+        "the same for gRPC, whose port has proxies of its own or none; 0 believes no X-Forwarded-For",
+    )
     rate_limit_storage: str = setting(
         "memory://",
         "where the rate limits are counted; `redis://host:6379` shares them between servers",

@@ -136,17 +136,13 @@ def predict(server, **headers: str) -> requests.Response:
     return server.post(PATH, json=BODY, headers=headers)
 
 
-def call(server, key: str = "") -> str:
+def call(server, key: str = "", metadata: list[tuple[str, str]] | None = None) -> str:
     """The status code of a prediction by gRPC."""
-    metadata = [("x-api-key", key)] if key else []
+    if metadata is None:
+        metadata = [("x-api-key", key)] if key else []
     with connected(server.grpc_port) as client:
-        return (
-            client.prediction.Predict.future(
-                predict_request("half", x=[2.0]), 60, metadata=metadata
-            )
-            .code()
-            .name
-        )
+        request = predict_request("half", x=[2.0])
+        return client.prediction.Predict.future(request, 60, metadata=metadata).code().name
 
 
 def test_with_a_key_a_request_is_answered_and_without_it_is_401_with_a_sentence_that_says_how(
@@ -292,6 +288,24 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_e
     assert (
         behind.get("/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 403
     )
+
+
+def test_a_grpc_client_has_the_address_of_its_proxy_only_with_a_setting_of_its_own(
+    start_server, half_models
+):
+    limit = ("--rate-limit-address", "1/hour", "--trusted-proxies", "1")
+    server = start_server(half_models, *limit)
+    codes = [call_through(server, address) for address in ("10.0.0.1", "10.0.0.2")]
+    assert codes == ["OK", "RESOURCE_EXHAUSTED"]
+    behind = start_server(half_models, *limit, "--grpc-trusted-proxies", "1")
+    addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.1", "6.6.6.6, 10.0.0.2")
+    codes = [call_through(behind, address) for address in addresses]
+    assert codes == ["OK", "OK", "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"]
+
+
+def call_through(server, address: str) -> str:
+    """The status of a call whose X-Forwarded-For is `address`."""
+    return call(server, metadata=[("x-forwarded-for", address)])
 
 
 @pytest.fixture

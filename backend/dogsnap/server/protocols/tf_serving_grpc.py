@@ -65,7 +65,7 @@ class CallInterceptor(grpc.ServerInterceptor):
         self._access_control = access_control
         self._tracing = tracing
         self._access_log = settings.access_log
-        self._trusted_proxies = settings.trusted_proxies
+        self._trusted_proxies = settings.grpc_trusted_proxies
         self._running = 0
         self._changed = threading.Condition()
 
