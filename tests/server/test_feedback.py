@@ -127,6 +127,19 @@ def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
         assert say(server, answer["feedback_id"], verdict="right").status_code == 200
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_log_has_the_part_of_a_feedback_id_before_the_dot(start, log_format):
+    server = start("--access-log", "--log-format", log_format)
+    answer = classify(server).json()
+    say(server, answer["feedback_id"], verdict="right")
+    say(server, answer["feedback_id"], verdict="right")
+    number, _, signed_part = answer["feedback_id"].partition(".")
+    lines = [line for line in server.log().splitlines() if number in line]
+    assert len(lines) == 1
+    assert "/api/classify" in lines[0]
+    assert signed_part not in server.log()
+
+
 def test_answers_and_errors_of_other_paths_and_of_a_server_without_the_setting_keep_short_ids(
     server, colour_server
 ):

@@ -6,6 +6,7 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
 from dogsnap.errors import DogsnapError, Internal, Unauthenticated
+from dogsnap.logs import REQUEST_ID
 from dogsnap.server.middleware.json_bodies import json_response
 
 MAX_CHARACTERS = 4096  # of a message, which may repeat a name or value of the request
@@ -46,7 +47,7 @@ def _http_exception(error: HTTPException) -> Response:
 
 
 def _unexpected(error: Exception) -> Response:
-    log.exception("request %s failed", g.request_id, exc_info=error)
+    log.exception("request %s failed", REQUEST_ID.get(), exc_info=error)
     return error_response(
         Internal("the server failed on this request; its log has the reason under the request id")
     )
