@@ -131,17 +131,16 @@ class AccessControl:
             return
         address, headers = request.remote_addr or "", request.headers
         protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
-        is_anonymous = (
-            ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(headers)
-        )
-        names = {
-            "address": address,
-            "key": self.key_of(headers),
-            ANONYMOUS: address if is_anonymous else "",
-        }
+        key = self.key_of(headers)
+        is_anonymous = request.blueprint == APP and self._is_anonymous(headers, key)
+        names = {"address": address, "key": key, ANONYMOUS: address if is_anonymous else ""}
         self._check_rates(protocol, names)
         if protocol != "other" and request.method != "OPTIONS" and not is_anonymous:
             self.check_key(headers, protocol)
+
+    def _is_anonymous(self, headers: Headers, key: str) -> bool:
+        """Whether a request of the app counts as one without a key: a key that is not known here is none."""
+        return ANONYMOUS in self._limits and not key and not self._is_administrator(headers)
 
 
 def sent_key(headers: Headers) -> str:
