@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,17 @@ PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 CONVERTED_ENDINGS = (".heic", ".heif", ".avif")
 READ_ENDINGS = (*PHOTO_ENDINGS, *CONVERTED_ENDINGS)
 
+# An absolute path up to its last name, where it begins a word: neither `and/or` nor an address as http://host/path.
+FOLDERS = re.compile(r"(?<![\w./-])(?:file://)?/(?:[^\s/:;,'\"()<>]+/)+")
+
 
 def is_photo(file: Path) -> bool:
     return file.suffix.lower() in PHOTO_ENDINGS
+
+
+def without_folders(text: str) -> str:
+    """`text` for strangers: of each absolute path the last name alone, "/srv/models/dog/2/a.pb is short" -> "a.pb is short"."""
+    return FOLDERS.sub("", text)
 
 
 @contextmanager

@@ -5,7 +5,9 @@ import shutil
 import pytest
 from click.testing import Result
 from command_line import dogsnap, refused
+from grpc_client import SECONDS, connected
 from stub_service import StubService
+from tensorflow_serving.apis import get_model_status_pb2
 from waiting import wait_until
 
 TOKEN = "a-long-random-text"
@@ -89,7 +91,7 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half
         (
             None,
             "/half/7 lacks saved_model.pb; expected all files of a SavedModel",
-            "/half/7 still lacks saved_model.pb;",
+            "version 7: half/7 still lacks saved_model.pb;",
         ),
     ],
 )
@@ -101,9 +103,22 @@ def test_a_version_that_cannot_be_loaded_gives_its_reason(server, graph, said_of
     try:
         assert said_of_load in refusal(server, "load", "7")
         wait_until(lambda: listed in said(server, "show", "half"))
+        assert_no_folder_is_told(server)
     finally:
         shutil.rmtree(broken)
         wait_until(lambda: "version 7: " not in said(server, "show", "half"))
+
+
+def assert_no_folder_is_told(server) -> None:
+    """Why version 7 cannot be loaded is for everybody, where it lies for nobody."""
+    told = [server.get(path).text for path in ("/api/models", "/v1/models/half", "/readyz", "/")]
+    path = "/v1/models/half/versions/7:predict"
+    told.append(server.post(path, json={"instances": [1.0]}).text)
+    told.append(server.post("/", json={"model_version": 7, "data": [1.0]}).text)
+    with connected(server.grpc_port) as client:
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec={"name": "half"})
+        told.append(str(client.models.GetModelStatus(request, SECONDS)))
+    assert not [text for text in told if str(server.models) in text]
 
 
 def state(server, version: int) -> str:

@@ -4,7 +4,22 @@ import os
 from pathlib import Path
 
 import pytest
-from dogsnap.files import replacing
+from dogsnap.files import replacing, without_folders
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("/srv/models/dog/2/a.pb is no graph", "a.pb is no graph"),
+        ("[Errno 13] Permission denied: '/srv/models/dog'", "[Errno 13] Permission denied: 'dog'"),
+        ("read file:///srv/a/b.txt;/srv/c", "read b.txt;c"),
+        ("at (/usr/lib/python3/site.py:12)", "at (site.py:12)"),
+        ("http://host/a/b, and/or 1/2, ./a/b", "http://host/a/b, and/or 1/2, ./a/b"),
+        ("expected 1 / 2 or /", "expected 1 / 2 or /"),
+    ],
+)
+def test_strangers_are_told_names_and_no_folders(text: str, left: str) -> None:
+    assert without_folders(text) == left
 
 
 def test_after_a_failure_the_old_file_is_as_it_was_and_nothing_else_is_left(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from dogsnap.errors import (
     NotFound,
     Unimplemented,
 )
+from dogsnap.files import without_folders
 from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from dogsnap.gateway.servable import RUNTIME, EngineServable
 from dogsnap.serving.inference.executor import InlineExecutor, remaining
@@ -274,6 +275,5 @@ def _version_status(
     description = (
         servable.description if servable else None
     )  # unknown of one that has not been used yet
-    return VersionStatus(
-        status.version, state, status.status.error_message, 0.0, runtime, description
-    )
+    error = without_folders(status.status.error_message)
+    return VersionStatus(status.version, state, error, 0.0, runtime, description)

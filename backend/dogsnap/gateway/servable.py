@@ -68,7 +68,7 @@ class EngineServable(BaseServable):
         except (OSError, ValueError) as error:
             log.error("%s of the engine has no breed names: %s", self.id, error)
             self.description = Description()
-            self.label_source = f"a {folder / DESCRIPTION_FILE} that fits the engine's version"
+            self.label_source = f"a {file} that fits the engine's version"
         takes_text = any(
             spec.dtype == tf.string
             for each in self.signatures.values()

@@ -74,6 +74,6 @@ def _exactly(model: Model, number: int) -> Version:
     if version and version.state in (State.START, State.LOADING):
         raise Unavailable(f"{version.id} is still loading; try again")
     available = ", ".join(map(str, model.available())) or "none"
-    why = f"; it failed to load: {version.error}" if version and version.error else ""
+    why = f"; it failed to load: {version.failure}" if version and version.error else ""
     asked = f"Servable not found for request: Specific({model.name}, {number})"
     raise NotFound(f"{asked}{why}; available versions: {available}")

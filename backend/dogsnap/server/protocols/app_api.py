@@ -122,8 +122,8 @@ def _with_feedback_ids(
 ) -> dict[str, Any]:
     """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it; each dog has an id, too.
 
-    That id begins with the request's own, and takes its place in the answer and its header; logs have the request's own. A client's
-    own X-Request-Id stays what it is: it may come again with another request.
+    That id begins with the request's own, and takes its place in the answer and its header; logs have the
+    request's own. A client's own X-Request-Id stays what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
     signed, asked = feedback.signed(new_id() if is_clients else g.request_id, result, spec)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dogsnap.errors import InvalidArgument
+from dogsnap.files import without_folders
 from dogsnap.routing.choices import Choices
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
@@ -64,6 +65,12 @@ class Version:
     fingerprint: Fingerprint = ()
     failed_at: float = 0.0
     load_seconds: float = 0.0
+
+    @property
+    def failure(self) -> str:
+        """`error` as anybody may read it: without the folders of this machine."""
+        own = f"{self.id.name}/{self.id.version}"
+        return without_folders(self.error.replace(str(self.path), own))
 
     def is_elsewhere(self) -> bool:
         """Whether it still answers from the path of before, since the base path was changed."""
@@ -190,7 +197,7 @@ class Model:
         runtime, description = (
             (servable.runtime, servable.description) if servable else (None, Description())
         )
-        error = version.error
+        error = version.failure
         if error and version.state == State.AVAILABLE:
             error = f"it answers from its old base path, since loading it from the new one failed: {error}"
         return VersionStatus(
