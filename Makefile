@@ -108,8 +108,8 @@ test-image: setup $(VENV)/.installed-test ## build the image and run it (needs r
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
 	@$(BIN)/python -m pytest -s -m soak tests/slow/test_soak.py
 
-bench: setup $(VENV)/.installed-bench ## measure the server against its targets (ONLY=start,latency: only these parts)
-	@$(BIN)/dogsnap bench --only "$(ONLY)" --save build/bench/bench.json
+bench: setup $(VENV)/.installed-bench ## measure the server against its targets (PHOTOS: a folder of real photos, ONLY=mix,latency: only these parts)
+	@$(BIN)/python backend/bench/measure.py $(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(ONLY),--only "$(ONLY)") --save build/bench/bench.json
 
 card: setup ## measure what the model card states (DATA: the folder with stanford_dogs, web_dogs, ...), and renew its tables
 	@$(BIN)/dogsnap evaluate --data "$(DATA)" --card models/README.md

@@ -39,7 +39,7 @@ WEB_BY_THEMSELVES = (
 LONGEST = (
     WEB, "calibrate_command", "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer",
     "faults", "restarts", "gateway", "console", "tf_serving_grpc", "box_head", "second_pass", "train_command", "image_to_image",
-    "hostile_requests", "runtimes", "app_api", "tutorials", "bench", "tensorflow_import", "acceleration", "predict",
+    "hostile_requests", "runtimes", "app_api", "tutorials", "tensorflow_import", "acceleration", "predict",
     "hostile_photos", "switches", "shadow", "serve",
 )  # fmt: skip
 

@@ -20,14 +20,13 @@ COMMANDS = {
     "merge": "make a version that takes photos from one that takes image tensors",
     "teach": "make versions that know a new breed, from some photos of it",
     "models": "list and switch the versions of a running server",
-    "bench": "measure how fast a server is",
     "compare": "measure how far two versions agree on photos",
     "deploy": "serve the versions on a cluster",
     "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
 # Commands that check what they are given by themselves: errors of Python are faults of the server, and keep their traceback.
-WITH_TRACEBACK = ("serve", "model-server", "bench")
+WITH_TRACEBACK = ("serve", "model-server")
 
 
 class LazyGroup(click.Group):

@@ -1,11 +1,14 @@
-"""Runs the load generator of `dogsnap bench` beside a test, and reads what it measured."""
+"""Runs the load generator beside a test, and reads what it measured."""
 
 import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+
+GENERATOR = str(Path(__file__).with_name("load_generator.py"))
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Load:
         """`prefix`: of the command, e.g. to tie the load to a core."""
         body = json.dumps({"instances": [value]} if not isinstance(value, dict) else value)
         job = {"url": server.url + path, "bodies": [body], "seconds": seconds, **job}
-        command = [*prefix, sys.executable, "-m", "bench.programs.load_generator"]
+        command = [*prefix, sys.executable, GENERATOR]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._process.stdin.write(json.dumps(job).encode())
         self._process.stdin.close()

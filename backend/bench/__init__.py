@@ -1,1 +1,0 @@
-"""Measures servers from outside, with load from separate processes."""

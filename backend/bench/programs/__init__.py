@@ -1,1 +1,0 @@
-"""Programs that benchmarks start, each in a process of its own."""
