@@ -72,7 +72,7 @@ $(APP)/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogr
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 
-# The versions are built from the stored weights; `commands/helpers/renewal.py` knows when they are up to date, and leaves a developer's own ones alone.
+# The versions are built from the stored weights; `dogsnap/renewal.py` knows when they are up to date, and leaves a developer's own ones alone.
 versions: $(VENV)/.installed $(if $(EXTRAS),extras)
 	@$(BIN)/dogsnap export $(notdir $(MODEL)) --from $(MODEL) --out $(dir $(MODEL)) --merged --renew
 

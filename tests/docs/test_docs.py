@@ -84,6 +84,7 @@ def test_the_tree_in_the_readme_is_the_table_of_contents() -> None:
     parts = {path for path in packages if path.endswith(("/programs", "/helpers"))}
     folders = {
         "backend",
+        "backend/bench",
         "backend/web",
         "backend/deploy",
         "docs",

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dogsnap.exporting import renewal
+from dogsnap import renewal
 
 
 class Models:

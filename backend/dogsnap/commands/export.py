@@ -7,7 +7,7 @@ import click
 
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
 from dogsnap.commands.helpers.own_process import beside
-from dogsnap.exporting import renewal
+from dogsnap import renewal
 from dogsnap.settings import MODELS
 
 VIT = "vit"
