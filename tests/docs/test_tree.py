@@ -13,7 +13,16 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "backend" / "dogsnap"
 # From the bottom up: a module imports from its own folder, and from the lines above it. A folder stands for all in it.
 FLOORS = (
-    ("errors", "files", "allocator", "tensorflow_import", "processor", "logs", "settings", "renewal"),
+    (
+        "errors",
+        "files",
+        "allocator",
+        "tensorflow_import",
+        "processor",
+        "logs",
+        "settings",
+        "renewal",
+    ),
     ("addresses",),
     ("serving", "routing"),
     ("gateway", "networks"),

@@ -5,9 +5,9 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from dogsnap import renewal
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
 from dogsnap.commands.helpers.own_process import beside
-from dogsnap import renewal
 from dogsnap.settings import MODELS
 
 VIT = "vit"
