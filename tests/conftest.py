@@ -96,6 +96,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     Server.measuring = any(item.get_closest_marker(name) for name in ("long", "soak"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory) -> None:
+    """What tests start in this process, or as commands of their own, keeps its state here."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with stanford_dogs/, full_frame_dogs/ and not_dogs/."""
@@ -137,6 +143,8 @@ class Server:
             name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")
         }
         plain = not prefix and "PYTHONPATH" not in (environ or {})
+        # Switches are kept by default: a server of one test must not find those of another.
+        clean["XDG_STATE_HOME"] = str(log_file.parent / "state")
         environ = {**clean, **({} if self.measuring else RUNS_AT_FIRST_REQUEST), **(environ or {})}
         log_file.touch()
         if plain and not self.measuring:

@@ -15,7 +15,7 @@ from dogsnap.ray.model_files import VersionFiles, versions_below
 from dogsnap.ray.replica import REQUESTS as CLASSES
 from dogsnap.ray.replica import Replica
 from dogsnap.ray.routes import Routes
-from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.versions import checksums
 from dogsnap.settings import Settings
 from google.protobuf.message import Message

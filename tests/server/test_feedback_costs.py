@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 import requests
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.signed_ids import Signer
 from dogsnap.serving.feedback.store import TIME, Store
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.model import ModelSpec
 from feedback_ids import ARMS, DOGS, SECRET, SplitRepository, answer, row
 
 MOST_SECONDS = 0.0001

@@ -23,13 +23,13 @@ from contract_table import CASES, make_models
 from dogsnap.commands.serve import checked_settings
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.gateway.target import Target
-from dogsnap.serving.repository.model import ModelSpec
+from dogsnap.routing.spec import ModelSpec
 from forked import FORKS
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
 from loading import Load, span
 from PIL import Image
-from ports import LOST_PROXY, free_port, listens
+from ports import free_port, listens
 from process_readings import memory, sample, worker_of
 from refusals import assert_refused
 from rest_client import assert_contract
@@ -76,7 +76,7 @@ def engine(start_server, colour_models):
 
 @pytest.fixture(scope="module")
 def gateway(start_server, colour_models, engine):
-    return start_server(colour_models, "--engine", target_of(engine), environ=LOST_PROXY)
+    return start_server(colour_models, "--engine", target_of(engine))
 
 
 PHOTOS = {
@@ -139,7 +139,7 @@ def test_labels_and_shares_are_the_engines_and_a_label_that_moves_is_followed_an
     engine.post(f"{model}/split", json={"version": None, "percent": 0}).raise_for_status()
 
 
-def test_what_there_is_is_told_as_the_engine_tells_it_and_switching_is_left_to_it(engine, gateway):
+def test_what_there_is_is_told_as_the_engine_tells_it_and_loading_is_left_to_it(engine, gateway):
     def model_of(server) -> dict:
         (model,) = server.get("/api/models").json()["models"]
         return model
@@ -154,12 +154,8 @@ def test_what_there_is_is_told_as_the_engine_tells_it_and_switching_is_left_to_i
     assert [each["classes"] for each in theirs["versions"]] == [3, 3]
     assert ours["versions"][0]["classes"] == 3
     assert ours["versions"][1]["classes"] in (None, 3)  # not known before somebody asks for it
-    posted = {"models/inception_v3/default": {"version": 1}, "undo": {"id": 1}}
-    for path in ("models", "switches", *posted):
-        response = gateway.request(
-            "POST" if path in posted else "GET", f"/api/admin/{path}", json=posted.get(path)
-        )
-        assert_refused(response, 501, "send this request to the engine")
+    unload = gateway.post("/api/admin/models/inception_v3/versions/1/unload", json={})
+    assert_refused(unload, 501, "load versions of inception_v3 themselves")
 
 
 def test_without_names_of_breeds_in_the_models_folder_tensors_are_answered(

@@ -163,7 +163,7 @@ def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_num
     said(server, "undo", number)
     lines = said(server, "log", "--model", "half").splitlines()
     assert f"(undoes {number})" in lines[0]
-    assert "(undone)" in next(line for line in lines if line.split()[0] == number)
+    assert "(undone by switch " in next(line for line in lines if line.split()[0] == number)
     said(server, "default", "latest")
     assert said(server, "log", "--model", "other") == ""
 

@@ -10,9 +10,11 @@ import tensorflow as tf
 import tiny_models
 from dogsnap.commands.helpers.local_models import only_model
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from dogsnap.routing.switches import Load, Who
+from dogsnap.routing.changes import change_load
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.switches import Who
 from dogsnap.serving.assembly import create_predictor
-from dogsnap.serving.repository.model import ModelSpec, State
+from dogsnap.serving.repository.model import State
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import configs_in_file, model_source
 from dogsnap.serving.versions.warmup import RECORDS_FILE
@@ -77,9 +79,9 @@ def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):
     graph = (version / "saved_model.pb").rename(version / "still_coming")
     said = r"version 2 of half cannot be loaded: .*/half/2 lacks saved_model\.pb"
     with pytest.raises(FailedPrecondition, match=said):
-        Load("half", "2").switch(watched.repository, True, Who("somebody"))
+        watched.repository.switch("half", Who("somebody"), change_load, 2, True)
     graph.rename(version / "saved_model.pb")
-    Load("half", "2").switch(watched.repository, True, Who("somebody"))
+    watched.repository.switch("half", Who("somebody"), change_load, 2, True)
     wait_until(lambda: watched.repository.available("half") == [2, 1], 30)
     watched.repository.close()
 
@@ -210,7 +212,6 @@ def test_a_model_that_was_ready_before_a_restart_is_missed(made_half, tmp_path):
     before = create_predictor(settings).repository
     before.scan(skip_settling=True)
     assert before.not_ready() == ""
-    before.switches.write()
     (models / "other" / "1" / "saved_model.pb").write_bytes(b"no graph")
     after = create_predictor(settings).repository
     after.scan(skip_settling=True)

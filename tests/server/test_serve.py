@@ -114,7 +114,7 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
         ),
         (
             ("--switch-log", "/no/folder/file"),
-            "the log of switches cannot be written to /no/folder/file",
+            "switches cannot be kept in /no/folder/file: No such file or directory",
         ),
         (
             ("--api-keys", "none.json"),

@@ -8,11 +8,12 @@ import threading
 import colour_photos
 import pytest
 import tiny_models
-from dogsnap.routing import switches
+from dogsnap.routing.changes import change_shadow
+from dogsnap.routing.choices import Change
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import Who
 from dogsnap.serving.inference.shadow import PLACES, Shadow
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.model_configs import configs_in_folder
@@ -102,7 +103,7 @@ class ShadowedRepository:
         self.metrics = Metrics()
         self.repository = Repository(lambda: configs_in_folder(models), self.metrics)
         self.repository.scan(skip_settling=True)
-        switches.Shadow("dogs").switch(self.repository, 1, Who("alice"))
+        self.repository.switch("dogs", Who("alice"), change_shadow, 1)
         self.busy = False
         self.shadow = Shadow(self.repository, self.metrics, lambda: self.busy)
 
@@ -159,7 +160,7 @@ def test_a_shadow_that_raises_or_is_gone_fails_no_answer_and_a_busy_server_shows
     shadowed.busy = False
     shadowed.offer(rerun)
     wait_until(lambda: shadowed.count("agree") == 1)
-    with shadowed.repository.switching("dogs") as model:
-        model.choices["shadow", ""] = 99  # which has disappeared
+    gone = Change("dogs", "shadow", "", 1, 99)  # which has disappeared
+    shadowed.repository.router.switch(lambda: [gone], Who("alice"))
     shadowed.offer(rerun)
     wait_until(lambda: shadowed.count("failed", 99) == 1)

@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from dogsnap.serving.repository.model import ModelSpec, State
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.repository.model import State
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import ModelConfig, configs_in_folder
 from google.protobuf import text_format

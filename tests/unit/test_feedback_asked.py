@@ -2,13 +2,13 @@
 
 import pytest
 from dogsnap.errors import Unavailable
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback import feedback as module
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.signed_ids import Signer
 from dogsnap.serving.feedback.store import Store
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.model import ModelSpec
 from feedback_ids import DOGS, SECRET, SplitRepository, answer
 
 REFUSED = "CREATE TRIGGER refused BEFORE INSERT ON phones WHEN NEW.version = 2 BEGIN SELECT RAISE(FAIL, 'full'); END"

@@ -46,8 +46,13 @@ def models() -> None:
 @server_options
 def list_models(server: Remote) -> None:
     """List the versions with state, requests and latencies."""
-    for model in server.get("models")["models"]:
+    found = server.get("models")
+    for model in found["models"]:
         click.echo(table_of(model))
+    if not found["switches_kept"]:
+        click.echo("switches are forgotten when the server stops (--switch-log off)")
+    if found["switches_refused"]:
+        click.echo(f"switches are refused for now: {found['switches_refused']}")
 
 
 @models.command()
@@ -261,14 +266,11 @@ def _newer(model: dict[str, Any]) -> list[str]:
 
 def line_of(switch: dict[str, Any]) -> str:
     who = f"{switch['by']['name']} {switch['by']['address']}".strip()
-    undo = (
-        f" (undoes {switch['undoes']})"
-        if switch["undoes"]
-        else " (undone)"
-        if switch["undone"]
-        else ""
-    )
-    undo += f" (part of {switch['part_of']})" if switch["part_of"] else ""
+    undo = ""
+    if switch["undoes"]:
+        undo = f" (undoes {switch['undoes']})"
+    elif switch["undone"]:
+        undo = f" (undone by switch {switch['undone_by']})"
     return f"{switch['id']:>4}  {switch['at'][:19]}Z  {who}  {switch['text']}{undo}"
 
 

@@ -154,8 +154,8 @@ class Here:
 
     def _loads(self, settings: Settings, name: str, number: int) -> bool:
         click.echo(f"loading {name} version {number} ...", err=True)
+        from dogsnap.routing.spec import ModelSpec
         from dogsnap.serving.assembly import create_predictor
-        from dogsnap.serving.repository.model import ModelSpec
 
         self._spec = ModelSpec(name, number)
         self._predictor = create_predictor(settings, only=self._spec)

@@ -22,6 +22,7 @@ from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.gateway.target import Target
 from dogsnap.logs import prepare_logging, survive_full_disk
+from dogsnap.routing.store import check_switch_log, name_store
 from dogsnap.server import tracing
 from dogsnap.server.gunicorn_worker import Server, replaced_process
 from dogsnap.server.middleware import api_keys
@@ -188,13 +189,16 @@ def check_secrets(settings: Settings) -> None:
 
 def check_files(settings: Settings) -> None:
     """A log that is found missing after a restart is found too late."""
-    file = settings.switch_log
     with refusing(
-        f"the log of switches cannot be written to {file}: {{error}}; choose another --switch-log",
+        "there is no folder for switches: {error}; set --switch-log to a file, redis://host:6379, "
+        "or off",
         OSError,
     ):
-        if file:
-            open(file, "a", encoding="utf-8").close()
+        switch_log = name_store(settings)
+    with refusing(
+        f"switches cannot be kept in {switch_log}: {{error}}; choose another --switch-log", OSError
+    ):
+        check_switch_log(switch_log)
     file = settings.feedback
     with refusing(
         f"feedback cannot be kept in {file}: {{error}}; choose another --feedback", sqlite3.Error

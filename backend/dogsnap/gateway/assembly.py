@@ -4,7 +4,7 @@ from dogsnap.allocator import give_back_large
 from dogsnap.gateway.client import EngineClient
 from dogsnap.gateway.repository import EngineRepository
 from dogsnap.gateway.target import Target
-from dogsnap.serving.assembly import check_configuration, predictor_over
+from dogsnap.serving.assembly import check_configuration, create_router, predictor_over
 from dogsnap.serving.inference.executor import InlineExecutor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
@@ -23,5 +23,6 @@ def create_gateway(settings: Settings) -> Predictor:
         Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics
     )
     only = settings.models / settings.default_model
-    repository = EngineRepository(engine, model_source(settings), only, executor)
+    router = create_router(settings)
+    repository = EngineRepository(engine, model_source(settings), only, executor, router)
     return predictor_over(repository, executor, metrics, settings)

@@ -6,6 +6,8 @@ import math
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import grpc
@@ -20,14 +22,13 @@ from tensorflow_serving.apis import (
 )
 
 from dogsnap import errors
-from dogsnap.addresses import is_loopback
 from dogsnap.allocator import LARGE
 from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from dogsnap.gateway.target import Target
 from dogsnap.logs import REQUEST_ID
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import TOO_LATE, remaining
 from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
-from dogsnap.serving.repository.model import ModelSpec
 
 log = logging.getLogger("dogsnap.engine")
 
@@ -54,6 +55,7 @@ SERVICE_CONFIG = {
     "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
 }
 ASK_SECONDS = 5.0  # timeout of metadata and status calls
+ONE_ENGINE_SECONDS = 2.0  # of the status of each engine, before a switch
 # The client's errors, passed on with the engine's message.
 PASSED_ON = {
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgument,
@@ -78,8 +80,9 @@ class EngineClient:
 
     def __init__(self, target: Target, max_bytes: int, metrics: Metrics):
         """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
+        self._target = target
         self._metadata_always = target.metadata
-        self._channel = grpc.insecure_channel(target.address(), _options(target, max_bytes))
+        self._channel = grpc.insecure_channel(target.address(), _options(max_bytes))
         as_bytes = {
             "request_serializer": None,
             "response_deserializer": predict_pb2.PredictResponse.FromString,
@@ -125,6 +128,37 @@ class EngineClient:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
         return self._call("GetModelStatus", self._get_status, request, most=ASK_SECONDS)
 
+    def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
+        """The available versions of a model at each engine; None for one that does not answer.
+
+        All addresses of a name are asked. Raises Unavailable for a name without one.
+        """
+        hosts = self._target.addresses()
+        places = list(dict.fromkeys(place for found in hosts for place in found))
+        with ThreadPoolExecutor(len(places)) as pool:
+            numbers = pool.map(partial(self._versions_at, name), places)
+            answers = dict(zip(places, numbers, strict=True))
+        for found in hosts:
+            for place in _unused_family(found, answers):
+                answers.pop(place, None)
+        return answers
+
+    def _versions_at(self, name: str, place: str) -> frozenset[int] | None:
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = name
+        with grpc.insecure_channel(place) as channel:
+            stub = model_service_pb2_grpc.ModelServiceStub(channel)
+            try:
+                response = stub.GetModelStatus(
+                    request, timeout=ONE_ENGINE_SECONDS, metadata=self._metadata_always
+                )
+            except grpc.RpcError as error:
+                is_missing = error.code() is grpc.StatusCode.NOT_FOUND
+                return frozenset() if is_missing else None
+        available = get_model_status_pb2.ModelVersionStatus.AVAILABLE
+        statuses = response.model_version_status
+        return frozenset(each.version for each in statuses if each.state == available)
+
     def close(self) -> None:
         self._channel.close()
 
@@ -152,10 +186,8 @@ class EngineClient:
             self._seconds.labels(name).observe(time.perf_counter() - started)
 
 
-def _options(target: Target, max_bytes: int) -> list[tuple[str, Any]]:
-    is_here = any(is_loopback(host) for host, _ in target.hosts)
+def _options(max_bytes: int) -> list[tuple[str, Any]]:
     return [
-        ("grpc.enable_http_proxy", int(not is_here)),
         ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
         (
@@ -177,6 +209,18 @@ def _options(target: Target, max_bytes: int) -> list[tuple[str, Any]]:
         ),  # to connect to an engine that is busy; a stopped one refuses at once
         ("grpc.max_reconnect_backoff_ms", 1000),
     ]
+
+
+def _unused_family(places: list[str], answers: dict[str, frozenset[int] | None]) -> list[str]:
+    """Of a name with IPv4 and IPv6 addresses, such as localhost, those where nothing listens."""
+    families: list[list[str]] = [[], []]
+    for place in places:
+        families[place.startswith("[")].append(place)
+    silent = [[place for place in family if answers.get(place) is None] for family in families]
+    for index in (0, 1):
+        if silent[index] == families[index] and silent[1 - index] != families[1 - index]:
+            return silent[index]
+    return []
 
 
 def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:

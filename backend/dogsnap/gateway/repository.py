@@ -16,14 +16,19 @@ from dogsnap.errors import (
     Full,
     InvalidArgument,
     NotFound,
+    Unavailable,
     Unimplemented,
 )
 from dogsnap.files import without_folders
 from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from dogsnap.gateway.servable import RUNTIME, EngineServable
+from dogsnap.routing.changes import Versions
+from dogsnap.routing.resolver import resolve
+from dogsnap.routing.router import Router
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import InlineExecutor, remaining
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.repository.model import ModelSpec, State, VersionStatus
+from dogsnap.serving.repository.model import State, VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.model_configs import ModelConfig
@@ -35,7 +40,7 @@ STATES = get_model_status_pb2.ModelVersionStatus.State
 POLL_SECONDS = (
     1.0  # if the settings say to scan only at the start: an engine may stop and start again
 )
-ASK_ENGINE = "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
+ASK_ENGINE = "the models run in an engine behind this server, which loads them itself: send this request to the engine"
 Answer = TypeVar("Answer")
 
 
@@ -48,9 +53,10 @@ class EngineRepository(ModelRepository):
         configs: Callable[[], Sequence[ModelConfig]],
         only: Path,
         executor: InlineExecutor,
+        router: Router,
     ):
         """`configs` gives the models, asked at each poll; without any there is `only`. `executor` limits questions, too."""
-        super().__init__()
+        super().__init__(router)
         self.engine = engine
         self._executor = executor
         self._configs, self._only = configs, only
@@ -65,7 +71,21 @@ class EngineRepository(ModelRepository):
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
         """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
+        spec = self._choose(spec)
         yield (self._expected(spec) or self._limited(lambda: self.resolve(spec))).for_request(spec)
+
+    def _choose(self, spec: ModelSpec) -> ModelSpec:
+        """`spec` by the number that was chosen here; the engine decides what was not chosen."""
+        if not self.router.is_known:
+            raise Unavailable(self._trouble)
+        choices = self.router.choices(spec.name)
+        is_engines = spec.label is not None and spec.label not in choices.labels
+        if spec.version is not None or choices.is_empty() or is_engines:
+            return spec
+        number = resolve(choices, spec, lambda _: True)  # every engine had it when it was chosen
+        if number is None:
+            return spec
+        return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
 
     def _limited(self, question: Callable[[], Answer]) -> Answer:
         """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
@@ -175,33 +195,38 @@ class EngineRepository(ModelRepository):
         ]
         return sorted(known, key=lambda each: -each.version)
 
-    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """None: engines accept labels, but do not list them."""
-        return {}, {}
-
     def default_version(self, name: str) -> int | None:
-        return self._meant.get((name, None))
+        """The chosen one, or the engine's, as far as is known. Raises NotFound."""
+        if name not in self._models and (name, None) not in self._meant:
+            served = ", ".join(self.models()) or "none"
+            raise NotFound(f"there is no model {name}; models served here: {served}")
+        chosen = self.router.choices(name).default
+        return self._meant.get((name, None)) if chosen is None else chosen
 
-    def splits(self) -> list[tuple[str, str, int, float]]:
-        return []
-
-    def shadow_of(self, answered: ServableId) -> None:
-        """None: the engine has the shadows."""
+    def versions(self, name: str) -> Versions:
+        """Those that every engine has now; each is asked. Raises NotFound, Unavailable."""
+        default = self.default_version(name)
+        engines = self.engine.versions_of_each(name)
+        answers = [numbers for numbers in engines.values() if numbers is not None]
+        common = frozenset.intersection(*answers) if answers else frozenset()
+        return Versions(name, tuple(sorted(common, reverse=True)), default, engines=engines)
 
     def not_ready(self) -> str:
         return self._trouble
 
-    def follow(self, *_: Any, **__: Any) -> NoReturn:
+    def reconfigure(self, *_: Any) -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
-
-    list_versions = switching = changing = follow
-    switches = property(follow)
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         super().start(poll_seconds or POLL_SECONDS, on_ready)
 
     def _scan_safely(self) -> None:
         """Poll, and log a problem when it begins, not at every poll."""
+        if not self.router.is_known:
+            self.router.follow()
+        if not self.router.is_known:  # what nobody chose must not answer
+            self._trouble = f"what is chosen is not known: {self.router.trouble}"
+            return
         try:
             troubles = self.poll()
         except Exception as error:

@@ -20,8 +20,8 @@ from dogsnap.errors import (
     Unavailable,
 )
 from dogsnap.gateway.client import spec_message
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.photos.photo_values import Decoding
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import to_arrays
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description

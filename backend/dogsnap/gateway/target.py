@@ -56,12 +56,8 @@ class Target:
             except ValueError:
                 return f"dns:///{address(*self.hosts[0])}"
         places = []
-        for host, port in self.hosts:
-            try:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            except OSError as error:
-                raise Unavailable(f"the engine {host} has no address: {error}") from error
-            places += [address(str(socket_address[0]), port) for *_, socket_address in found]
+        for found in self.addresses():
+            places += found
         family = 6 if any(place.startswith("[") for place in places) else 4
         if family == 6:
             places = [
@@ -69,6 +65,17 @@ class Target:
                 for place in places
             ]
         return f"ipv{family}:{','.join(dict.fromkeys(places))}"
+
+    def addresses(self) -> list[list[str]]:
+        """All addresses of each host now, as "127.0.0.1:8500" or "[::1]:8500". Raises Unavailable."""
+        addresses = []
+        for host, port in self.hosts:
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                raise Unavailable(f"the engine {host} has no address: {error}") from error
+            addresses.append([address(str(where[0]), port) for *_, where in found])
+        return addresses
 
     def __str__(self) -> str:
         return ", ".join(address(*host) for host in self.hosts)

@@ -13,10 +13,10 @@ from tensorflow_serving.apis import prediction_service_pb2
 from dogsnap.errors import DogsnapError, FailedPrecondition, Internal
 from dogsnap.ray.messages import Answer, CallContext
 from dogsnap.ray.model_files import VersionFiles
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols.tf_serving_grpc import PredictionService
 from dogsnap.serving.assembly import create_predictor
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.ray")

@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
+from dogsnap.errors import NotFound
 from dogsnap.routing.choices import Choices
-from dogsnap.routing.resolver import find_model, numbers_for_status, resolve
-from dogsnap.serving.repository.model import Model, ModelSpec, State, Version
-from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.model_configs import ModelConfig
+from dogsnap.routing.resolver import resolve
+from dogsnap.routing.spec import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -25,25 +22,37 @@ class Routes:
 
         Raises NotFound, InvalidArgument, and Unavailable for a label that waits for its version.
         """
-        model = find_model(self._models, spec.name, started=True)
-        return self.applications[spec.name][resolve(model, spec, started=True).id.version]
+        numbers = self.applications.get(spec.name)
+        if not numbers:
+            served = ", ".join(sorted(self.applications)) or "none"
+            raise NotFound(
+                f"Servable not found for request: Latest({spec.name}); models served here: {served}"
+            )
+        number = self._number(spec)
+        number = max(numbers) if number is None else number
+        if number not in numbers:
+            available = ", ".join(map(str, sorted(numbers, reverse=True)))
+            asked = f"Servable not found for request: Specific({spec.name}, {number})"
+            raise NotFound(f"{asked}; available versions: {available}")
+        return numbers[number]
 
     def asked_for_status(self, spec: ModelSpec) -> dict[int, str]:
         """The versions of a status request, largest first, with their applications. Raises as `application` does."""
-        return {
-            each: self.applications[spec.name][each]
-            for each in numbers_for_status(self._models, spec)
-        }
+        numbers = self.applications.get(spec.name)
+        if not numbers:
+            raise NotFound(f"Could not find any versions of model {spec.name}")
+        number = self._number(spec)
+        if number is not None and number not in numbers:
+            raise NotFound(f"Could not find version {number} of model {spec.name}")
+        chosen = sorted(numbers, reverse=True) if number is None else [number]
+        return {each: numbers[each] for each in chosen}
+
+    def _number(self, spec: ModelSpec) -> int | None:
+        labels = {("label", label): n for label, n in self.labels.get(spec.name, {}).items()}
+        return resolve(Choices(labels), spec, self.applications[spec.name].__contains__)
 
     def all_applications(self) -> list[str]:
         return [name for versions in self.applications.values() for name in versions.values()]
-
-    @cached_property
-    def _models(self) -> dict[str, Model]:
-        return {
-            name: _model(name, versions, self.labels.get(name, {}))
-            for name, versions in self.applications.items()
-        }
 
     def to_json(self) -> dict[str, Any]:
         """JSON for Ray Serve, with numbers as member names turned into text."""
@@ -63,12 +72,3 @@ class Routes:
             for model, each in value["applications"].items()
         }
         return cls(applications, value["labels"])
-
-
-def _model(name: str, numbers: Mapping[int, str], labels: Mapping[str, int]) -> Model:
-    """The model with all these versions available, so that it answers as a server's own does."""
-    versions = {each: Version(ServableId(name, each), Path(), State.AVAILABLE) for each in numbers}
-    choices = Choices({("label", label): number for label, number in labels.items()})
-    model = Model(ModelConfig(name=name), versions, choices=choices)
-    model.move_labels()
-    return model

@@ -1,1 +1,1 @@
-"""Administration of models: status of all versions, switches and undo."""
+"""Which version answers: what was chosen, its log and undo. It knows versions by number alone."""

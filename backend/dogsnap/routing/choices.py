@@ -1,7 +1,7 @@
-"""What was chosen of versions: the default, labels, splits, shadow, loads. `resolver.py` decides which version answers."""
+"""The value of a model: its chosen default, labels, splits, shadow and loads. It never changes."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,43 +24,62 @@ class Split:
         return int.from_bytes(digest) < self.share * BUCKETS
 
 
-class Choices(dict[tuple[str, str], Any]):
-    """What was chosen for a model, as the log of switches has it, by kind and name ("" for a kind of which there is one)."""
+@dataclass(frozen=True)
+class Change:
+    """A setting of a model and its value before and after; None: there was or is none.
 
-    def of(self, kind: str) -> dict[str, Any]:
-        return {name: value for (each, name), value in self.items() if each == kind}
+    `kind` is one of `dogsnap.routing.switches.KINDS`; `name` tells settings of a kind apart.
+    """
 
-    @property
-    def default(self) -> int | None:
-        return self.get(("default", ""))
+    model: str
+    kind: str
+    name: str
+    before: Any
+    after: Any
 
-    @property
-    def shadow(self) -> int | None:
-        return self.get(("shadow", ""))
 
-    def split(self, label: str) -> Split | None:
-        value = self.get(
-            ("split", label)
-        )  # asked for each request, hence without building all splits
-        return value and Split(**value)
+class Choices:
+    """What was chosen for a model, from the values of its settings by kind and name."""
 
-    def splits(self) -> dict[str, Split]:
-        """By label; with "" that of the default."""
-        return {label: Split(**value) for label, value in sorted(self.of("split").items())}
+    def __init__(self, values: Mapping[tuple[str, str], Any] | None = None):
+        self._values = dict(values or {})
+        self.default: int | None = self.get("default")
+        self.shadow: int | None = self.get("shadow")
+        self.labels: dict[str, int] = self._named("label")
+        # The versions that answer for labels while these wait for theirs.
+        self.until: dict[str, int] = self._named("until")
+        self.splits: dict[str, Split] = {}  # by label; with "" that of the default
+        for label, value in self._named("split").items():
+            self.splits[label] = Split(**value)
+        # Whether a version is kept loaded or unloaded; the version policy decides on others.
+        self.loads: dict[int, bool] = {}
+        for number, is_loaded in self._named("load").items():
+            self.loads[int(number)] = is_loaded
 
-    def load(self, number: int) -> bool | None:
-        """Whether a version is to be kept loaded (True) or unloaded (False); None: by the version policy."""
-        return self.get(("load", str(number)))
+    def get(self, kind: str, name: str = "") -> Any:
+        """The value of a setting; None if nothing was chosen."""
+        return self._values.get((kind, name))
 
-    def aspired(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
-        """The versions to keep loaded: told to be, or not told and selected by the policy or used by default, split, shadow."""
-        used = {
-            *by_policy,
-            self.default,
-            self.shadow,
-            *(split.version for split in self.splits().values()),
-        }
-        told = {number: self.load(number) for number in existing}
-        return {
-            number for number, load in told.items() if (number in used if load is None else load)
-        }
+    def is_empty(self) -> bool:
+        return not self._values
+
+    def with_changes(self, changes: Iterable[Change]) -> "Choices":
+        values = dict(self._values)
+        for change in changes:
+            values.pop((change.kind, change.name), None)
+            if change.after is not None:
+                values[change.kind, change.name] = change.after
+        return Choices(values)
+
+    def versions_to_load(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
+        """The versions that are chosen or selected by the policy, without those to be unloaded."""
+        used = {*by_policy, self.default, self.shadow}
+        used.update(split.version for split in self.splits.values())
+        return {number for number in existing if self.loads.get(number, number in used)}
+
+    def _named(self, kind: str) -> dict[str, Any]:
+        found = {}
+        for (of_kind, name), value in sorted(self._values.items()):
+            if of_kind == kind:
+                found[name] = value
+        return found

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from dogsnap.routing.switch_log import SwitchLog
+from dogsnap.routing.router import Router
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.store import OFF, name_store, open_store
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.signed_ids import Signer, read_or_create_secret
 from dogsnap.serving.feedback.store import Store
@@ -14,7 +16,6 @@ from dogsnap.serving.inference.executor import Executor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import ModelConfig, model_source, names_model
 from dogsnap.serving.versions.servable import Servable
@@ -41,15 +42,19 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         run_warm_up=settings.warm_up,
         prepare=_batching(settings, metrics),
         is_named=lambda name: names_model(settings, name),
-        switches=SwitchLog(
-            Path(settings.switch_log) if settings.switch_log and only is None else None
-        ),
+        router=create_router(settings) if only is None else None,
     )
     if only is not None:
         repository.scan(skip_settling=True)
     return predictor_over(
         repository, Executor(settings.run_threads, settings.queue_size), metrics, settings
     )
+
+
+def create_router(settings: Settings) -> Router:
+    """What is chosen, as `--switch-log` keeps it. Raises InvalidArgument for what is no store."""
+    is_kept = settings.switch_log != OFF
+    return Router(open_store(name_store(settings)), is_kept)
 
 
 def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
@@ -78,7 +83,7 @@ def predictor_over(
     metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
-    metrics.watch_splits(repository.splits)
+    metrics.watch_splits(repository.router.splits)
     text = "1 while every model that is configured or was ready before has an available version, as /readyz"
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
     return Predictor(repository, executor, metrics, settings)

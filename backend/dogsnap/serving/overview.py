@@ -5,11 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dogsnap.errors import Unimplemented
+from dogsnap.routing.resolver import labels_in_force, uses_of
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
-from dogsnap.serving.repository.model import Model
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import State
 from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.description import Description
 
 # Outcomes caused by the server; any other except OK is the client's.
 FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
@@ -94,28 +97,17 @@ def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
 
 def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
     counted, agreed = figures(predictor.metrics), agreement(predictor.metrics)
-    described = []
-    for name in names:
-        with predictor.repository.switching(name) as model:
-            described.append(_model(model, counted, agreed))
-    return described
+    return [_model(predictor.repository, name, counted, agreed) for name in names]
 
 
 def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     """How often a model's shadow names the same breed as the answers, and where both differ most; None without a shadow."""
-    try:
-        with predictor.repository.switching(name) as model:
-            shadow = model.choices.shadow
-            described = [
-                version.servable.description
-                for version in model.versions.values()
-                if version.servable
-            ]
-    except Unimplemented:  # a gateway's engine has the shadows
-        return None
+    shadow = predictor.repository.router.choices(name).shadow
     if shadow is None:
         return None
-    names = {label["id"]: label["name"] for each in described for label in each.labels or ()}
+    names = {}
+    for description in _descriptions(predictor.repository, name):
+        names.update({label["id"]: label["name"] for label in description.labels or ()})
     counted = agreement(predictor.metrics)[ServableId(name, shadow)]
     seen = counted["agree"] + counted["differ"]
     differences = predictor.shadow.differences(name, shadow, SHOWN_DIFFERENCES)
@@ -130,29 +122,42 @@ def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     }
 
 
+def _descriptions(repository: ModelRepository, name: str) -> list[Description]:
+    """Those of the versions that are loaded."""
+    statuses = repository.status(ModelSpec(name))
+    return [status.description for status in statuses if status.description is not None]
+
+
 def _model(
-    model: Model, counted: dict[ServableId, Figures], agreed: dict[ServableId, dict[str, int]]
+    repository: ModelRepository,
+    name: str,
+    counted: dict[ServableId, Figures],
+    agreed: dict[ServableId, dict[str, int]],
 ) -> dict[str, Any]:
-    choices = model.choices
+    choices, default = repository.router.choices(name), repository.default_version(name)
+    statuses = repository.status(ModelSpec(name))
+    available = [each.version for each in statuses if each.state == State.AVAILABLE]
+    labels, pending = labels_in_force(choices, available.__contains__)
+    versions = []
+    for status in statuses:
+        figures_of_version = counted.get(ServableId(name, status.version), Figures())
+        uses = uses_of(choices, status.version, default, available.__contains__)
+        more = {"in_use": status.in_use, "used_by": uses}
+        versions.append({**status.to_json(), **more, **figures_of_version.to_json()})
+    splits = []
+    for label, split in choices.splits.items():
+        splits.append({"label": label, "version": split.version, "percent": 100 * split.share})
+    shadow = None
+    if choices.shadow is not None:
+        counts = agreed[ServableId(name, choices.shadow)]
+        shadow = {"version": choices.shadow, **counts}
     return {
-        "name": model.name,
-        "default_version": model.default(),
+        "name": name,
+        "default_version": default,
         "default_chosen": choices.default,
-        "labels": dict(sorted(model.labels.items())),
-        "pending_labels": model.pending_labels,
-        "splits": [
-            {"label": label, "version": split.version, "percent": 100 * split.share}
-            for label, split in choices.splits().items()
-        ],
-        "shadow": choices.shadow
-        and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
-        "versions": [
-            {
-                **model.status(number).to_json(),
-                "in_use": version.in_use,
-                "used_by": model.used_by(number),
-                **counted.get(version.id, Figures()).to_json(),
-            }
-            for number, version in sorted(model.versions.items(), reverse=True)
-        ],
+        "labels": labels,
+        "pending_labels": pending,
+        "splits": splits,
+        "shadow": shadow,
+        "versions": versions,
     }

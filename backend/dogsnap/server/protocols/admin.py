@@ -1,22 +1,21 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, request
 
-from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
-from dogsnap.routing.switches import (
+from dogsnap.errors import NotFound, UnsupportedMediaType
+from dogsnap.routing.changes import (
     ANY,
-    Default,
-    Label,
-    Load,
-    Shadow,
-    SplitOf,
-    Switch,
-    Who,
-    checked_who,
+    change_default,
+    change_label,
+    change_load,
+    change_shadow,
+    change_split,
 )
-from dogsnap.routing.undo import is_undoable, undo
+from dogsnap.routing.choices import Change
+from dogsnap.routing.switches import Switch, Who, check_author
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import taken
@@ -41,7 +40,7 @@ BODIES = {
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
-    repository = predictor.repository
+    repository, router = predictor.repository, predictor.repository.router
     routes.before_request(
         lambda: check_access(settings, request.remote_addr or "", request.headers)
     )
@@ -51,10 +50,20 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         response.headers["Cache-Control"] = "no-store"
         return response
 
+    def switch(model: str, by: Who, change: Callable[..., list[Change]], *values: Any) -> Response:
+        return _done(predictor, model, repository.switch(model, by, change, *values))
+
     @routes.get("/models")
     def models() -> Response:
         described = overview(predictor, repository.models())
-        return json_response({"default_model": predictor.default_model(), "models": described})
+        return json_response(
+            {
+                "default_model": predictor.default_model(),
+                "models": described,
+                "switches_kept": router.is_kept,
+                "switches_refused": router.trouble,
+            }
+        )
 
     # Model names in a configuration may contain slashes, hence "path".
     @routes.get("/models/<path:model>")
@@ -64,38 +73,31 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
         fields, by = _fields()
-        switch = Label(model, label).switch(
-            repository, fields["version"], by, fields.get("from", ANY)
-        )
-        return _done(predictor, model, switch)
+        expected = fields.get("from", ANY)
+        return switch(model, by, change_label, label, fields["version"], expected)
 
     @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields, by = _fields()
-        return _done(predictor, model, Default(model).switch(repository, fields["version"], by))
+        return switch(model, by, change_default, fields["version"])
 
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         _, by = _fields()
-        return _done(
-            predictor, model, Load(model, str(version)).switch(repository, what == "load", by)
-        )
+        response = switch(model, by, change_load, version, what == "load")
+        repository.try_again(model)
+        return response
 
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields()
-        version, share = fields["version"], fields["percent"] / 100
-        if share and version is None:
-            raise InvalidArgument("version is null; expected the version that gets the share")
-        value = {"version": version, "share": share} if share else None
-        return _done(
-            predictor, model, SplitOf(model, fields.get("label", "")).switch(repository, value, by)
-        )
+        share = fields["percent"] / 100
+        return switch(model, by, change_split, fields.get("label", ""), fields["version"], share)
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields()
-        return _done(predictor, model, Shadow(model).switch(repository, fields["version"], by))
+        return switch(model, by, change_shadow, fields["version"])
 
     @routes.get("/verdict")
     def verdict() -> Response:
@@ -113,23 +115,21 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/undo", endpoint="undo")
     def undo_switch() -> Response:
         fields, by = _fields()
-        switch = undo(repository, by, fields.get("id"), fields.get("model", ""))
-        return _done(predictor, switch.subject.model, switch)
+        undone = repository.undo(by, fields.get("id"), fields.get("model", ""))
+        return _done(predictor, undone.model, undone)
 
     return routes
 
 
 def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can be undone."""
-    log = repository.switches
-    return [
-        {
-            **_shown(each),
-            "undone": log.is_undone(each.id),
-            "undoable": is_undoable(repository, each),
-        }
-        for each in log.switches(model)[:SHOWN_SWITCHES]
-    ]
+    router = repository.router
+    described = []
+    for switch in router.switches(model)[:SHOWN_SWITCHES]:
+        undone_by = router.undone_by(switch.id)
+        more = {"undone": undone_by is not None, "undone_by": undone_by}
+        described.append({**_shown(switch), **more, "undoable": repository.is_undoable(switch)})
+    return described
 
 
 def _shown(switch: Switch) -> dict[str, Any]:
@@ -168,4 +168,4 @@ def _fields() -> tuple[dict[str, Any], Who]:
             f"expected Content-Type: application/json, received {request.mimetype or 'none'}"
         )
     fields = BODIES[request.endpoint].received()
-    return fields, checked_who(fields.get("by", ""), request.remote_addr or "")
+    return fields, check_author(fields.get("by", ""), request.remote_addr or "")

@@ -8,6 +8,7 @@ import orjson
 from flask import Blueprint, Response, g, request
 
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.bodies import read_body
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, parse_json
@@ -20,7 +21,6 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.photos.content_check import ContentCheck
 from dogsnap.serving.photos.photo import check
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.settings import Settings
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import DogsnapError, InvalidArgument, NotFound
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.bodies import read_body, too_large
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, version_header
@@ -22,7 +23,6 @@ from dogsnap.server.protocols import generated_clients, photo_bodies
 from dogsnap.server.protocols.fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.work import Photos, Prediction, Values
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.json_parsing import reading
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
-from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,7 +28,8 @@ from tensorflow_serving.apis import (
 
 from dogsnap.errors import DogsnapError, Internal, InvalidArgument
 from dogsnap.logs import REQUEST_ID
-from dogsnap.routing.switches import CONFIGURED, checked_who
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.switches import check_author
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.request_ids import request_id, sticky_key
@@ -37,7 +37,6 @@ from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.tracing import Tracing
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.work import Examples, Task, Values, Work
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors.signatures import UnknownSignature
 from dogsnap.serving.tensors.tensor_protos import to_arrays, to_proto
 from dogsnap.serving.versions.model_configs import with_default_policy
@@ -193,9 +192,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: ServicerContext
     ) -> list[inference_pb2.InferenceResult]:
-        read = cache(lambda: translate.examples_of(examples, self.max_bytes))
+        serialized = translate.examples_of(examples)
         try:
-            results = self._answer(spec, [Examples(task, read) for task in tasks], context)
+            results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
         except (
             UnknownSignature
         ) as error:  # a different code than for Predict, as in TensorFlow Serving
@@ -243,9 +242,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
-        CONFIGURED.switch(
-            self.predictor.repository, configs, checked_who(headers.get("By", ""), address)
-        )
+        self.predictor.repository.reconfigure(configs, check_author(headers.get("By", ""), address))
         self.predictor.repository.wait_until_served(
             configs, context.time_remaining(), context.is_active
         )

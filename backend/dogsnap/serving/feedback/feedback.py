@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from dogsnap.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.claims import BREED, check_said, claim_of, judge
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.feedback.report import verdict
@@ -18,7 +19,6 @@ from dogsnap.serving.feedback.signed_ids import Signer
 from dogsnap.serving.feedback.store import TIME, Arms, Store
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 
 TICK_SECONDS = 2.0
@@ -142,7 +142,7 @@ class Feedback:
         if not self._repository.started:  # the choices of before a restart are not all in force yet
             return
         wanted: set[Arms] = set()
-        for model, label, version, share in self._repository.splits():
+        for model, label, version, share in self._repository.router.splits():
             first = (
                 self._repository.labels(model)[0].get(label)
                 if label

@@ -14,10 +14,10 @@ from itertools import zip_longest
 
 import numpy as np
 
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.work import Outputs
 from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import BaseServable
 

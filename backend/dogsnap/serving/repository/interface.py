@@ -3,10 +3,16 @@
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
-from dogsnap.routing.switch_log import SwitchLog
-from dogsnap.serving.repository.model import Model, ModelSpec, VersionStatus
+from dogsnap.errors import NotFound
+from dogsnap.routing.changes import Versions
+from dogsnap.routing.choices import Change
+from dogsnap.routing.resolver import labels_in_force
+from dogsnap.routing.router import Router
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.switches import Switch, Who
+from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import BaseServable
 
@@ -17,7 +23,7 @@ LOADING_POLL_SECONDS = 1.0
 class ModelRepository(Protocol):
     """Thread-safe. `dogsnap.serving.repository.repository.Repository` documents the methods."""
 
-    switches: SwitchLog
+    router: Router
     _lock: threading.RLock
     _wake: threading.Event
     _thread: threading.Thread | None = None
@@ -26,26 +32,65 @@ class ModelRepository(Protocol):
     )
     _closed: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, router: Router) -> None:
         self._lock, self._wake = threading.RLock(), threading.Event()
+        self.router = router
 
     def acquire(self, spec: ModelSpec) -> AbstractContextManager[BaseServable]: ...
     def models(self) -> list[str]: ...
     def available(self, name: str) -> list[int]: ...
     def status(self, spec: ModelSpec) -> list[VersionStatus]: ...
-    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]: ...
     def default_version(self, name: str) -> int | None: ...
-    def splits(self) -> list[tuple[str, str, int, float]]: ...
-    def shadow_of(self, answered: ServableId) -> int | None: ...
-    def switching(self, name: str) -> AbstractContextManager[Model]: ...
+    def versions(self, name: str) -> Versions: ...
     def not_ready(self) -> str: ...
     def _scan_safely(self) -> None: ...
+
+    def try_again(self, name: str) -> None:
+        """Load at once what is to be loaded and has failed, where versions are loaded."""
+        return
+
+    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """A model's labels: those in force, and those that wait for their version."""
+        return labels_in_force(self.router.choices(name), self.available(name).__contains__)
+
+    def shadow_of(self, answered: ServableId) -> int | None:
+        """The shadow for photos that `answered` has answered; None if there is none."""
+        shadow = self.router.choices(answered.name).shadow
+        return None if shadow == answered.version else shadow
+
+    def switch(
+        self, model: str, by: Who, change: Callable[..., list[Change]], *values: Any
+    ) -> Switch | None:
+        """Make the changes that a function of `dogsnap.routing.changes` finds for these values.
+
+        None if nothing changes. Raises what that function and `Router.switch` raise.
+        """
+        versions = self.versions(model)
+        return self.router.switch(lambda: change(self.router.choices(model), versions, *values), by)
+
+    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
+        """Undo the switch with this id, or the last one in force (of a model).
+
+        Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
+        """
+        switch = self.router.find(number, model, self.is_undoable)
+        versions = self.versions(switch.model).without_silent_engines()
+        return self.router.undo(switch, versions, by)
+
+    def is_undoable(self, switch: Switch) -> bool:
+        """Whether `undo` without a number may choose it."""
+        try:
+            default, available = self.default_version(switch.model), self.available(switch.model)
+            return self.router.is_undoable(switch, default, available)
+        except NotFound:
+            return False
 
     def _is_loading(self) -> bool:
         return False
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Scan every `poll_seconds` in a thread; 0: until all is loaded, then only on `scan_soon`. `on_ready` is called once."""
+        self.router.start()
         self._thread = threading.Thread(
             target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True
         )
@@ -74,3 +119,4 @@ class ModelRepository(Protocol):
         self._wake.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
+        self.router.close()

@@ -1,4 +1,4 @@
-"""One model: versions, labels, and chosen default, splits and shadow. Not thread-safe: the repository holds the lock."""
+"""One model: its versions, and which answers. Not thread-safe: the repository holds the lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,14 +6,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from dogsnap.errors import InvalidArgument
+from dogsnap.errors import NotFound, Unavailable
 from dogsnap.files import without_folders
+from dogsnap.routing.changes import Versions
 from dogsnap.routing.choices import Choices
+from dogsnap.routing.resolver import resolve
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.serving.versions.version_folders import Fingerprint, is_folder
+from dogsnap.serving.versions.version_folders import Fingerprint, aspired_versions, is_folder
 
 
 class State(StrEnum):
@@ -24,32 +27,6 @@ class State(StrEnum):
     AVAILABLE = "AVAILABLE"
     UNLOADING = "UNLOADING"
     END = "END"
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """The model that a request asks for: by version, label or default. In splits, a `sticky_key` is always on the same side."""
-
-    name: str
-    version: int | None = None
-    label: str | None = None
-    sticky_key: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidArgument("ModelSpec has no name specified.")
-        for what, text in (("name", self.name), ("label", self.label or "")):
-            try:
-                text.encode()
-            except UnicodeEncodeError:  # JSON can contain unpaired surrogates
-                sentence = (
-                    f"expected a model's {what} in UTF-8, received {text!a}; send whole characters"
-                )
-                raise InvalidArgument(sentence) from None
-        if self.version is not None and self.label is not None:
-            raise InvalidArgument(
-                f"expected a version or a label, received both: {self.version} and {self.label}"
-            )
 
 
 @dataclass
@@ -83,7 +60,10 @@ class Version:
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """`error`: why it failed to load; `runtime`: None unless loaded; `description`: empty if not loaded, None if unknown."""
+    """`error`: why it failed to load; `runtime`: None unless loaded; `description`: empty if not loaded, None if unknown.
+
+    `in_use`: requests that run on it here.
+    """
 
     version: int
     state: State
@@ -91,6 +71,7 @@ class VersionStatus:
     load_seconds: float
     runtime: Mapping[str, Any] | None
     description: Description | None
+    in_use: int = 0
 
     @property
     def shown_state(self) -> str:
@@ -111,23 +92,24 @@ class VersionStatus:
 
 @dataclass
 class Model:
-    """A configured model: its versions by number, its labels in force, and the administrators' choices.
+    """A configured model: its versions by number, and what was chosen.
 
     `is_named`: the configuration names it, it was not only found in a folder. `was_ready`: a version of it was available once.
     `is_new`: no scan has followed the configuration yet. `answering`: the version that has answered by default since none was
-    chosen. `removed`: it is no longer configured. `folders`: the versions that `Repository.list_versions` last saw on disk.
+    chosen. `retired`: it was the last one to go. `removed`: the model is no longer configured. `has_labels_written`: the
+    labels of its configuration are among the choices.
     """
 
     config: ModelConfig
     versions: dict[int, Version] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
     answering: int | None = None
     is_named: bool = True
     was_ready: bool = False
+    retired: bool = False
     is_new: bool = True
     removed: bool = False
-    folders: dict[int, Path] = field(default_factory=dict)
+    has_labels_written: bool = False
 
     @property
     def name(self) -> str:
@@ -154,12 +136,47 @@ class Model:
 
     def default(self) -> int | None:
         """The default version; while the one that is meant is not available, the one that has answered, or the largest."""
-        meant = (
-            self.meant_default(),
-            None if self.follows_latest() else self.answering,
-            *self.available(),
-        )
-        return next((each for each in meant if self.answers(each)), None)
+        meant = [self.meant_default()]
+        if not self.follows_latest():
+            meant.append(self.answering)
+        for number in (*meant, *self.available()):
+            if self.answers(number):
+                return number
+        return None
+
+    def resolve(self, spec: ModelSpec, started: bool) -> Version:
+        """The version that answers `spec`; `started`: the first scan is finished.
+
+        Raises NotFound, InvalidArgument (no such label), and Unavailable while it loads.
+        """
+        number = resolve(self.choices, spec, self.answers)
+        is_default = number is None or (spec.version is None and spec.label is None)
+        if is_default and not self.answers(number):
+            return self._default(started)
+        assert number is not None
+        return self._exactly(number)
+
+    def _default(self, started: bool) -> Version:
+        number = self.default()
+        is_coming = self.meant_default() not in (None, number) and not started
+        if number is not None and not is_coming:
+            return self.versions[number]
+        if self.is_loading() or not started:
+            raise Unavailable(f"{self.name} is still loading; try again")
+        asked = f"Servable not found for request: Latest({self.name})"
+        reasons = [f"; {version.id} failed to load: {version.error}" for version in self.failed()]
+        raise NotFound(f"{asked}; none of its versions is available{''.join(reasons)}")
+
+    def _exactly(self, number: int) -> Version:
+        version = self.versions.get(number)
+        if version and version.state == State.AVAILABLE:
+            return version
+        if version and version.state in (State.START, State.LOADING):
+            raise Unavailable(f"{version.id} is still loading; try again")
+        available = ", ".join(map(str, self.available())) or "none"
+        why = f"; it failed to load: {version.failure}" if version and version.error else ""
+        asked = f"Servable not found for request: Specific({self.name}, {number})"
+        raise NotFound(f"{asked}{why}; available versions: {available}")
 
     def track(self, number: int, path: Path) -> Version:
         """The version of this number, to load from `path`; one loaded from another path answers until it is replaced."""
@@ -170,7 +187,7 @@ class Model:
 
     def is_kept_out(self, number: int) -> bool:
         """Whether this version must not be loaded: it was unloaded, or the model is no longer configured."""
-        return self.removed or self.choices.load(number) is False
+        return self.removed or self.choices.loads.get(number) is False
 
     def end_idle(self) -> list[Version]:
         """Unload the leaving versions that have no running request, and return them."""
@@ -201,44 +218,31 @@ class Model:
         if error and version.state == State.AVAILABLE:
             error = f"it answers from its old base path, since loading it from the new one failed: {error}"
         return VersionStatus(
-            number, version.state, error, version.load_seconds, runtime, description
+            number,
+            version.state,
+            error,
+            version.load_seconds,
+            runtime,
+            description,
+            version.in_use,
         )
 
-    @property
-    def pending_labels(self) -> dict[str, int]:
-        """The labels that wait for their version; meanwhile those that were in force before stay so."""
-        chosen = sorted(self.choices.of("label").items())
-        return {label: number for label, number in chosen if self.labels.get(label) != number}
-
-    def move_labels(self) -> list[tuple[str, int | None, int]]:
-        """Move the labels whose version is available now; returns each with its version before and now."""
-        moved = [
-            (label, self.labels.get(label), n)
-            for label, n in self.pending_labels.items()
-            if self.answers(n)
-        ]
-        self.labels.update({label: number for label, _, number in moved})
-        return moved
-
-    def used_by(self, number: int) -> list[str]:
-        """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
-        default = (
-            ["default"]
-            if self.default() == number
-            else ["default (waits)"] * (self.choices.default == number)
+    def known_versions(self, folders: Mapping[int, Path], incomplete: dict[int, str]) -> Versions:
+        """What a switch is checked against; `folders`: the versions on disk, and what they lack."""
+        unloading = []
+        for number, version in self.versions.items():
+            if version.state == State.UNLOADING:
+                unloading.append(number)
+        return Versions(
+            self.name,
+            tuple(self.available()),
+            self.default(),
+            existing=frozenset({*self.versions, *folders}),
+            unloading=frozenset(unloading),
+            by_policy=frozenset(aspired_versions(self.config.model_version_policy, folders)),
+            follows_latest=self.follows_latest(),
+            incomplete={n: why for n, why in incomplete.items() if not self.answers(n)},
         )
-        labels = [label for label, version in sorted(self.labels.items()) if version == number]
-        pending = [
-            f"{label} (waits)"
-            for label, version in self.pending_labels.items()
-            if version == number
-        ]
-        splits = [
-            f"{100 * split.share:g} % of {label or 'default'}"
-            for label, split in self.choices.splits().items()
-            if split.version == number
-        ]
-        return default + labels + pending + splits + ["shadow"] * (self.choices.shadow == number)
 
     def is_missed(self) -> bool:
         """Whether the server is not ready without it, which a folder that never held a model does not cause."""

@@ -7,19 +7,36 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dogsnap.allocator import give_back_free
-from dogsnap.errors import Cancelled, DeadlineExceeded, DogsnapError, FailedPrecondition
-from dogsnap.routing.resolver import find_model, numbers_for_status, resolve
-from dogsnap.routing.switch_log import SwitchLog
-from dogsnap.routing.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
+from dogsnap.errors import (
+    Aborted,
+    Cancelled,
+    DeadlineExceeded,
+    DogsnapError,
+    FailedPrecondition,
+    NotFound,
+    Unavailable,
+)
+from dogsnap.routing.changes import Versions, label_side_changes
+from dogsnap.routing.choices import Change
+from dogsnap.routing.resolver import version_of_label
+from dogsnap.routing.router import Router, not_in_force
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.switches import CONFIGURATION, CONFIGURATION_KIND, Switch, Who
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
-from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.model_configs import ModelConfig, to_json
+from dogsnap.serving.repository.model import Model, State, Version, VersionStatus
+from dogsnap.serving.versions.model_configs import (
+    ModelConfig,
+    check_configs,
+    check_versions,
+    from_json,
+    to_json,
+)
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import (
     Fingerprint,
@@ -49,7 +66,7 @@ class Repository(ModelRepository):
         metrics: Metrics | None = None,
         retry_seconds: float = 60.0,
         run_warm_up: bool = True,
-        switches: SwitchLog | None = None,
+        router: Router | None = None,
         prepare: Callable[[Servable], None] = lambda _: None,
         is_named: Callable[[str], bool] = lambda _: True,
     ):
@@ -57,20 +74,20 @@ class Repository(ModelRepository):
 
         `is_named` says of a model whether the configuration names it, and not only a folder that it was found in.
         """
-        super().__init__()
+        super().__init__(router or Router())
+        self.router.on_change = self._choices_changed
         self._configs = self._configs_at_start = configs
         # The configuration that was sent to the running server; None while it uses that of its start.
         self.sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
-        self.switches = switches or SwitchLog()
         self._retry_seconds = retry_seconds
         self._run_warm_up = run_warm_up
         self._prepare = prepare
         self._is_named = is_named
         self._models: dict[str, Model] = {}
-        self._changing = (
-            threading.RLock()
-        )  # taken before `_lock`, and kept while the disk is written
+        self._configuring = threading.RLock()  # taken before `_lock`; one configuration at a time
+        # Defaults that moved by themselves and are not in the log yet.
+        self._moved_defaults: list[tuple[str, int | None, int | None]] = []
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
@@ -81,7 +98,7 @@ class Repository(ModelRepository):
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
         """The servable for `spec`, loaded until the block ends. Raises as `resolve`, and NotFound for no such model."""
         with self._lock:
-            version = resolve(self._model(spec.name), spec, self.started)
+            version = self._model(spec.name).resolve(spec, self.started)
             version.in_use += 1
         try:
             assert version.servable is not None  # while it is in use
@@ -93,7 +110,19 @@ class Repository(ModelRepository):
                     self.scan_soon()
 
     def _model(self, name: str) -> Model:
-        return find_model(self._models, name, self.started)
+        """Raises NotFound, or Unavailable while the models are not all known."""
+        if name in self._models:
+            return self._models[name]
+        if not self.started:
+            raise Unavailable(
+                f"the server is still starting, {name} may be served in a moment; try again"
+            )
+        served = ", ".join(sorted(self._models)) or "none"
+        raise NotFound(
+            f"Servable not found for request: Latest({name}); models served here: {served}; "
+            "name one of them in the request, or start the server with --default-model for "
+            "requests that name none"
+        )
 
     def models(self) -> list[str]:
         with self._lock:
@@ -107,69 +136,74 @@ class Repository(ModelRepository):
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
         with self._lock:
-            return [
-                self._models[spec.name].status(each)
-                for each in numbers_for_status(self._models, spec)
-            ]
-
-    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """A model's labels: those in force, and those that wait for their version."""
-        with self._lock:
-            model = self._model(name)
-            return dict(model.labels), model.pending_labels
+            model = self._models.get(spec.name)
+            if model is None:
+                raise NotFound(f"Could not find any versions of model {spec.name}")
+            number = spec.version
+            if spec.label is not None:
+                number = version_of_label(model.choices, spec.name, spec.label, model.answers)
+            if number is None:
+                numbers = sorted(model.versions, reverse=True)
+            elif number in model.versions:
+                numbers = [number]
+            else:
+                raise NotFound(f"Could not find version {number} of model {spec.name}")
+            return [model.status(each) for each in numbers]
 
     def default_version(self, name: str) -> int | None:
         with self._lock:
             return self._model(name).default()
 
-    def splits(self) -> list[tuple[str, str, int, float]]:
-        """Every model's splits: model, label ("" for the default), version, share in (0, 1]."""
-        with self._lock:
-            splits = {name: self._models[name].choices.splits() for name in self.models()}
-        return [
-            (name, label, it.version, it.share)
-            for name, each in splits.items()
-            for label, it in each.items()
-        ]
+    def versions(self, name: str) -> Versions:
+        """What is known of a model's versions. Raises NotFound.
 
-    def shadow_of(self, answered: ServableId) -> int | None:
-        """The shadow for photos that `answered` has answered; None if there is none, or the model was removed."""
-        with self._lock:
-            model = self._models.get(answered.name)
-            shadow = model.choices.shadow if model else None
-            return None if shadow == answered.version else shadow
-
-    @contextmanager
-    def switching(self, name: str) -> Iterator[Model]:
-        """A model with the lock held, so that requests see all of a switch or nothing of it. Raises NotFound."""
-        with self._lock:
-            yield self._model(name)
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """One switch at a time, from its check until it is written and applied; requests are answered meanwhile."""
-        with self._changing:
-            yield
-            self.switches.write()
-
-    def list_versions(self, name: str) -> None:
-        """See which versions are on disk, without the lock: a disk that hangs holds up no request.
-
-        Raises NotFound, and FailedPrecondition for a folder that cannot be read.
+        The folders are read without the lock: a disk that hangs holds up no request.
         """
         with self._lock:
-            model = self._model(name)
-        base_path = Path(model.config.base_path)
+            base_path = Path(self._model(name).config.base_path)
+        incomplete = {}
         try:
-            model.folders = version_folders(base_path)
+            folders = version_folders(base_path)
         except OSError as error:
             raise FailedPrecondition(describe_unreadable(base_path, error)) from error
+        for number, folder in folders.items():
+            try:
+                if lacks := missing(folder):
+                    incomplete[number] = f"{folder} lacks {lacks}"
+            except OSError as error:
+                incomplete[number] = describe_unreadable(folder, error)
+        with self._lock:
+            return self._model(name).known_versions(folders, incomplete)
+
+    def _choices_changed(self, name: str) -> None:
+        """Requests see all of a switch or nothing of it: the choices are replaced with the lock held."""
+        with self._lock:
+            if name in self._models:
+                self._adopt_choices(self._models[name])
+        self.scan_soon()
+
+    def try_again(self, name: str) -> None:
+        self._choices_changed(name)
+
+    def _adopt_choices(self, model: Model) -> None:
+        """What is chosen takes effect; versions to be unloaded take no new request."""
+        model.choices = self.router.choices(model.name)
+        model.answering = self.router.answering(model.name) or model.answering
+        unloaded = []
+        for number, is_loaded in model.choices.loads.items():
+            if not is_loaded and model.answers(number):
+                unloaded.append(number)
+            elif number in model.versions:  # one that failed is tried again, or counts as unloaded
+                model.versions[number].error = ""
+        self._retire(model, unloaded)
 
     def not_ready(self) -> str:
         """Why the server is not ready; "" if the first scan is finished, and the models that were ready once or are named by the
         configuration are available: at least one.
         """
         with self._lock:
+            if not self.router.is_known and self.router.trouble:
+                return f"what is chosen is not known: {self.router.trouble}"
             if not self.started:
                 return "the models are still loading"
             if not self._models:
@@ -180,7 +214,14 @@ class Repository(ModelRepository):
                 silent = names
             return f"no version available of: {', '.join(silent)}" if silent else ""
 
-    def follow(
+    def reconfigure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
+        """Serve exactly these models until a restart. A wrong list changes nothing."""
+        check_configs(configs)
+        for config in configs:
+            check_versions(config)
+        return self._follow_configs(configs, by)
+
+    def _follow_configs(
         self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None
     ) -> Switch | None:
         """Serve these models until a restart; None: those of the start. Available versions of models that stay configured go on
@@ -188,15 +229,45 @@ class Repository(ModelRepository):
         """
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
-        with self.changing():
-            if self.sent == sent:
+        with self._configuring:
+            before = self.sent
+
+            def make() -> list[Change]:
+                changes = [Change("", CONFIGURATION_KIND, "", before, sent)]
+                for config in listed:
+                    changes += self._label_changes(config)
+                return changes
+
+            switch = self.router.switch(make, by, undoes)
+            if switch is None:
                 return None
-            switch = self.switches.add(by, [(CONFIGURED, self.sent, sent)], undoes)
             with self._lock:
                 self._configs, self.sent = source, sent
-                self._configure(listed, switch.id)
+                self._configure(listed)
+                for config in listed:
+                    self._models[config.name].has_labels_written = True
         self.scan_soon()
         return switch
+
+    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
+        """As documented in the interface; also a configuration that was sent to this server."""
+        switch = self.router.find(number, model, self.is_undoable)
+        (first, *_) = switch.changes
+        if first.kind != CONFIGURATION_KIND:
+            return super().undo(by, switch.id)
+        configs = None if first.before is None else from_json(first.before)
+        is_in_force = self.sent == first.after != first.before
+        undone = self._follow_configs(configs, by, switch.id) if is_in_force else None
+        if undone is None:  # or another one was sent meanwhile
+            raise not_in_force(switch)
+        return undone
+
+    def is_undoable(self, switch: Switch) -> bool:
+        (first, *_) = switch.changes
+        if first.kind != CONFIGURATION_KIND:
+            return super().is_undoable(switch)
+        is_undo = switch.undoes is not None or self.router.undone_by(switch.id) is not None
+        return not is_undo and self.sent == first.after != first.before
 
     def wait_until_served(
         self,
@@ -266,9 +337,17 @@ class Repository(ModelRepository):
         with self._scanning:
             configs = self._configs
             listed = list(configs())  # reads a folder or a file, hence without the lock
-            with self.changing(), self._lock:
-                if configs is self._configs:  # otherwise a new configuration was sent meanwhile
-                    self._configure(listed)
+            if not self.router.is_known:
+                self.router.follow()
+            if not self.router.is_known:  # what nobody chose must not answer
+                raise Unavailable(self.router.trouble)
+            with self._configuring:
+                with self._lock:
+                    is_current = configs is self._configs  # no new configuration was sent meanwhile
+                    if is_current:
+                        self._configure(listed)
+                if is_current:
+                    self._write_labels()
             unsettled, troubles = False, []
             for name in self.models():
                 try:
@@ -281,41 +360,55 @@ class Repository(ModelRepository):
                 for model in self._models.values():
                     self._keep_answering(model)
                 self._scanned.notify_all()
-            self.switches.write()
+            self._write_answering()
             return troubles
 
-    def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
-        """Apply these, with the lock held; the next scan loads versions. `part_of`: the id of the switch that this is, if any."""
+    def _configure(self, configs: list[ModelConfig]) -> None:
+        """Apply these, with the lock held; the next scan loads versions."""
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
-                model = self._models[config.name] = Model(
-                    config, answering=self.switches.answering(config.name)
-                )
+                model = self._models[config.name] = Model(config)
+                self._adopt_choices(model)
                 model.was_ready = model.answering is not None
-                for subject, value in self.switches.chosen(model.name).items():
-                    subject.put(model, value)
-                self._configure_labels(model, self.switches.configured_labels(model.name), part_of)
             elif model.config != config:
-                before, model.config, model.is_new = dict(model.config.version_labels), config, True
-                self._configure_labels(model, before, part_of)
+                model.config, model.is_new, model.has_labels_written = config, True, False
             model.is_named = self.sent is not None or self._is_named(config.name)
             model.is_new |= model.removed
             model.removed = False
         for name in set(self._models) - {config.name for config in configs}:
             self._models[name].removed = True
-            self.retire(self._models[name], self._models[name].available())
+            self._retire(self._models[name], self._models[name].available())
 
-    def _configure_labels(self, model: Model, before: dict[str, int], part_of: int | None) -> None:
-        """Apply changed labels of the configuration; labels that were switched since are kept."""
-        after = dict(model.config.version_labels)
+    def _write_labels(self) -> None:
+        """Write changed labels of the configuration; labels that were switched since are kept.
+
+        A server writes its own changes alone: with another one's configuration it does not compete.
+        """
+        for model in list(self._models.values()):
+            if not model.has_labels_written:
+                change_labels = partial(self._label_changes, model.config)
+                try:
+                    self.router.switch(change_labels, CONFIGURATION)
+                    model.has_labels_written = True
+                except (Aborted, Unavailable) as error:  # the next scan tries again
+                    log.debug("the labels of %s wait: %s", model.name, error)
+
+    def _label_changes(self, config: ModelConfig) -> list[Change]:
+        """Of the labels that the configuration sets otherwise than the last one did."""
+        before = self.router.configured_labels(config.name)
+        after = dict(config.version_labels)
+        choices = self.router.choices(config.name)
+        with self._lock:
+            model = self._models.get(config.name)
+            available = tuple(model.available()) if model else ()
+        versions, changes = Versions(config.name, available), []
         for label in sorted({*before, *after}):
             if before.get(label) != after.get(label):
-                subject, value = Label(model.name, label), after.get(label)
-                changes = [(subject, subject.read(model), value), *subject.ends(model)]
-                for each, _, new in changes:
-                    each.put(model, new)
-                self.switches.note(CONFIGURATION, changes, part_of)
+                now, value = choices.labels.get(label), after.get(label)
+                change = Change(config.name, "label", label, now, value)
+                changes += [change, *label_side_changes(choices, versions, change)]
+        return changes
 
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
         """Returns whether there is a folder that may still be changing."""
@@ -337,22 +430,19 @@ class Repository(ModelRepository):
                     self._load(model, version)
                 else:
                     unsettled |= not version.error
-        with (
-            self.changing(),
-            self._lock,
-        ):  # choices and configuration may have changed while versions were loaded
+        with self._lock:  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
             aspired = self._aspired(model, folders)
-            self.retire(
+            self._retire(
                 model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired)
             )
         return unsettled
 
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""
-        return model.choices.aspired(
+        return model.choices.versions_to_load(
             aspired_versions(model.config.model_version_policy, folders), folders
         )
 
@@ -432,9 +522,6 @@ class Repository(ModelRepository):
             with self._default_noted(model):
                 version.servable, version.state = servable, State.AVAILABLE
                 model.was_ready = True
-            for label, before, number in model.move_labels():
-                if self.started:
-                    self.switches.note(WATCHER, [(Label(model.name, label), before, number)])
         self._metrics.loaded(version.id, version.load_seconds)
         log.info(
             "loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records
@@ -442,33 +529,48 @@ class Repository(ModelRepository):
 
     @contextmanager
     def _default_noted(self, model: Model) -> Iterator[None]:
-        """Log a switch if the default version changes within the block."""
+        """Log it if the default version changes within the block."""
         before = model.default()
         yield
         self._keep_answering(model)
         if self.started and model.default() != before:
-            self.switches.note(WATCHER, [(Default(model.name), before, model.default())])
+            self._moved_defaults.append((model.name, before, model.default()))
 
     def _keep_answering(self, model: Model) -> None:
-        """The version that answers by default goes on doing so when larger ones come, unless one is chosen."""
-        now = model.default()
-        if (
-            self.started
-            and not model.is_new
-            and now not in (None, model.choices.default, model.answering)
-        ):
-            model.answering = now
-            self.switches.note_answering(model.name, now)
+        """The version that answers by default goes on doing so when larger ones come, unless one is chosen.
 
-    def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
-        """Give no new request to these versions, while `switching` the model; they are unloaded at the next scan after their last
-        request. With `keep_one` the last available one stays.
+        Only where it went from here another one takes its place: another server may have it.
+        """
+        now = model.default()
+        is_missing = model.answering is None or model.retired
+        if self.started and not model.is_new and now is not None and is_missing:
+            model.answering, model.retired = now, False
+
+    def _write_answering(self) -> None:
+        """Bring to the store what came about by itself; while that is away, it waits."""
+        with self._lock:
+            answering = {name: model.answering for name, model in self._models.items()}
+        try:
+            for name, version in answering.items():
+                if version not in (None, self.router.answering(name)):
+                    self.router.note_answering(name, version)
+            while self._moved_defaults:
+                self.router.note_default(*self._moved_defaults[0])
+                del self._moved_defaults[0]
+        except (Aborted, Unavailable) as error:  # the next scan tries again
+            log.debug("which version answers by default is not written: %s", error)
+
+    def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
+        """Give no new request to these versions; they are unloaded at the next scan after their last request.
+
+        With `keep_one` the last available one stays. Call it with the lock held.
         """
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
         with self._default_noted(model):
             for number in numbers:
                 model.versions[number].state = State.UNLOADING
+                model.retired |= number == model.answering
 
     def _finish_unloads(self) -> None:
         ended = []

@@ -1,0 +1,109 @@
+"""Switches in an SQLite file, which several servers of one machine may share, or in memory."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dogsnap.errors import InvalidArgument, Unavailable
+from dogsnap.routing.store import NumberTaken
+
+BUSY_SECONDS = 5.0  # another process may be writing
+FORMAT = 1  # SQLite's user_version of our files
+TABLES = (
+    "CREATE TABLE switches (number INTEGER PRIMARY KEY, text TEXT NOT NULL)",
+    "CREATE TABLE notes (kind TEXT, name TEXT, text TEXT NOT NULL, PRIMARY KEY (kind, name))",
+    f"PRAGMA user_version = {FORMAT}",
+)
+
+
+class SqliteStore:
+    def __init__(self, file: Path | None = None):
+        """Opens `file`, or keeps everything in memory. Raises InvalidArgument for another file.
+
+        On a full disk it opens, and refuses to write.
+        """
+        self._file = file
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(
+            file or ":memory:", BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        # FULL, and the folder when the journal is deleted: with the journal, a power failure would
+        # bring back the old state.
+        try:
+            self._connection.execute("PRAGMA synchronous = EXTRA")
+            self._has_tables()
+        except sqlite3.OperationalError:
+            pass  # such as a lock; reading says so
+        except sqlite3.DatabaseError as error:
+            raise InvalidArgument(
+                f"{file} is no log of switches ({error}); choose another --switch-log"
+            ) from error
+
+    def read(self, after: int) -> list[tuple[int, str]]:
+        query = "SELECT number, text FROM switches WHERE number > ? ORDER BY number"
+        with self._reading():
+            return (
+                self._connection.execute(query, (after,)).fetchall() if self._has_tables() else []
+            )
+
+    def append(self, number: int, text: str) -> None:
+        with self._writing():
+            try:
+                self._connection.execute("INSERT INTO switches VALUES (?, ?)", (number, text))
+            except sqlite3.IntegrityError as error:
+                raise NumberTaken from error
+
+    def notes(self, kind: str) -> dict[str, str]:
+        query = "SELECT name, text FROM notes WHERE kind = ?"
+        with self._reading():
+            rows = self._connection.execute(query, (kind,)) if self._has_tables() else ()
+            return dict(rows)
+
+    def note(self, kind: str, name: str, text: str) -> None:
+        with self._writing():
+            self._connection.execute("REPLACE INTO notes VALUES (?, ?, ?)", (kind, name, text))
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise Unavailable(f"{self._file} cannot be read ({error})") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction, which is on disk when the block has ended, or has not happened."""
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                if not self._has_tables():
+                    for statement in TABLES:
+                        self._connection.execute(statement)
+                yield
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise Unavailable(
+                    f"{self._file} cannot be written ({error}); the switch was not made, try "
+                    "again when it can"
+                ) from error
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _has_tables(self) -> bool:
+        """Whether the file is ours; an empty one becomes so. Raises InvalidArgument for another."""
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version == FORMAT or (version == 0 and tables == 0):
+            return bool(tables)
+        raise InvalidArgument(
+            f"{self._file} is no log of switches that this release reads: its format is {version}, "
+            f"expected {FORMAT}; choose another --switch-log"
+        )

@@ -1,0 +1,75 @@
+"""Where switches are kept: a log with numbers 1, 2, 3 and small notes, in SQLite or Redis."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+from dogsnap.errors import InvalidArgument
+from dogsnap.settings import Settings
+
+OFF = "off"
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+EXPECTED = "expected the path of a file, redis://host:6379, or off"
+
+
+class NumberTaken(Exception):
+    """Another server has written a switch with this number."""
+
+
+class Store(Protocol):
+    """Thread-safe. What fails raises Unavailable with a sentence; a write is on disk on return."""
+
+    def read(self, after: int) -> list[tuple[int, str]]:
+        """The numbers and texts of all switches with a larger number than `after`, in order."""
+
+    def append(self, number: int, text: str) -> None:
+        """Write a switch. Raises NumberTaken if there is one with this number."""
+
+    def notes(self, kind: str) -> dict[str, str]:
+        """The notes of a kind, by name."""
+
+    def note(self, kind: str, name: str, text: str) -> None:
+        """Write a note; the last writer wins."""
+
+    def close(self) -> None: ...
+
+
+def open_store(switch_log: str) -> Store:
+    """The store that `--switch-log` names. Raises InvalidArgument for none of ours."""
+    if switch_log.startswith(REDIS_SCHEMES):
+        from dogsnap.routing.redis_store import RedisStore
+
+        return RedisStore(switch_log)
+    from dogsnap.routing.sqlite_store import SqliteStore
+
+    return SqliteStore(None if switch_log == OFF else Path(switch_log))
+
+
+def check_switch_log(switch_log: str) -> None:
+    """Raises InvalidArgument for an unknown kind of store, OSError for an unwritable file."""
+    if switch_log == OFF:
+        return
+    if switch_log.startswith(REDIS_SCHEMES):
+        open_store(switch_log).close()  # it does not connect yet
+        return
+    if "://" in switch_log:
+        scheme = switch_log.partition("://")[0]
+        raise InvalidArgument(f"--switch-log is {scheme}://...; {EXPECTED}")
+    Path(switch_log).open("ab").close()
+
+
+def name_store(settings: Settings) -> str:
+    """`--switch-log`, or the file of what is served here in the state folder: each has its own.
+
+    Raises OSError if the state folder cannot be made.
+    """
+    if settings.switch_log:
+        return settings.switch_log
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(state) / "dogsnap"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    models = Path(settings.model_config_file or settings.model_base_path or settings.models)
+    served = f"{models.resolve()} {settings.model_name} {settings.engine}"
+    digest = hashlib.sha256(os.fsencode(served)).hexdigest()[:16]
+    return str(folder / f"switches-{digest}.db")
