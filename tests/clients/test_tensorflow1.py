@@ -10,6 +10,7 @@ from pathlib import Path
 import colour_photos
 import numpy as np
 import pytest
+import requests
 import tensorflow as tf
 import tensorflow1_models
 from dogsnap.errors import InvalidArgument
@@ -157,6 +158,60 @@ def test_reference_variables_are_read_without_complaints(engine) -> None:
     )
     assert np.argmax(answer.json()["predictions"][0]) == 2
     assert "reference variable" not in engine.log()
+
+
+def load(make, folder: Path) -> Servable:
+    return Servable.load(ServableId("m", 1), make(folder / "1"))
+
+
+def run(servable: Servable, signature: str = "", **inputs) -> dict:
+    outputs = servable.run(servable.signature(signature), inputs)
+    return {alias: value.tolist() for alias, value in outputs.items()}
+
+
+def serialize(x: float) -> bytes:
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.append(x)
+    return example.SerializeToString()
+
+
+def test_tensorflow_servings_half_plus_two_answers_by_each_signature(tmp_path) -> None:
+    servable = load(tensorflow1_models.half_plus_two, tmp_path)
+    examples = [serialize(4.0)]
+    assert run(servable, x=[[4.0], [6.0]]) == {"y": [[4.0], [5.0]]}
+    assert run(servable, "classify_x_to_y", inputs=examples) == {"scores": [[4.0]]}
+    assert run(servable, "regress_x_to_y", inputs=examples) == {"outputs": [[4.0]]}
+    assert run(servable, "regress_x_to_y2", inputs=examples) == {"outputs": [[5.0]]}
+    assert run(servable, "regress_x2_to_y3", inputs=[[2.0]]) == {"outputs": [[4.0]]}
+
+
+def test_what_one_signature_feeds_another_computes_or_takes_from_its_default(tmp_path) -> None:
+    dropout = load(tensorflow1_models.dropout, tmp_path / "dropout")
+    assert run(dropout, x=[3.0]) == {"y": [6.0]}
+    assert run(dropout, "train", x=[3.0], keep=0.5) == {"y": [3.0]}
+    picture = load(tensorflow1_models.decoded_picture, tmp_path / "picture")
+    pixels = np.full((2, 3, 3), 7, np.uint8)
+    assert run(picture, image_bytes=png(pixels)) == {"mean": 7.0}
+    assert run(picture, "pixels", pixels=pixels) == {"mean": 7.0}
+
+
+def test_a_part_that_is_no_dense_tensor_is_refused_by_its_name_and_leaves_the_rest(
+    start_server, tmp_path
+) -> None:
+    tensorflow1_models.odd_parts(tmp_path / "odd" / "1")
+    server = start_server(tmp_path)
+
+    def ask(signature: str, **inputs) -> requests.Response:
+        body = {"inputs": inputs, "signature_name": signature}
+        return server.post("/v1/models/odd:predict", json=body)
+
+    assert ask("", x=[3.0]).json() == {"outputs": [6.0]}
+    assert ask("by_reference", x=[3.0]).json() == {"outputs": 2.0}
+    assert_refused(ask("of_sparse", rows=[[1.0, 2.0]]), 400, 'input "rows" is a sparse tensor')
+    assert_refused(ask("to_sparse", x=[3.0]), 400, 'output "rows" is a sparse tensor')
+    with connected(server.grpc_port) as client:
+        answer = client.predict("odd", signature="to_sparse", output_filter=["y"], x=[3.0])
+    assert list(answer.outputs["y"].float_val) == [6.0]
 
 
 def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> None:

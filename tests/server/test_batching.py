@@ -165,10 +165,34 @@ def test_an_output_without_a_row_for_each_row_is_run_for_each_request_by_itself(
 def test_strings_keep_their_zero_bytes_and_a_fixed_first_dimension_is_not_batched(tmp_path) -> None:
     servable = Servable.load(ServableId("texts", 1), tiny_models.decoders(tmp_path / "1"))
     servable.enable_batching(parameters(allowed_batch_sizes=(8,)))
-    assert set(servable._batchers) == {"serving_default", "any_channels", "of_examples"}
+    assert set(servable._batchers) == {"serving_default", "of_examples"}
     single = Servable.load(ServableId("one", 1), tiny_models.constant(tmp_path / "2"))
     single.enable_batching(parameters())
     assert single._batchers == {}
+
+
+def test_a_signature_with_an_output_that_has_no_open_first_dimension_is_not_batched(
+    tmp_path,
+) -> None:
+    x = tiny_models.spec(tf.float32, None)
+    unknown = {"y": lambda x: tf.ensure_shape(tf.numpy_function(np.copy, [x], tf.float32), None)}
+    signatures = {
+        "serving_default": lambda x: {"y": 2 * x},
+        "names": lambda x: {"y": 2 * x, "names": tf.constant(["a", "b", "c", "d"])},
+        "mean": lambda x: {"y": 2 * x, "mean": tf.reduce_mean(x)},
+        "unknown": lambda x: {"y": unknown["y"](x)},
+    }
+    made = {name: tiny_models.signature(each, x) for name, each in signatures.items()}
+    servable = Servable.load(ServableId("m", 1), tiny_models.save(tmp_path / "1", **made))
+    servable.enable_batching(parameters())
+    assert set(servable._batchers) == {"serving_default"}
+    with ThreadPoolExecutor(4) as pool:
+        bodies = [{"x": np.array([number], np.float32)} for number in range(4)]
+        answers = list(
+            pool.map(lambda body: servable.run(servable.signature("names"), body), bodies)
+        )
+    assert all(answer["names"].tolist() == [b"a", b"b", b"c", b"d"] for answer in answers)
+    assert [answer["y"].tolist() for answer in answers] == [[0.0], [2.0], [4.0], [6.0]]
 
 
 def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+import tensorflow1_models
 import tiny_models
 from dogsnap.commands.helpers.local_models import only_model
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
@@ -239,11 +240,25 @@ def write_records(version: Path, record: prediction_log_pb2.PredictionLog, count
             writer.write(record.SerializeToString())
 
 
-@pytest.mark.parametrize("record", [of_input("x"), of_example(1.0)], ids=["tensors", "examples"])
-def test_the_warm_up_records_run_before_a_version_answers(watched, caplog, record):
-    write_records(
-        tiny_models.half_plus_two_of_examples(watched.models / "half" / "1"), record, count=3
-    )
+def to_classify(value: float) -> prediction_log_pb2.PredictionLog:
+    log = prediction_log_pb2.PredictionLog()
+    log.classify_log.request.model_spec.signature_name = "classify_x_to_y"
+    features = log.classify_log.request.input.example_list.examples.add().features
+    features.feature["x"].float_list.value.append(value)
+    return log
+
+
+HALVES_OF_EXAMPLES = {
+    "TensorFlow 1": tensorflow1_models.half_plus_two,
+    "TensorFlow 2": tiny_models.half_plus_two_of_examples,
+}
+RECORDS = {"predict": of_input("x"), "regress": of_example(1.0), "classify": to_classify(1.0)}
+
+
+@pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
+@pytest.mark.parametrize("make", HALVES_OF_EXAMPLES.values(), ids=HALVES_OF_EXAMPLES)
+def test_the_warm_up_records_run_before_a_version_answers(watched, caplog, make, record):
+    write_records(make(watched.models / "half" / "1"), record, count=3)
     with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
         watched.scan()
     assert watched.answers() == 1

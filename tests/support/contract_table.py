@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tensorflow1_models
 import tiny_models
 
 MODELS = {
-    "half_plus_two": (tiny_models.half_plus_two_of_examples, 123),
+    "half_plus_two": (tensorflow1_models.half_plus_two, 123),
     "half_plus_three": (lambda folder: tiny_models.half_plus(3, folder), 7),
     "several": (tiny_models.several, 1),
     "texts": (tiny_models.texts, 1),

@@ -2,6 +2,7 @@
 
 An image-to-image network behind a placeholder of shape [], and a retrained classifier that takes pixels, with the version of it
 that takes base64 text in front. All of them rely on TensorFlow Serving's session: it feeds a placeholder with any shape.
+Then TensorFlow Serving's own half_plus_two, and graphs of which one signature feeds what another computes.
 """
 
 from pathlib import Path
@@ -94,3 +95,98 @@ def merged(source: Path, folder: Path) -> Path:
         )
         v1.saved_model.simple_save(session, str(folder), {"image": text}, {"prediction": result})
     return folder
+
+
+def save(folder: Path, graph: tf.Graph, **signatures: tuple[str, dict, dict]) -> Path:
+    """Signatures of a graph by name: their method, and the tensors of their inputs and outputs by alias."""
+    describe = v1.saved_model.build_tensor_info
+    definitions = {}
+    for name, (method, inputs, outputs) in signatures.items():
+        definitions[name] = v1.saved_model.build_signature_def(
+            inputs={alias: describe(tensor) for alias, tensor in inputs.items()},
+            outputs={alias: describe(tensor) for alias, tensor in outputs.items()},
+            method_name=f"tensorflow/serving/{method}",
+        )
+    with v1.Session(graph=graph) as session:
+        session.run(v1.global_variables_initializer())
+        builder = v1.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map=definitions)
+        builder.save()
+    return folder
+
+
+def half_plus_two(folder: Path) -> Path:
+    """As TensorFlow Serving's saved_model_half_plus_two.py writes it: predict feeds x, which the others parse from tf.Examples.
+
+    And `classify_with_labels`, which gives classes, too.
+    """
+    with tf.Graph().as_default() as graph:
+        a, b, c = (
+            v1.get_variable(name, initializer=value)
+            for name, value in (("a", 0.5), ("b", 2.0), ("c", 3.0))
+        )
+        examples = v1.placeholder(tf.string, name="tf_example")
+        features = {
+            "x": tf.io.FixedLenFeature([1], tf.float32),
+            "x2": tf.io.FixedLenFeature([1], tf.float32, default_value=[0.0]),
+        }
+        parsed = tf.io.parse_example(examples, features)
+        x = tf.identity(parsed["x"], name="x")
+        y = tf.add(tf.multiply(a, x), b, name="y")
+        y2 = tf.add(tf.multiply(a, x), c, name="y2")
+        x2 = tf.identity(parsed["x2"], name="x2")
+        y3 = tf.add(tf.multiply(a, x2), c, name="y3")
+        labels = tf.repeat(tf.constant([["plus", "minus"]]), tf.shape(y)[0], axis=0)
+        labelled = {"scores": tf.concat([y, -y], axis=1), "classes": labels}
+        return save(
+            folder,
+            graph,
+            serving_default=("predict", {"x": x}, {"y": y}),
+            regress_x_to_y=("regress", {"inputs": examples}, {"outputs": y}),
+            regress_x_to_y2=("regress", {"inputs": examples}, {"outputs": y2}),
+            regress_x2_to_y3=("regress", {"inputs": x2}, {"outputs": y3}),
+            classify_x_to_y=("classify", {"inputs": examples}, {"scores": y}),
+            classify_with_labels=("classify", {"inputs": examples}, labelled),
+        )
+
+
+def dropout(folder: Path) -> Path:
+    """2 x keep: `train` feeds keep, which is 1 otherwise."""
+    with tf.Graph().as_default() as graph:
+        x, keep = v1.placeholder(tf.float32, [None]), v1.placeholder_with_default(1.0, [])
+        y = v1.get_variable("a", initializer=2.0) * x * keep
+        return save(
+            folder,
+            graph,
+            serving_default=("predict", {"x": x}, {"y": y}),
+            train=("predict", {"x": x, "keep": keep}, {"y": y}),
+        )
+
+
+def decoded_picture(folder: Path) -> Path:
+    """The mean of a picture: of a PNG, or of the pixels that it is decoded to, which `pixels` feeds."""
+    with tf.Graph().as_default() as graph:
+        contents = v1.placeholder(tf.string, [], name="contents")
+        pixels = tf.image.decode_png(contents, channels=3)
+        mean = tf.reduce_mean(tf.cast(pixels, tf.float32)) * v1.get_variable("one", initializer=1.0)
+        return save(
+            folder,
+            graph,
+            serving_default=("predict", {"image_bytes": contents}, {"mean": mean}),
+            pixels=("predict", {"pixels": pixels}, {"mean": mean}),
+        )
+
+
+def odd_parts(folder: Path) -> Path:
+    """Double x by the default signature; others have a sparse input or output, or give a variable by reference."""
+    with tf.Graph().as_default() as graph:
+        x, rows = v1.placeholder(tf.float32, [None]), v1.sparse_placeholder(tf.float32, [None, 2])
+        two = v1.get_variable("two", initializer=2.0, use_resource=False)
+        return save(
+            folder,
+            graph,
+            serving_default=("predict", {"x": x}, {"y": two * x}),
+            of_sparse=("predict", {"rows": rows}, {"sum": tf.sparse.reduce_sum(rows)}),
+            to_sparse=("predict", {"x": x}, {"y": two * x, "rows": tf.sparse.from_dense(x)}),
+            by_reference=("predict", {"x": x}, {"two": two}),
+        )

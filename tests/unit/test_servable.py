@@ -1,6 +1,7 @@
 """One loaded version: what it says about itself, what it refuses, and the sentence of a kernel that fails."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,11 +10,15 @@ import pytest
 import tensorflow as tf
 import tiny_models
 from colour_photos import GREEN, encode, plain
-from dogsnap.errors import FailedPrecondition, Internal, Unavailable
+from dogsnap.errors import FailedPrecondition, Internal, InvalidArgument, Unavailable
 from dogsnap.serving.answers.classification import name_breeds
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.inference.work import Values
+from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId, UnknownSignature
 from dogsnap.serving.versions.servable import Servable, kernel_sentence
 from dogsnap.serving.versions.warmup import warm_up
+from dogsnap.settings import Settings
 
 ME = ServableId("m", 1)
 LABELS = list(tiny_models.COLOURS)
@@ -69,6 +74,53 @@ def test_a_foreign_model_with_labels_alone_names_photos_by_the_size_of_its_input
         True,
         True,
     )  # it has no way to say "no dog"
+
+
+def test_a_prediction_of_unknown_rank_is_served_with_labels_and_without(tmp_path):
+    @tf.function(input_signature=[tiny_models.spec(tf.float32, None, 8, 8, 3, name="pixels")])
+    def serving_default(pixels):
+        mean = tf.reduce_mean(pixels, axis=[1, 2])
+        return {"prediction": tf.raw_ops.PlaceholderWithDefault(input=mean, shape=None)}
+
+    folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
+    pixels = np.zeros((1, 8, 8, 3), np.float32)
+    for description in ({"input_size": [8, 8]}, {"labels": LABELS}):
+        servable = Servable.load(ME, described(folder, **description))
+        assert servable.signature().outputs["prediction"].shape.rank is None
+        assert servable.run(servable.signature(), {"pixels": pixels})["prediction"].shape == (1, 3)
+
+
+ODD = {
+    "is no plain tensor (RAGGED_TENSOR_SPEC)": lambda x: tf.RaggedTensor.from_row_lengths(
+        x, [tf.size(x)]
+    ),
+    "is a sparse tensor": tf.sparse.from_dense,
+    "is of the dtype qint8": lambda x: tf.quantization.quantize(x, -1.0, 1.0, tf.qint8).output,
+}
+
+
+@pytest.mark.parametrize(("reason", "make"), ODD.items(), ids=ODD)
+def test_an_output_that_cannot_be_served_is_refused_by_name_and_leaves_the_rest(
+    tmp_path, reason, make
+):
+    x = tiny_models.spec(tf.float32, None)
+    folder = tiny_models.save(
+        tmp_path / "odd" / "1",
+        serving_default=tiny_models.signature(lambda x: {"y": 2 * x}, x),
+        odd=tiny_models.signature(lambda x: {"y": 2 * x, "pieces": make(x)}, x),
+    )
+    predictor = create_predictor(Settings(models=folder.parents[1]), ModelSpec("odd"))
+    arrays = {"x": np.array([1, 2], np.float32)}
+
+    def ask(signature: str, output_filter: tuple[str, ...] = ()) -> dict:
+        works = [Values(arrays, signature, output_filter)]
+        (prediction,) = predictor.answer(ModelSpec("odd"), works)
+        return {alias: value.tolist() for alias, value in prediction.outputs.items()}
+
+    assert ask("serving_default") == ask("odd", ("y",)) == {"y": [2.0, 4.0]}
+    for wanted in ((), ("pieces",), ("y", "pieces")):
+        with pytest.raises(InvalidArgument, match=re.escape(f'output "pieces" {reason}; expected')):
+            ask("odd", wanted)
 
 
 def test_labels_that_do_not_fit_the_classes_fail_the_load(tmp_path):

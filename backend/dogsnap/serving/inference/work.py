@@ -70,6 +70,7 @@ class Values:
             hint = f'; for {inputs} send "signature_name": {" or ".join(names)}' if names else ""
             raise InvalidArgument(error.message + hint) from None
         check_inputs(signature, arrays, servable.holds_shapes)
+        signature.check_outputs(self._filter)
         check_output_filter(signature, self._filter)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
         shape = np.shape(next(iter(self._arrays.values()), 0))
@@ -137,6 +138,7 @@ class Photos:
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         self._signature = servable.signature(self._signature_name)
+        self._signature.check_outputs()
         return self._signature
 
     def _upright(self, servable: BaseServable) -> list[bytes]:

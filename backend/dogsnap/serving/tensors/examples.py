@@ -105,13 +105,24 @@ def classify_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[list[tu
     shape = outputs["scores" if "scores" in outputs else "classes"].shape
     classes = outputs.get("classes", np.full(shape, b"", dtype=object))
     scores = outputs.get("scores", np.zeros(shape, np.float32))
-    return [
-        [
-            (label.decode("utf-8", "replace"), float(score))
-            for label, score in zip(*row, strict=True)
-        ]
-        for row in zip(classes, scores, strict=True)
-    ]
+    if classes.dtype != object:
+        raise InvalidArgument(f"Expected classes Tensor of DT_STRING. Got: {classes.dtype}")
+    _check_numbers("scores", scores)
+    if classes.shape != scores.shape:
+        raise InvalidArgument(
+            f"Expected classes and scores of one shape but got {classes.shape} and {scores.shape}"
+        )
+    rows = []
+    for labels, values in zip(classes, scores, strict=True):
+        names = [label.decode("utf-8", "replace") for label in labels]
+        rows.append(list(zip(names, map(float, values), strict=True)))
+    return rows
+
+
+def _check_numbers(alias: str, values: np.ndarray) -> None:
+    if values.dtype == object or np.iscomplexobj(values):
+        kind = "strings" if values.dtype == object else values.dtype
+        raise InvalidArgument(f"Expected {alias} Tensor of DT_FLOAT. Got: {kind}")
 
 
 def regress_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[float]:
@@ -122,4 +133,5 @@ def regress_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[float]:
         raise InvalidArgument(
             f"Expected a regression output of shape [{count}] or [{count} 1] named outputs, found: {found}"
         )
+    _check_numbers("outputs", values)
     return [float(value) for value in values.reshape(count)]

@@ -347,7 +347,8 @@ def to_json(alias: str, value: np.ndarray) -> Any:
         return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
     if tf.as_dtype(value.dtype) not in JSON_TYPES:
         raise InvalidArgument(
-            f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}"
+            f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))} "
+            f'(output "{alias}"; gRPC has a form for it)'
         )
     return np.ascontiguousarray(value) if value.ndim else value.item()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import saved_model_pb2
 
 from dogsnap.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
 from dogsnap.serving.inference.batching import Batcher, BatchingParameters
@@ -67,7 +67,13 @@ class BaseServable:
         self.decoding = Decoding()
         self.runtime: Mapping[str, Any] = {}
         self.signature_defs = signature_defs
-        self.signatures = {name: _signature(name, signature_defs[name]) for name in names}
+        self.signatures: dict[str, Signature] = {}
+        self._refused: dict[str, InvalidArgument] = {}  # why a signature cannot be served, by name
+        for name in names:
+            try:
+                self.signatures[name] = Signature.of(name, signature_defs[name])
+            except InvalidArgument as error:
+                self._refused[name] = error
         self._check_labels()
 
     def answer(
@@ -77,8 +83,13 @@ class BaseServable:
         raise NotImplementedError
 
     def signature(self, name: str = "") -> Signature:
-        """The signature with that name, the default one for "". Raises UnknownSignature with the existing names."""
+        """The signature with that name, the default one for "".
+
+        Raises UnknownSignature with the existing names, and InvalidArgument for one with an input that cannot be served.
+        """
         name = name or DEFAULT_SIGNATURE
+        if name in self._refused:
+            raise InvalidArgument(self._refused[name].message)
         if name not in self.signatures:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
@@ -99,13 +110,10 @@ class BaseServable:
         """Raises ValueError if the labels do not fit the outputs, since breeds would be named wrongly."""
         labels = len(self.description.labels)
         for signature in self.signatures.values():
-            classes = (
-                signature.outputs["prediction"].shape.as_list()
-                if "prediction" in signature.outputs
-                else []
-            )
-            if labels and len(classes) == 2 and classes[1] not in (None, labels):
-                of_graph = f"signature {signature.name} has {classes[1]} classes"
+            prediction = signature.outputs.get("prediction")
+            classes = prediction.shape[1] if prediction and prediction.shape.rank == 2 else None
+            if labels and classes not in (None, labels):
+                of_graph = f"signature {signature.name} has {classes} classes"
                 raise ValueError(f"{of_graph}, the version's labels are {labels}")
 
     def photo_signature(self) -> Signature:
@@ -244,12 +252,14 @@ class Servable(BaseServable):
     def enable_batching(
         self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None
     ) -> None:
-        """Batch requests of signatures with a free first dimension. `on_run` is called before each run with its rows."""
+        """Batch requests of signatures whose inputs and outputs all have an open first dimension, that of the rows.
+
+        `on_run` is called before each run with its rows.
+        """
         self._batchers = {
             name: Batcher(partial(self._run, signature), parameters, on_run)
             for name, signature in self.signatures.items()
-            if signature.inputs
-            and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
+            if _has_rows(signature.inputs) and _has_rows(signature.outputs)
         }
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -304,6 +314,11 @@ class Servable(BaseServable):
         return ""
 
 
+def _has_rows(specs: Mapping[str, tf.TensorSpec]) -> bool:
+    """Whether there are tensors, all with a first dimension that is open; an unknown rank may be anything."""
+    return bool(specs) and all(spec.shape.rank and spec.shape[0] is None for spec in specs.values())
+
+
 @cache
 def _photos_to_images(size: tuple[int, int]) -> Any:
     """The shared preprocessing as one graph: eagerly, it would take Python's lock between the operations."""
@@ -312,19 +327,6 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
         input_signature=[tf.TensorSpec([None], tf.string)],
         autograph=False,
     )
-
-
-def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
-    return Signature(
-        name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs)
-    )
-
-
-def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.TensorSpec]:
-    return {
-        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
-        for alias, info in sorted(infos.items())
-    }
 
 
 def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:

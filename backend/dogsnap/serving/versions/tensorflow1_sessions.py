@@ -4,7 +4,7 @@ TensorFlow 2's loader turns each signature into a function and holds its argumen
 graphs that rely on a feed of another shape (a placeholder of shape [] fed with one row) work in a session alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.saved_model import loader_impl
+
+from dogsnap.serving.tensors.signatures import why_unserved
 
 INIT_OP = "__saved_model_init_op"  # what TensorFlow runs at loading, listed among the signatures
 
@@ -26,11 +28,11 @@ class SessionModel:
 
     def __init__(self, path: Path, meta_graph: meta_graph_pb2.MetaGraphDef):
         definitions = {
-            name: each for name, each in meta_graph.signature_def.items() if _can_run(name, each)
+            name: each for name, each in meta_graph.signature_def.items() if name != INIT_OP
         }
         graph = tf.Graph()
         with graph.as_default():
-            fed = _placeholders(meta_graph.graph_def, definitions)
+            fed = _placeholders(meta_graph.graph_def, definitions.values())
         config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
         self._session = tf.compat.v1.Session(graph=graph, config=config)
         loader = loader_impl.SavedModelLoader(str(path))
@@ -46,7 +48,7 @@ class SessionModel:
         def tensor(info: meta_graph_pb2.TensorInfo) -> tf.Tensor:
             return fed[info.name] if info.name in fed else graph.get_tensor_by_name(info.name)
 
-        inputs, outputs = sorted(definition.inputs), sorted(definition.outputs)
+        inputs, outputs = _served(definition.inputs), _served(definition.outputs)
         run = self._session.make_callable(
             [tensor(definition.outputs[alias]) for alias in outputs],
             [tensor(definition.inputs[alias]) for alias in inputs],
@@ -64,23 +66,26 @@ class SessionModel:
         return function
 
 
-def _can_run(name: str, definition: meta_graph_pb2.SignatureDef) -> bool:
-    """Sparse and composite tensors have no name of one tensor; TensorFlow Serving does not run them either."""
-    infos = [*definition.inputs.values(), *definition.outputs.values()]
-    return name != INIT_OP and all(info.name for info in infos)
+def _served(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> list[str]:
+    """The aliases of plain tensors: a sparse one has no name of one tensor."""
+    return sorted(alias for alias, info in infos.items() if not why_unserved(info))
 
 
 def _placeholders(
-    graph_def: tf.compat.v1.GraphDef, definitions: Mapping[str, meta_graph_pb2.SignatureDef]
+    graph_def: tf.compat.v1.GraphDef, definitions: Iterable[meta_graph_pb2.SignatureDef]
 ) -> dict[str, tf.Tensor]:
-    """By name, a placeholder of any shape per used input: TensorFlow Serving's session (C++), unlike Python's, takes any."""
+    """By name, a placeholder of any shape per used placeholder: TensorFlow Serving's session (C++), unlike Python's, takes any.
+
+    Another tensor that a signature feeds stays as it is, since other signatures need what computes it.
+    """
     used = {_tensor_name(edge) for node in graph_def.node for edge in node.input}
-    infos = [info for each in definitions.values() for info in each.inputs.values()]
-    return {
-        info.name: tf.compat.v1.placeholder(info.dtype)
-        for info in infos
-        if _tensor_name(info.name) in used
-    }
+    plain = {f"{node.name}:0" for node in graph_def.node if node.op == "Placeholder"}
+    fed = {}
+    for definition in definitions:
+        for info in definition.inputs.values():
+            if _tensor_name(info.name) in used & plain:
+                fed[info.name] = tf.compat.v1.placeholder(info.dtype)
+    return fed
 
 
 def _tensor_name(edge: str) -> str:
