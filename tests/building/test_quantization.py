@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dogsnap.exporting.acceleration import _weight_bits
+from dogsnap import processor
 from dogsnap.exporting.quantization import Ranges, quantised
 from dogsnap.training.ranges import find_ranges
 from openvino import Core, Model, opset13, save_model
@@ -90,7 +90,7 @@ def test_weights_are_whole_numbers_with_a_scale_per_output_channel(file, ranges,
 
 @pytest.mark.parametrize(("bits", "tolerance"), [(8, 0.02), (7, 0.04)])
 def test_the_answers_are_near_those_in_float32(file, ranges, bits, tolerance):
-    if bits > _weight_bits():
+    if bits > processor.int8_weight_bits():
         pytest.skip("this processor adds products of weights of 8 bits in 16, which is too few")
     expected = answers(Core().read_model(file))
     assert np.ptp(expected, axis=0).max() > 5 * tolerance

@@ -8,6 +8,7 @@ import exported
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap import processor
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.openvino_runtime import FOLDER, NetworkManifest
@@ -59,7 +60,9 @@ def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, 
     accelerated.patch(monkeypatch)
     said = output_of(dogsnap("merge", "--fast", version))
     assert "OpenVINO runs the network in int8: 6 times as fast as TensorFlow" in said
-    assert NetworkManifest.read(version.parent / "2" / FOLDER).compared == {
+    manifest = NetworkManifest.read(version.parent / "2" / FOLDER)
+    assert manifest.weight_bits == processor.int8_weight_bits()
+    assert manifest.compared == {
         "f32": 2.0,
         "bf16": 4.0,
         "int8": 6.0,

@@ -13,6 +13,7 @@ import accelerated
 import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap import processor
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
@@ -176,6 +177,33 @@ def test_a_runtime_that_cannot_be_used_leaves_all_to_tensorflow(
     assert "tiny version 2 runs in TensorFlow, not in OpenVINO" in caplog.text
     answers = servable.run_photos(servable.signature("scores"), PHOTOS)
     np.testing.assert_allclose(answers["prediction"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "bits", "runtime"),
+    [
+        ({"avx2"}, 8, "tensorflow"),
+        ({"avx2"}, None, "tensorflow"),
+        ({"avx2"}, 7, "openvino"),
+        ({"avx2", "avx_vnni"}, 8, "openvino"),
+        (set(), 8, "openvino"),
+    ],
+)
+def test_an_int8_network_whose_sums_overflow_on_this_processor_is_left_to_tensorflow(
+    copy, monkeypatch, flags, bits, runtime
+):
+    """`bits` is None for a manifest of an earlier release; a processor that is not x86 lists no flags."""
+    file = copy / openvino_runtime.FOLDER / openvino_runtime.MANIFEST
+    manifest = json.loads(file.read_text()) | {"precision": "int8", "weight_bits": bits}
+    if bits is None:
+        del manifest["weight_bits"]
+    file.write_text(json.dumps(manifest))
+    checksums.write(copy)
+    monkeypatch.setattr(processor, "instructions", lambda: flags)
+    servable = load(copy)
+    assert servable.runtime["name"] == runtime
+    if runtime == "tensorflow":
+        assert "int8 weights have 8 bits, expected at most 7" in servable.runtime["reason"]
 
 
 def test_openvino_comes_without_the_part_that_reports_to_its_maker():

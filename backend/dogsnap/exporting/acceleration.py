@@ -186,7 +186,7 @@ def _trials(
                 model = quantised(
                     openvino.Core().read_model(folder / NETWORK),
                     acceleration.ranges,
-                    _weight_bits(),
+                    processor.int8_weight_bits(),
                 )
                 openvino.save_model(model, temporary / NETWORK, compress_to_fp16=False)
             trials[precision] = _tried(precision, place, outputs, acceleration)
@@ -197,12 +197,6 @@ def _trials(
 
 def _reason(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
-
-
-def _weight_bits() -> int:
-    """Bits of an int8 weight: 7 on x86 processors without VNNI, see `quantised`."""
-    known = processor.instructions()
-    return 7 if known and not known & processor.INT8 else 8
 
 
 def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
@@ -241,6 +235,7 @@ def _tried(
         signatures={},
         grey={name: value.tolist() for name, value in grey.items()},
         compared={precision: speedup},
+        weight_bits=processor.int8_weight_bits(),
     )
 
 

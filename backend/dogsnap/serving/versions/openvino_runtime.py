@@ -45,6 +45,7 @@ class NetworkManifest:
     `precision`: EXACT, BFLOAT16 or INT8. `speedup`: over TensorFlow; `compared`: that of each precision that was measured.
     `largest_difference`: between their answers, at most `tolerance`. `measured_by`: programs and processor.
     `outputs`: of the network, in its order. `signatures`: the outputs of each. `grey`: the outputs for a grey image.
+    `weight_bits`: of the weights of an int8 network; a manifest of earlier releases does not say, and may mean 8.
     """
 
     precision: str
@@ -56,6 +57,7 @@ class NetworkManifest:
     signatures: Mapping[str, Sequence[str]]
     grey: Mapping[str, Any]
     compared: Mapping[str, float] = field(default_factory=dict)
+    weight_bits: int = 8
 
     @classmethod
     def read(cls, folder: Path) -> "NetworkManifest":
@@ -64,6 +66,15 @@ class NetworkManifest:
             return cls(**json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (OSError, TypeError, ValueError) as error:
             raise IncompatibleNetwork(f"{folder / MANIFEST} cannot be read: {error}") from error
+
+    def check_processor(self) -> None:
+        """Raises IncompatibleNetwork for an int8 network whose sums overflow here: the self-test on one image may not show it."""
+        most = processor.int8_weight_bits()
+        if self.precision == INT8 and self.weight_bits > most:
+            raise IncompatibleNetwork(
+                f"its int8 weights have {self.weight_bits} bits, expected at most {most} on this processor "
+                f"({processor.name()}), which has no VNNI; build the version here to have it in int8"
+            )
 
     def write(self, folder: Path) -> None:
         (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -103,6 +114,7 @@ class Accelerated:
     def __init__(self, folder: Path):
         """Raises IncompatibleNetwork, or what OpenVINO raises, if it cannot run the network or fails the self-test."""
         self.manifest = NetworkManifest.read(folder)
+        self.manifest.check_processor()
         self._network = shared_network(folder, self.manifest)
         self._around = tf.saved_model.load(str(folder / AROUND))
         self._steps = self._around.signatures
