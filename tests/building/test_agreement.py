@@ -8,8 +8,10 @@ import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
 from dogsnap.exporting.merging.merge import Options, merge
-from dogsnap.training.evaluation.agreement import compare, photo_files
+from dogsnap.training.dataset import DatasetError
+from dogsnap.training.evaluation.agreement import compare
 from dogsnap.training.evaluation.exported_version import ExportedVersion
+from dogsnap.training.evaluation.labelled_photos import find_examples, spread
 from exported import LABELS, export, network, photos
 
 
@@ -53,6 +55,10 @@ def measured(model: Path, data: Path, *arguments: object) -> tuple[str, dict]:
     return said, json.loads((data / "measured.json").read_text(encoding="utf-8"))
 
 
+def examples_of(data: Path, list_name: str | None = None) -> list:
+    return find_examples(data, list_name, LABELS, lambda _: None)
+
+
 def test_the_merged_version_agrees_with_its_source_and_what_is_no_photo_is_named_and_left_out(
     model, data
 ) -> None:
@@ -78,7 +84,7 @@ def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed
     model, versions, data
 ) -> None:
     said, result = measured(model, data, 1, 3, "--show", 2)
-    files, differing = photo_files(data, 100), result["differing"]
+    files, differing = [each.path for each in examples_of(data)], result["differing"]
     pair = (versions[0], versions[2])
     answers = np.array(
         [
@@ -111,30 +117,29 @@ def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed
     assert f"and {len(differing) - 2} more; --show {len(differing)} lists all" in said
 
 
-def test_versions_of_different_classes_are_not_compared_and_none_without_photos(
-    versions, data
-) -> None:
-    foreign = ExportedVersion(versions[1].path, {"labels": LABELS[:2]}, versions[1].servable)
-    with pytest.raises(ValueError, match="different classes"):
-        compare(versions[0], foreign, photo_files(data, 5))
-    (data / "images" / "broken.jpg").write_bytes(b"no photo")
+def test_photos_that_cannot_be_decoded_are_no_comparison(versions, tmp_path) -> None:
+    (tmp_path / "broken.jpg").write_bytes(b"no photo")
     with pytest.raises(ValueError, match="none of 1 files can be decoded"):
-        compare(versions[0], versions[1], [data / "images" / "broken.jpg"])
+        compare(versions[0], versions[1], examples_of(tmp_path))
 
 
 def test_fewer_photos_are_spread_over_all_and_come_from_the_list_where_there_is_one(data) -> None:
-    files, few = photo_files(data, 1000), photo_files(data, 5)
-    assert (len(few), few[0], few[-1]) == (5, files[0], files[-1])
+    examples = examples_of(data)
+    few = spread(examples, 5)
+    assert (len(few), few[0], few[-1]) == (5, examples[0], examples[-1])
     named = [f"{LABELS[number % 3]['id']}-Some_Name/{number}.png" for number in (7, 2, 4)]
     (data / "test_list.txt").write_text("\n".join(named) + "\n")
-    assert photo_files(data, 100) == [data / "images" / name for name in named]
-    assert len(photo_files(data, 100, "train_list")) == 13
+    listed = examples_of(data, "test_list")
+    assert [each.path for each in listed] == [data / "images" / name for name in named]
+    assert [each.breed for each in listed] == [1, 2, 1]
+    with pytest.raises(DatasetError, match=r"train_list.txt does not exist"):
+        examples_of(data, "train_list")
 
 
 def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     for folder, first, said in (
-        (data, 9, "dogsnap.json does not exist"),
-        (tmp_path / "empty", 1, "holds no photos"),
+        (data, 9, "it holds no saved_model.pb"),
+        (tmp_path / "empty", 1, "holds no photo"),
     ):
         refused(run(model, folder, first, 2), said)

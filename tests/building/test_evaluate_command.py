@@ -53,7 +53,7 @@ def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(
     refused(_evaluate(version, data, "--list", "tset_list"), "tset_list.txt does not exist")
     refused(
         _evaluate(version, data / "nowhere"),
-        f"{data}/nowhere/images holds no photo; expected .jpg, ",
+        f"{data}/nowhere holds no photo; expected .jpg, ",
     )
     refused(
         _evaluate(version, data, "--json", data / "none" / "scores.json"),

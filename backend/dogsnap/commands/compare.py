@@ -1,31 +1,37 @@
-"""`dogsnap compare`: how far two versions of a model agree on photos."""
+"""`dogsnap compare`: how far two versions agree on photos, and whether the second is worse."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
-    FOLDER,
     PATH,
     json_option,
     list_option,
+    named_list,
     option,
 )
 from dogsnap.files import write_json
 
 
 @click.command()
-@click.argument("first", type=int)
-@click.argument("second", type=int)
+@click.argument("first")
+@click.argument("second")
 @option(
     "--data",
-    "folder with photos; subfolders <id>-<Name> give the true breeds",
-    FOLDER,
+    "folder of photos or CSV table, as of `dogsnap evaluate`; photos without a known class count for the agreement",
+    PATH,
     required=True,
 )
 @list_option
-@option("--photos", "at most this many photos, evenly spread", AT_LEAST_ONE, default=500)
+@option(
+    "--photos",
+    "at most this many photos, evenly spread  [default: all, without --max-drop 500]",
+    AT_LEAST_ONE,
+)
 @option(
     "--model",
     "folder with the versions",
@@ -34,55 +40,122 @@ from dogsnap.files import write_json
     default=Path("models/inception_v3"),
 )
 @option("--show", "list at most this many differing photos", click.IntRange(min=0), default=20)
+@option(
+    "--max-drop",
+    "end with 1 unless SECOND is right on at most this many points (of 100) less than FIRST, by a one-sided bound of 95 %",
+    click.FloatRange(min=0, min_open=True, max=100),
+)
+@option(
+    "--page", "write the differing photos to this file, an HTML page with the pictures in it", PATH
+)
 @json_option
 def compare(
-    first: int,
-    second: int,
+    first: str,
+    second: str,
     data: Path,
     list_name: str,
-    photos: int,
+    photos: int | None,
     model_dir: Path,
-    show: int,
-    json_file: Path | None,
+    max_drop: float | None,
+    **outputs: Any,
 ) -> None:
-    """Compare versions FIRST and SECOND on photos.
+    """Compare versions FIRST and SECOND, numbers of a model or version folders, on photos.
 
-    Reports agreement, difference of the probabilities, accuracy if the folders name the breeds, and time; lists the photos with
+    Reports agreement, difference of the probabilities, accuracy on the classes that both have, and time; lists the photos with
     different top classes.
     """
-    from dogsnap.training.evaluation.agreement import compare as measure
-    from dogsnap.training.evaluation.agreement import photo_files
+    from dogsnap.training.evaluation import agreement, comparison_page, labelled_photos
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
-    files = photo_files(data, photos, list_name)
-    if not files:
-        raise ValueError(f"{data} holds no photos (JPEG, PNG, GIF, BMP or WebP)")
-    versions = [ExportedVersion.load(model_dir / str(number)) for number in (first, second)]
-    with click.progressbar(length=len(files), label=f"{len(files)} photos") as bar:
-        result = measure(*versions, files, click.echo, lambda: bar.update(1))
-    click.echo(
-        f"versions {first} and {second} of {model_dir} on {result['photos']} photos of {data}"
-    )
-    click.echo(f"same top class              {result['agreement']:.2%}")
-    click.echo(f"mean absolute difference    {result['mean_difference']:.2e}")
-    click.echo(f"largest difference          {result['largest_difference']:.2e}")
+    folders = [_version_folder(version, model_dir) for version in (first, second)]
+    versions = [ExportedVersion.load(folder) for folder in folders]
+    labels = agreement.joined_labels(versions[0].labels, versions[1].labels)
+    found = labelled_photos.find_examples(data, named_list(data, list_name), labels, click.echo)
+    limit = photos or (500 if max_drop is None else None)
+    examples = labelled_photos.spread(found, limit)
+    with click.progressbar(length=len(examples), label=f"{len(examples)} photos") as bar:
+        result = agreement.compare(*versions, examples, click.echo, lambda: bar.update(1))
+    of_model = f" of {model_dir}" if first.isdigit() and second.isdigit() else ""
+    title = f"versions {first} and {second}{of_model} on {result['photos']} photos of {data}"
+    summary = _summary_text(result, (first, second))
+    click.echo(f"{title}\n{summary}")
+    _list_differing(result["differing"], outputs["show"])
+    if outputs["page"]:
+        names = [f"version {version}" for version in (first, second)]
+        comparison_page.write_page(title, names, summary, result["differing"], outputs["page"])
+        click.echo(f"wrote {outputs['page']}")
+    if outputs["json_file"]:
+        pair = [int(version) if version.isdigit() else version for version in (first, second)]
+        write_json({"model": model_dir, "versions": pair, **result}, outputs["json_file"])
+    if max_drop is not None:
+        is_same = agreement.is_same_version(*folders)
+        _check_drop(result, max_drop / 100, is_same)
+
+
+def _version_folder(version: str, model_dir: Path) -> Path:
+    """A version of the model by its number, or any version folder by its path."""
+    return model_dir / version if version.isdigit() else Path(version)
+
+
+def _summary_text(result: Mapping[str, Any], names: Sequence[str]) -> str:
+    lines = [f"same top class              {result['agreement']:.2%}"]
+    if result["mean_difference"] is not None:
+        lines += [
+            f"mean absolute difference    {result['mean_difference']:.2e}",
+            f"largest difference          {result['largest_difference']:.2e}",
+        ]
     if accuracy := result["accuracy"]:
-        click.echo(
-            f"top-1 of {result['labelled']:<6} labelled    {accuracy[0]:.2%}  {accuracy[1]:.2%}"
-        )
-    click.echo("median time a photo         {:.0f} ms  {:.0f} ms".format(*result["milliseconds"]))
-    click.echo("95 % of them within         {:.0f} ms  {:.0f} ms".format(*result["slowest"]))
-    differing = result["differing"]
+        lines += [
+            f"top-1 of {result['labelled']:<6} labelled    {accuracy[0]:.2%}  {accuracy[1]:.2%}",
+            f"only one is right           {result['only_first_right']}  {result['only_second_right']}",
+            f"equally good                p = {result['p_value']:.3g} (exact test of McNemar)",
+            f"version {names[1]} is worse by     {100 * result['drop']:.2f} points, at most "
+            f"{100 * result['drop_bound']:.2f} (one-sided exact bound, 95 %)",
+        ]
+    for version, name in enumerate(names):
+        lines += _classes_of_one_lines(result["classes_of_one"], version, name)
+    lines += [
+        "median time a photo         {:.0f} ms  {:.0f} ms".format(*result["milliseconds"]),
+        "95 % of them within         {:.0f} ms  {:.0f} ms".format(*result["slowest"]),
+    ]
+    return "\n".join(lines)
+
+
+def _classes_of_one_lines(classes: Sequence[Mapping], version: int, name: str) -> list[str]:
+    """What only one version knows is counted apart."""
+    own = [each for each in classes if each["version"] == version]
+    if not own:
+        return []
+    photos = sum(each["photos"] for each in own)
+    right = sum(each["right"] for each in own)
+    names = ", ".join(each["name"] for each in own)
+    return [f"only version {name} knows        {names}: right on {right} of {photos} photos"]
+
+
+def _list_differing(differing: Sequence[Mapping], show: int) -> None:
     if differing:
         click.echo(f"{len(differing)} photos with another top class")
-    for each in differing[:show]:
-        ours, theirs = (
-            f"{name} {share:.1%}"
-            for name, share in zip(each["names"], each["probabilities"], strict=True)
-        )
-        right = f"  (is {each['right']})" if each["right"] else ""
-        click.echo(f"  {each['photo'].relative_to(data)}: {ours} | {theirs}{right}")
+    for pair in differing[:show]:
+        answers = []
+        for name, share in zip(pair["names"], pair["probabilities"], strict=True):
+            answers.append(f"{name} {share:.1%}")
+        right = f"  (is {pair['right']})" if pair["right"] else ""
+        click.echo(f"  {pair['photo']}: {' | '.join(answers)}{right}")
     if len(differing) > show:
         click.echo(f"  and {len(differing) - show} more; --show {len(differing)} lists all")
-    if json_file is not None:
-        write_json({"model": model_dir, "versions": [first, second], **result}, json_file)
+
+
+def _check_drop(result: Mapping[str, Any], most: float, is_same: bool) -> None:
+    """Raises click.ClickException unless the second version is at most so much worse."""
+    from dogsnap.training.evaluation.paired_tests import photos_needed
+
+    if not result["labelled"]:
+        raise click.ClickException("--max-drop needs photos of classes that both versions have")
+    bound = 0.0 if is_same else result["drop_bound"]
+    if bound > most:
+        needed = photos_needed(most)
+        more = f"; at least {needed} photos can show that" if result["labelled"] < needed else ""
+        raise click.ClickException(
+            f"the second version may be {100 * bound:.2f} points worse than the first (95 %), --max-drop is {100 * most:g}{more}"
+        )
+    click.echo(f"at most {100 * bound:.2f} points worse (95 %): within --max-drop {100 * most:g}")

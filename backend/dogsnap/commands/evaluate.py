@@ -1,9 +1,10 @@
 """`dogsnap evaluate`: measures an exported version on photos it was not trained on."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
@@ -11,17 +12,26 @@ from dogsnap.commands.helpers.arguments import (
     PATH,
     json_option,
     list_option,
+    named_list,
     option,
+    refuse_unwritable,
 )
 from dogsnap.files import replacing, write_json
 
 MEASURED = "measured.json"
 
 
+LISTED_CLASSES = 10  # of the ones that are right least often
+
+
 @click.command()
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
 @option(
-    "--data", "folder with images/<wnid>-<Name>/ and, optionally, the list", PATH, required=True
+    "--data",
+    "folder of photos, with a folder for each class named by its id or name, or with an index.tsv (breed, photo); or a table "
+    "image,label as CSV",
+    PATH,
+    required=True,
 )
 @list_option
 @option(
@@ -39,6 +49,11 @@ MEASURED = "measured.json"
     "renew its tables in this file and measured.json beside it",
     EXISTING_FILE,
 )
+@option(
+    "--save",
+    "folder for scores.json, confusion.csv, its picture confusion.png, and the scores of each class in classes.csv",
+    PATH,
+)
 @json_option
 def evaluate(
     version: Path,
@@ -48,45 +63,76 @@ def evaluate(
     other_dogs: Path | None,
     limit: int | None,
     card: Path | None,
-    json_file: Path | None,
+    **outputs: Path | None,
 ) -> None:
     """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
     if card:
         return _renew(card, version.parent, data)
+    save, json_file = outputs["save"], outputs["json_file"]
+    if save:
+        save.mkdir(parents=True, exist_ok=True)
+        refuse_unwritable(save)
     from dogsnap.training import scoring, thresholds
     from dogsnap.training.evaluation import card as measuring
-    from dogsnap.training.evaluation import exported_version
+    from dogsnap.training.evaluation import confusion, labelled_photos
+    from dogsnap.training.evaluation.exported_version import ExportedVersion
 
-    exported = exported_version.ExportedVersion.load(version)
-    # A list that is named must exist; without the default one, all photos of the folder are used.
-    named = (
-        click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
-    )
-    listed = list_name if named or (data / f"{list_name}.txt").is_file() else None
-    examples = measuring.examples_of(data, listed, exported.description["labels"], click.echo)
-    if limit:
-        examples = examples[:: max(1, -(-len(examples) // limit))]
-    scores = measuring.scored(exported, examples)
+    exported = ExportedVersion.load(version)
+    if not_dogs:
+        exported.require_dogs("--not-dogs")
+    listed = named_list(data, list_name)
+    examples = labelled_photos.read_known(data, listed, exported.labels, limit, click.echo)
+    scores, matrix = measuring.evaluate(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
-    click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
-    if "levels" in scores:
-        click.echo(thresholds.as_text(scores["levels"]))
+    click.echo(
+        f"median time a photo         {scores['milliseconds']:.1f} ms, in batches, with decoding"
+    )
+    click.echo(_classes_text(scores["classes"]))
+    click.echo(confusion.as_table(matrix, exported.labels))
+    _report_dogs(scores)
     if other_dogs:
         scores["other_dogs"] = measuring.other_dogs(exported, other_dogs, click.echo)
         click.echo(f"{other_dogs}\n{thresholds.unknown_as_text(scores['other_dogs'])}")
-    if "boxes" in scores:
-        click.echo(
-            f"box                         overlap {scores['boxes']['mean_overlap']:.3f}, more than a half "
-            f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
-        )
     if not_dogs:
         scores["not_dogs"] = measuring.without_dogs(exported, not_dogs, click.echo)
         click.echo(
             f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {scores['not_dogs']['photos']} "
             "photos without one"
         )
+    scores["confusion"] = matrix.tolist()
+    if save:
+        confusion.save(matrix, exported.labels, save)
+        write_json(scores, save / "scores.json")
+        click.echo(f"wrote scores.json, classes.csv, confusion.csv and confusion.png to {save}")
     if json_file:
         write_json(scores, json_file)
+
+
+def _report_dogs(scores: Mapping[str, Any]) -> None:
+    """What only versions of a network trained here have: dog or none, levels, boxes."""
+    from dogsnap.training import thresholds
+
+    if "dogs" in scores:
+        click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
+    if "levels" in scores:
+        click.echo(thresholds.as_text(scores["levels"]))
+    if "boxes" in scores:
+        click.echo(
+            f"box                         overlap {scores['boxes']['mean_overlap']:.3f}, more than a half "
+            f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
+        )
+
+
+def _classes_text(classes: Sequence[Mapping[str, Any]]) -> str:
+    """The classes that are right least often, a line each."""
+    worst = sorted(classes, key=lambda scores: scores["recall"])[:LISTED_CLASSES]
+    lines = [f"classes, least often right first ({len(worst)} of {len(classes)})"]
+    for scores in worst:
+        taken_for = f", mostly taken for {scores['taken_for']}" if scores["taken_for"] else ""
+        lines.append(
+            f"  {scores['name']}: right {scores['recall']:.1%} of {scores['photos']} photos{taken_for}"
+        )
+    return "\n".join(lines)
 
 
 def _renew(card_file: Path, model: Path, data: Path) -> None:

@@ -1,7 +1,7 @@
 """Scores from logits or probabilities: accuracy, calibration, decisions "no dog" and "not sure", confused breeds."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,12 +21,18 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
 
 
 def report(
-    probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], confident: float
+    probabilities: np.ndarray,
+    breeds: np.ndarray,
+    labels: Sequence[Mapping],
+    confident: float | None,
 ) -> dict:
-    """Every score of breed answers (n, classes) against the true breeds int (n,), ready for JSON."""
+    """Every score of breed answers (n, classes) against the true breeds int (n,), ready for JSON.
+
+    `confident`: from which probability on an answer is sure; None for a version that says that of none.
+    """
     ranked = np.argsort(-probabilities, axis=-1)
     right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
-    sure = probabilities.max(-1) >= confident
+    sure = probabilities.max(-1) >= (np.inf if confident is None else confident)
     confused = Counter(
         (int(is_), int(said)) for is_, said in zip(breeds, ranked[:, 0], strict=True) if is_ != said
     )
@@ -70,20 +76,20 @@ def share(hits: np.ndarray) -> float | None:
 
 def as_text(scores: dict) -> str:
     """The report as text for the terminal."""
-    worst = sorted(scores["recall"].items(), key=lambda pair: pair[1])[:10]
     confused = [
-        f"{each['is']} taken for {each['taken_for']} ({each['times']})"
-        for each in scores["confused"][:8]
+        f"{pair['is']} taken for {pair['taken_for']} ({pair['times']})"
+        for pair in scores["confused"][:8]
     ]
     lines = [
         f"photos                      {scores['photos']}",
         f"top-1                       {scores['top1']:.2%}",
         f"top-5                       {scores['top5']:.2%}",
         f"expected calibration error  {scores['expected_calibration_error']:.2%} ({CALIBRATION_BINS} bins)",
-        f"confident                   {scores['confident_share']:.1%} of the photos",
-        f"right where confident       {scores['confident_precision'] or 0:.2%}",
-        "lowest recall               "
-        + ", ".join(f"{wnid} {recall:.0%}" for wnid, recall in worst),
-        "most confused               " + "; ".join(confused),
     ]
+    if scores["confident_share"]:
+        lines += [
+            f"confident                   {scores['confident_share']:.1%} of the photos",
+            f"right where confident       {scores['confident_precision']:.2%}",
+        ]
+    lines.append(f"most confused               {'; '.join(confused) or 'none'}")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
@@ -30,6 +31,15 @@ list_option = option(
     name="list_name",
     default="test_list",
 )
+
+
+def named_list(data: Path, list_name: str) -> str | None:
+    """The list of photos to read: one that is named must exist; without the default one, all photos of the folder are used."""
+    source = click.get_current_context().get_parameter_source("list_name")
+    is_named = source is ParameterSource.COMMANDLINE
+    return list_name if is_named or (data / f"{list_name}.txt").is_file() else None
+
+
 precision_option = option(
     "--precision",
     "what to compute in; auto: the fastest that this machine has",

@@ -1,96 +1,183 @@
-"""Compares two versions of a model on the same photos: agreement, accuracy and time."""
+"""Compares two versions on the same photos: agreement, accuracy, time, and whether the second is worse."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.files import is_photo
-from dogsnap.training.dataset import read_list
+from dogsnap.training.dataset import Example, photo_bytes
 from dogsnap.training.evaluation.exported_version import ExportedVersion
+from dogsnap.training.evaluation.labelled_photos import UNKNOWN
+from dogsnap.training.evaluation.paired_tests import drop_bound, mcnemar
 
 
-def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Path]:
-    """At most `limit` photos, evenly spread: of the list DATA/<list_name>.txt if there is one, else of all below `data`."""
-    if (data / f"{list_name}.txt").is_file():
-        files = [example.path for example in read_list(data, list_name)]
-    else:
-        files = sorted(file for file in data.rglob("*") if is_photo(file))
-    places = np.linspace(0, len(files) - 1, min(limit, len(files))).round().astype(int)
-    return [files[place] for place in places]
+def joined_labels(first: Sequence[Mapping], second: Sequence[Mapping]) -> list[Mapping]:
+    """The classes of two versions by id: those of the first, then those that only the second has."""
+    known = {label["id"] for label in first}
+    return [*first, *(label for label in second if label["id"] not in known)]
+
+
+@dataclass
+class Answers:
+    """What one version answered to the photos: places of its classes among the joined labels, float32 (n, own classes)."""
+
+    places: np.ndarray
+    rows: list[np.ndarray] = field(default_factory=list)
+    milliseconds: list[float] = field(default_factory=list)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        return np.stack(self.rows)
+
+    def best(self) -> np.ndarray:
+        """The place of the most probable class of each photo."""
+        return self.places[self.probabilities.argmax(-1)]
+
+    def of(self, places: np.ndarray) -> np.ndarray:
+        """The probabilities of classes that the version has, (n, places)."""
+        columns = {place: column for column, place in enumerate(self.places.tolist())}
+        return self.probabilities[:, [columns[place] for place in places.tolist()]]
 
 
 def compare(
     first: ExportedVersion,
     second: ExportedVersion,
-    photos: Sequence[Path],
+    examples: Sequence[Example],
     report: Callable[[str], None] = lambda _: None,
     progress: Callable[[], None] = lambda: None,
 ) -> dict:
     """Run both versions on every photo, alternating, so that a busy machine affects both alike; ready for JSON.
 
-    `photos`: their number. `agreement`: share with the same top class. `mean_difference`, `largest_difference`: of the
-    probabilities, absolute. `accuracy`: of each version, on the `labelled` photos whose folder names their class; None without
-    such photos. `milliseconds`: median time of each version for one photo, decoding included; `slowest`: its 95th percentile.
-    `differing`: the photos whose top class is not the same, the surest answers first; `names` and `probabilities` by version,
-    `right` the class that the folder names, or "". Files that cannot be decoded are reported and left out. Raises ValueError for
-    versions of different classes, and when no photo is left.
+    `examples`: their classes are places in `joined_labels`, or UNKNOWN. The result:
+      photos, agreement                       their number, and the share with the same top class
+      mean_difference, largest_difference     of the probabilities of classes that both have, absolute
+      labelled, accuracy                      photos of classes that both have, and the share on which each is right; None without
+      only_first_right, only_second_right     how many of these only one is right on, and McNemar's `p_value`
+      drop, drop_bound                        how much smaller the second's accuracy is, and at most is with 95 %
+      classes_of_one                          for each class that one version lacks: `id`, `name`, `version` that has it (0 or 1),
+                                              `photos`, and on how many of these it is `right`
+      milliseconds, slowest                   median time of each for one photo, decoding included, and its 95th percentile
+      differing                               photos of another top class, the surest first: `names` and `probabilities` by
+                                              version, `right` the class of the photo, or ""
+    Files that cannot be decoded are reported and left out. Raises ValueError when no photo is left.
     """
-
-    def timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
-        start = time.perf_counter()
-        return version.answer([contents])["prediction"][0], 1000 * (time.perf_counter() - start)
-
-    labels = first.description["labels"]
-    if labels != second.description["labels"]:
-        raise ValueError(
-            "the versions have different classes or another order of them; expected the same"
-        )
-    read = []
-    for photo in photos:
+    labels = joined_labels(first.labels, second.labels)
+    ids = [label["id"] for label in labels]
+    given = []
+    for version in (first, second):
+        given.append(Answers(np.array([ids.index(label["id"]) for label in version.labels])))
+    kept = []
+    for example in examples:
         try:
-            pair = [timed(version, photo.read_bytes()) for version in (first, second)]
-        except InvalidArgument:
-            report(f"{photo} cannot be decoded and is left out")
+            contents = photo_bytes(example.path)
+            timed = [_run(version, contents) for version in (first, second)]
+        except (InvalidArgument, OSError, ValueError):
+            report(f"{example.path} cannot be decoded and is left out")
         else:
-            read.append((photo, *zip(*pair, strict=True)))
+            kept.append(example)
+            for answers, (row, milliseconds) in zip(given, timed, strict=True):
+                answers.rows.append(row)
+                answers.milliseconds.append(milliseconds)
         progress()
-    if not read:
-        raise ValueError(f"none of {len(photos)} files can be decoded")
-    kept, answers, times = zip(*read, strict=True)
-    return _compared(np.stack(answers, axis=1), np.array(times), kept, labels)
+    if not kept:
+        raise ValueError(f"none of {len(examples)} files can be decoded")
+    return _summarise(given, kept, labels)
 
 
-def _compared(
-    probabilities: np.ndarray, times: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
+def _run(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
+    """The probabilities (classes,), and the milliseconds that they took."""
+    start = time.perf_counter()
+    row = version.answer([contents])["prediction"][0]
+    return row, 1000 * (time.perf_counter() - start)
+
+
+def _summarise(
+    given: Sequence[Answers], examples: Sequence[Example], labels: Sequence[Mapping]
 ) -> dict:
-    """`probabilities` (2, n, classes), `times` (n, 2) in milliseconds."""
-    best, surest = probabilities.argmax(-1), probabilities.max(-1)
-    difference = np.abs(probabilities[0] - probabilities[1])
-    names = [label["name"] for label in labels]
-    # The class that a photo's folder <id>-<name> gives, -1 where it gives none.
-    place = {label["id"]: number for number, label in enumerate(labels)}
-    classes = np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
-    labelled = classes >= 0
-    differing = [
-        {
-            "photo": photos[each],
-            "names": [names[one] for one in best[:, each]],
-            "probabilities": surest[:, each].tolist(),
-            "right": names[classes[each]] if labelled[each] else "",
-        }
-        for each in np.flatnonzero(best[0] != best[1])
-    ]
+    first, second = given
+    best = np.stack([first.best(), second.best()])
+    true = np.array([example.breed for example in examples])
+    shared = np.intersect1d(first.places, second.places)
+    difference = np.abs(first.of(shared) - second.of(shared))
+    times = np.array([answers.milliseconds for answers in given])
     return {
-        "photos": len(photos),
+        "photos": len(examples),
         "agreement": float((best[0] == best[1]).mean()),
-        "mean_difference": float(difference.mean()),
-        "largest_difference": float(difference.max()),
-        "labelled": int(labelled.sum()),
-        "accuracy": (best == classes)[:, labelled].mean(-1).tolist() if labelled.any() else None,
-        "milliseconds": np.median(times, axis=0).tolist(),
-        "slowest": np.percentile(times, 95, axis=0).tolist(),
-        "differing": sorted(differing, key=lambda each: -sum(each["probabilities"])),
+        "mean_difference": float(difference.mean()) if shared.size else None,
+        "largest_difference": float(difference.max()) if shared.size else None,
+        **_judge(best, true, shared),
+        "classes_of_one": _classes_of_one(given, best, true, labels),
+        "milliseconds": np.median(times, axis=1).tolist(),
+        "slowest": np.percentile(times, 95, axis=1).tolist(),
+        "differing": _differing(given, best, examples, labels),
     }
+
+
+def _judge(best: np.ndarray, true: np.ndarray, shared: np.ndarray) -> dict:
+    """Accuracy and its difference, on the photos of classes that both versions have."""
+    labelled = np.isin(true, shared)
+    photos = int(labelled.sum())
+    if not photos:
+        return {"labelled": 0, "accuracy": None}
+    right = best[:, labelled] == true[labelled]
+    only_first = int((right[0] & ~right[1]).sum())
+    only_second = int((right[1] & ~right[0]).sum())
+    return {
+        "labelled": photos,
+        "accuracy": right.mean(-1).tolist(),
+        "only_first_right": only_first,
+        "only_second_right": only_second,
+        "p_value": mcnemar(only_first, only_second),
+        "drop": (only_first - only_second) / photos,
+        "drop_bound": drop_bound(only_first, only_second, photos),
+    }
+
+
+def _classes_of_one(
+    given: Sequence[Answers], best: np.ndarray, true: np.ndarray, labels: Sequence[Mapping]
+) -> list[dict]:
+    photos = Counter(true.tolist())
+    found = []
+    for version, other in ((0, 1), (1, 0)):
+        for place in np.setdiff1d(given[version].places, given[other].places).tolist():
+            right = int((best[version][true == place] == place).sum())
+            found.append(
+                {
+                    "id": labels[place]["id"],
+                    "name": labels[place]["name"],
+                    "version": version,
+                    "photos": photos[place],
+                    "right": right,
+                }
+            )
+    return found
+
+
+def _differing(
+    given: Sequence[Answers],
+    best: np.ndarray,
+    examples: Sequence[Example],
+    labels: Sequence[Mapping],
+) -> list[dict]:
+    surest = np.stack([answers.probabilities.max(-1) for answers in given])
+    differing = []
+    for photo in np.flatnonzero(best[0] != best[1]).tolist():
+        true = examples[photo].breed
+        differing.append(
+            {
+                "photo": examples[photo].path,
+                "names": [labels[place]["name"] for place in best[:, photo]],
+                "probabilities": surest[:, photo].tolist(),
+                "right": "" if true == UNKNOWN else labels[true]["name"],
+            }
+        )
+    return sorted(differing, key=lambda pair: -sum(pair["probabilities"]))
+
+
+def is_same_version(first: Path, second: Path) -> bool:
+    """Whether both paths are one folder: then nothing can be worse."""
+    return first.resolve() == second.resolve()

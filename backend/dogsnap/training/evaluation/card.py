@@ -8,6 +8,7 @@ import numpy as np
 from dogsnap.training import dataset, scoring, thresholds
 from dogsnap.training.dataset import Example, Report
 from dogsnap.training.dogs_training import read_judged, shares
+from dogsnap.training.evaluation import confusion
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 
 BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
@@ -68,26 +69,40 @@ def examples_of(
     return dataset.readable(examples, report)
 
 
-def scored(version: ExportedVersion, examples: list[Example]) -> dict:
-    """The scores on photos of known breeds, ready for JSON."""
+def scored(
+    version: ExportedVersion, examples: list[Example], given: Mapping[str, np.ndarray] | None = None
+) -> dict:
+    """The scores on photos of known breeds, ready for JSON. `given`: the answers to them, if the version gave them before."""
     breeds = np.array([example.breed for example in examples])
-    said, decision = (
-        answers(version, [example.path for example in examples]),
-        version.description["decision"],
-    )
-    probabilities, is_dog = said["prediction"], said["dog"] >= decision["dog_threshold"]
-    scores = scoring.report(
-        probabilities, breeds, version.description["labels"], decision["confident_threshold"]
-    )
-    scores["dogs"] = {"photos": len(is_dog), "called_dog": scoring.share(is_dog)}
+    given = given or answers(version, [example.path for example in examples])
+    decision = version.description.get("decision", {})
+    probabilities = given["prediction"]
+    confident = decision.get("confident_threshold")
+    scores = scoring.report(probabilities, breeds, version.labels, confident)
+    is_dog = np.ones(len(breeds), bool)
+    if version.finds_dogs():
+        is_dog = given["dog"] >= decision["dog_threshold"]
+        scores["dogs"] = {"photos": len(is_dog), "called_dog": scoring.share(is_dog)}
     claimed = version.servable.description.levels
     if claimed is not None:
         scores["levels"] = thresholds.report(claimed, probabilities, breeds, is_dog)
-    if "dogs_number" in said:
-        scores["several_told"] = scoring.share(said["dogs_number"] > 1)
-    if "box" in said and any(example.box for example in examples):
-        scores["boxes"] = scoring.box_report(said["box"], [example.box for example in examples])
+    if "dogs_number" in given:
+        scores["several_told"] = scoring.share(given["dogs_number"] > 1)
+    if "box" in given and any(example.box for example in examples):
+        scores["boxes"] = scoring.box_report(given["box"], [example.box for example in examples])
     return scores
+
+
+def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, np.ndarray]:
+    """The scores on photos of known classes, ready for JSON, and the confusion: see `confusion.confusion_matrix`."""
+    given = answers(version, [example.path for example in examples])
+    scores = scored(version, examples, given)
+    true = np.array([example.breed for example in examples])
+    answered = given["prediction"].argmax(-1)
+    matrix = confusion.confusion_matrix(answered, true, len(version.labels))
+    scores["classes"] = confusion.class_scores(matrix, version.labels)
+    scores["milliseconds"] = round(1000 * float(np.median(given["seconds"])), 2)
+    return scores, matrix
 
 
 def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:

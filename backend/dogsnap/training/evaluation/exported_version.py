@@ -1,15 +1,16 @@
 """Runs an exported version over many photos and collects the answers."""
 
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import keras
+import click
 import numpy as np
 
 from dogsnap.errors import DogsnapError
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.training.dataset import photo_bytes
 
@@ -18,7 +19,7 @@ BATCH = 16  # photos that the version is given together
 
 @dataclass(frozen=True)
 class ExportedVersion:
-    """A loaded version with its description (assets.extra/dogsnap.json), run as the server runs it."""
+    """A loaded version that has labels, with its description (assets.extra/dogsnap.json), run as the server runs it."""
 
     path: Path
     description: Mapping
@@ -26,45 +27,59 @@ class ExportedVersion:
 
     @classmethod
     def load(cls, path: Path) -> "ExportedVersion":
-        """Load a version directory. Raises FileNotFoundError or ValueError, one sentence each, when it is not one of ours."""
-        description = path / DESCRIPTION_FILE
-        if not description.is_file():
-            made = "a version made by `dogsnap export` or `merge`"
-            raise FileNotFoundError(f"{description} does not exist; expected {made}")
+        """Load a version directory. Raises ValueError, one sentence, for one that names no classes of photos."""
         folder = path.resolve()
         number = int(folder.name) if folder.name.isdigit() else 0
+        if not (folder / "saved_model.pb").is_file():
+            raise ValueError(f"{path} is no version: it holds no saved_model.pb")
         try:
             servable = Servable.load(ServableId(folder.parent.name, number), path)
+            if not servable.description.labels:
+                raise ValueError(
+                    f"{path} has no labels; `dogsnap merge {path} --labels FILE` writes a version that has them"
+                )
+            servable.photo_signature()
         except DogsnapError as error:
             raise ValueError(error.message) from error
-        if "scores" not in servable.signatures:
-            raise ValueError(
-                f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}"
-            )
-        if (
-            "dog" not in servable.signatures["scores"].outputs
-            or len(servable.description.decision) < 2
-        ):
-            missing = f"{path} has no output `dog`, or no thresholds"
-            raise ValueError(f"{missing}; expected a version of a network trained here")
         return cls(path, servable.description.raw, servable)
 
+    @property
+    def labels(self) -> Sequence[Mapping]:
+        return self.description["labels"]
+
+    def finds_dogs(self) -> bool:
+        """Whether it says of a photo that it shows no dog."""
+        has_output = "dog" in self.servable.photo_signature().outputs
+        return has_output and "dog_threshold" in self.description.get("decision", {})
+
+    def require_dogs(self, option: str) -> None:
+        """Raises ValueError for a version that never says that a photo shows no dog."""
+        if not self.finds_dogs():
+            raise ValueError(
+                f"{option}: {self.path} has no output `dog`, or no dog_threshold; leave the option out"
+            )
+
     def answer(self, photos: list[bytes]) -> dict[str, np.ndarray]:
-        """Photos, as the bytes of their files -> "prediction" (n, classes), "dog" (n,) and, if it has it, "box" (n, 4)."""
-        answer = self.servable.run_photos(self.servable.signature("scores"), photos)
-        return {**answer, "dog": answer["dog"].reshape(-1)}
+        """Photos, as the bytes of their files -> "prediction" (n, classes) and, if it has them, "dog" (n,) and "box" (n, 4)."""
+        answer = self.servable.run_photos(self.servable.photo_signature(), photos)
+        if "dog" in answer:
+            answer["dog"] = answer["dog"].reshape(-1)
+        return answer
 
 
 def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
-    """The version's answers to photo files, or to their bytes, in order, with a progress bar; see `ExportedVersion.answer`."""
-    progress = keras.utils.Progbar(len(photos), unit_name="photo")
+    """The version's answers to photo files, or to their bytes, in order, and "seconds" (n,) of each; with a progress bar.
+
+    See `ExportedVersion.answer`. Photos run BATCH at a time, and each has its share of the time, decoding included.
+    """
     parts = []
-    for start in range(0, len(photos), BATCH):
-        part = photos[start : start + BATCH]
-        parts.append(
-            version.answer(
-                [each if isinstance(each, bytes) else photo_bytes(each) for each in part]
-            )
-        )
-        progress.add(len(part))
+    with click.progressbar(length=len(photos), label="photos", file=sys.stderr) as bar:
+        for start in range(0, len(photos), BATCH):
+            part = photos[start : start + BATCH]
+            contents = [each if isinstance(each, bytes) else photo_bytes(each) for each in part]
+            begun = time.perf_counter()
+            answer = version.answer(contents)
+            seconds = (time.perf_counter() - begun) / len(part)
+            parts.append({**answer, "seconds": np.full(len(part), seconds)})
+            bar.update(len(part))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

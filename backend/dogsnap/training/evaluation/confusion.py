@@ -1,0 +1,138 @@
+"""The confusion of classes, as a table and as a picture."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from dogsnap.files import replacing
+
+PRINTED_CLASSES = 12  # a terminal shows no larger table
+CELL, MARGIN, TEXT_SIZE = 28, 8, 14  # of the picture, in pixels
+NAMED_CLASSES = 150  # of more the picture has no room for names
+WHITE, BLACK, BLUE = (255, 255, 255), (0, 0, 0), (30, 80, 160)
+
+
+def confusion_matrix(answered: np.ndarray, true: np.ndarray, classes: int) -> np.ndarray:
+    """How often photos of a class (row) get an answer (column): int (classes, classes), of places (n,) each."""
+    matrix = np.zeros((classes, classes), int)
+    np.add.at(matrix, (true, answered), 1)
+    return matrix
+
+
+def class_scores(matrix: np.ndarray, labels: Sequence[Mapping]) -> list[dict]:
+    """For each class with photos: its photos, recall, precision (None without an answer) and what it is mostly taken for."""
+    scores = []
+    for place, label in enumerate(labels):
+        row = matrix[place]
+        photos, answers = int(row.sum()), int(matrix[:, place].sum())
+        if not photos:
+            continue
+        wrong = np.where(np.arange(len(row)) == place, 0, row)
+        right = int(row[place])
+        scores.append(
+            {
+                "id": label["id"],
+                "name": label["name"],
+                "photos": photos,
+                "recall": round(right / photos, 4),
+                "precision": round(right / answers, 4) if answers else None,
+                "taken_for": labels[int(wrong.argmax())]["name"] if wrong.any() else "",
+            }
+        )
+    return scores
+
+
+def as_table(matrix: np.ndarray, labels: Sequence[Mapping]) -> str:
+    """The table for a terminal; of many classes only those that photos show."""
+    shown = np.flatnonzero(matrix.sum(1) + matrix.sum(0))
+    if len(shown) > PRINTED_CLASSES:
+        return f"confusion of {len(shown)} classes: --save FOLDER writes the table and its picture"
+    names = [labels[place]["name"] for place in shown]
+    width = max(len("is \\ taken for"), *map(len, names))
+    columns = [max(len(name), 4) for name in names]
+    head = [name.rjust(column) for name, column in zip(names, columns, strict=True)]
+    lines = ["  ".join(["is \\ taken for".ljust(width), *head])]
+    for place, name in zip(shown, names, strict=True):
+        counts = [
+            str(matrix[place, other]).rjust(column)
+            for other, column in zip(shown, columns, strict=True)
+        ]
+        lines.append("  ".join([name.ljust(width), *counts]))
+    return "\n".join(lines)
+
+
+def save(matrix: np.ndarray, labels: Sequence[Mapping], folder: Path) -> None:
+    """Write the table, its picture, and the scores of each class into a folder."""
+    write_table(matrix, labels, folder / "confusion.csv")
+    write_classes(class_scores(matrix, labels), folder / "classes.csv")
+    draw(matrix, labels, folder / "confusion.png")
+
+
+def write_table(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
+    """A CSV file: a row for each class that photos show, a column for each that they are taken for."""
+    ids = [label["id"] for label in labels]
+    rows = [["is", *ids]]
+    for class_id, counts in zip(ids, matrix.tolist(), strict=True):
+        rows.append([class_id, *counts])
+    _write_csv(rows, file)
+
+
+def write_classes(scores: Sequence[Mapping], file: Path) -> None:
+    """A CSV file of what `class_scores` gives."""
+    names = ("id", "name", "photos", "recall", "precision", "taken_for")
+    rows = [list(names)]
+    for each in scores:
+        rows.append([each[name] for name in names])
+    _write_csv(rows, file)
+
+
+def _write_csv(rows: Sequence[Sequence], file: Path) -> None:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    with replacing(file) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")
+
+
+def draw(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
+    """A PNG file: rows are classes, columns what they are taken for; the darker, the larger the share of the row."""
+    font = ImageFont.load_default(TEXT_SIZE)
+    names = [label["name"] for label in labels] if len(labels) <= NAMED_CLASSES else []
+    cell = CELL if names else max(1, 3000 // len(labels))
+    left = MARGIN + int(max([font.getlength(name) for name in names], default=0)) + MARGIN
+    side = left + cell * len(labels) + MARGIN
+    picture = Image.new("RGB", (side, side), WHITE)
+    pen = ImageDraw.Draw(picture)
+    shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
+    for row, column in zip(*np.nonzero(matrix), strict=True):
+        share = shares[row, column]
+        colour = tuple(round(255 + share * (end - 255)) for end in BLUE)
+        corner = (left + cell * column, left + cell * row)
+        pen.rectangle((*corner, corner[0] + cell - 1, corner[1] + cell - 1), colour)
+        if names:
+            text = WHITE if share > 0.5 else BLACK
+            middle = (corner[0] + cell // 2, corner[1] + cell // 2)
+            pen.text(middle, str(matrix[row, column]), text, font, anchor="mm")
+    rows = _names_image(names, left, picture.height, font, "rm")
+    columns = _names_image(names, left, picture.width, font, "lm")
+    above = columns.transpose(Image.Transpose.ROTATE_90)
+    picture.paste(rows.crop((0, left, left, picture.height)), (0, left))
+    picture.paste(above.crop((left, 0, picture.width, left)), (left, 0))
+    with replacing(file) as temporary:
+        picture.save(temporary, "PNG")
+
+
+def _names_image(
+    names: Sequence[str], width: int, height: int, font: ImageFont.FreeTypeFont, anchor: str
+) -> Image.Image:
+    """A strip with a name beside each row of the picture, at its right ("rm") or left end ("lm")."""
+    strip = Image.new("RGB", (width, height), WHITE)
+    pen = ImageDraw.Draw(strip)
+    end = width - MARGIN // 2 if anchor == "rm" else MARGIN // 2
+    for place, name in enumerate(names):
+        middle = width + CELL * place + CELL // 2
+        pen.text((end, middle), name, BLACK, font, anchor=anchor)
+    return strip
