@@ -1,5 +1,8 @@
 """The addresses and URLs of the HTTP and gRPC servers, and how many threads each has."""
 
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
+
 from dogsnap.settings import Settings
 
 # Threads in addition to one per running or waiting request, so that health checks and metrics are answered at full load.
@@ -17,6 +20,23 @@ def local_url(settings: Settings) -> str:
     scheme = "https" if settings.tls_cert else "http"
     host = "localhost" if settings.host in THIS_MACHINE else settings.host
     return f"{scheme}://{address(host, settings.port)}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine: localhost, 127.0.0.2, [::1], 0.0.0.0."""
+    name = host.strip("[]").rstrip(".").lower()
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return address.is_loopback or address.is_unspecified
+
+
+def proxies_of(url: str) -> dict[str, str] | None:
+    """What `requests` takes as `proxies`: none for this machine, else None, which leaves them to the environment."""
+    return {"http": "", "https": ""} if is_loopback(urlsplit(url).hostname or "") else None
 
 
 def threads(settings: Settings) -> int:

@@ -11,6 +11,7 @@ import pytest
 import requests
 from colour_photos import RED, encode, plain
 from PIL import Image
+from ports import LOST_PROXY
 from process_readings import most_seconds
 from refusals import assert_refused
 from stub_service import StubService
@@ -41,7 +42,9 @@ def service(running_service) -> StubService:
 
 @pytest.fixture(scope="module")
 def checked_server(start_server, colour_models, running_service):
-    return start_server(colour_models, "--content-check", f"{running_service.url}{PATH}")
+    return start_server(
+        colour_models, "--content-check", f"{running_service.url}{PATH}", environ=LOST_PROXY
+    )
 
 
 def classify(server, photo: bytes = RED_PHOTO) -> requests.Response:

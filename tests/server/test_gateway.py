@@ -29,7 +29,7 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
 from loading import Load, span
 from PIL import Image
-from ports import free_port, listens
+from ports import LOST_PROXY, free_port, listens
 from process_readings import memory, sample, worker_of
 from refusals import assert_refused
 from rest_client import assert_contract
@@ -76,7 +76,7 @@ def engine(start_server, colour_models):
 
 @pytest.fixture(scope="module")
 def gateway(start_server, colour_models, engine):
-    return start_server(colour_models, "--engine", target_of(engine))
+    return start_server(colour_models, "--engine", target_of(engine), environ=LOST_PROXY)
 
 
 PHOTOS = {

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
-from command_line import dogsnap, refused
+from command_line import dogsnap, output_of, refused
 from dogsnap.server.middleware import api_keys
+from ports import LOST_PROXY
 from refusals import assert_refused
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
@@ -85,6 +86,19 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(
     ):
         said = refused(dogsnap("predict", *arguments))
         assert (sentence in said, "certificate" in said) == (True, False), said
+
+
+def test_a_server_on_this_machine_is_asked_without_the_proxy_and_another_names_it(
+    colour_server, photo
+):
+    assert "green dog" in output_of(
+        dogsnap("predict", photo, "--url", colour_server.url, **LOST_PROXY)
+    )
+    said = refused(dogsnap("predict", photo, "--url", "http://192.0.2.1:8501", **LOST_PROXY))
+    assert (
+        "through the proxy 127.0.0.1:9 (http_proxy, https_proxy): add 192.0.2.1 to no_proxy" in said
+    )
+    assert "secret" not in said
 
 
 WITHOUT_TENSORFLOW = {

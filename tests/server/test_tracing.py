@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from colour_photos import encode, plain
 from grpc_client import connected, predict_request
+from ports import LOST_PROXY
 from stub_service import StubService
 
 pytest.importorskip(
@@ -25,7 +26,8 @@ PHOTO = encode(plain(), "JPEG")
 def collected(start_server, colour_models) -> list:
     """The spans of one request by HTTP and one by gRPC, both below the same span of their client."""
     with StubService() as collector:
-        server = start_server(colour_models, "--otlp-endpoint", f"{collector.url}/v1/traces")
+        endpoint = f"{collector.url}/v1/traces"
+        server = start_server(colour_models, "--otlp-endpoint", endpoint, environ=LOST_PROXY)
         assert server.classify(PHOTO, HEADERS).status_code == 200
         request = predict_request("inception_v3", image=[base64.b64encode(PHOTO)])
         with connected(server.grpc_port) as client:

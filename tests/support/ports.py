@@ -11,6 +11,12 @@ FIRST = 12_000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removep
 UNUSED_PORTS = random.SystemRandom().sample(range(FIRST, FIRST + 1000), 1000)
 
 
+# An environment whose proxy is one that nobody runs.
+LOST_PROXY = dict.fromkeys(("http_proxy", "https_proxy"), "http://user:secret@127.0.0.1:9")
+LOST_PROXY |= {name.upper(): value for name, value in LOST_PROXY.items()}
+LOST_PROXY |= {"no_proxy": "", "NO_PROXY": ""}
+
+
 def listens(port: int) -> bool:
     """Whether something on this machine takes connections there."""
     with socket.socket() as probe:

@@ -1,7 +1,7 @@
 """Addresses: addresses as servers take them, and the URL that is shown and asked on this machine."""
 
 import pytest
-from dogsnap.addresses import address, local_url
+from dogsnap.addresses import address, is_loopback, local_url
 from dogsnap.settings import Settings
 
 
@@ -26,3 +26,21 @@ def test_a_server_of_this_machine_or_of_every_interface_is_at_localhost_and_anot
         local_url(Settings(host=host, port=9, tls_cert="cert.pem", tls_key="key.pem"))
         == f"https://{shown}:9"
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *(
+            (host, True)
+            for host in ("localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.9.9.9")
+        ),
+        *((host, True) for host in ("::1", "[::1]", "0.0.0.0", "::", "::ffff:127.0.0.1")),
+        *(
+            (host, False)
+            for host in ("mylocalhost", "localhost.evil.example", "10.0.0.1", "2001::1", "")
+        ),
+    ],
+)
+def test_this_machine_is_known_by_its_names_and_addresses(host, expected):
+    assert is_loopback(host) is expected

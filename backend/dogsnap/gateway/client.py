@@ -22,6 +22,7 @@ from tensorflow_serving.apis import (
 )
 
 from dogsnap import errors
+from dogsnap.addresses import is_loopback
 from dogsnap.allocator import LARGE
 from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from dogsnap.gateway.target import Target
@@ -82,7 +83,7 @@ class EngineClient:
         """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
         self._target = target
         self._metadata_always = target.metadata
-        self._channel = grpc.insecure_channel(target.address(), _options(max_bytes))
+        self._channel = grpc.insecure_channel(target.address(), _options(target, max_bytes))
         as_bytes = {
             "request_serializer": None,
             "response_deserializer": predict_pb2.PredictResponse.FromString,
@@ -186,8 +187,10 @@ class EngineClient:
             self._seconds.labels(name).observe(time.perf_counter() - started)
 
 
-def _options(max_bytes: int) -> list[tuple[str, Any]]:
+def _options(target: Target, max_bytes: int) -> list[tuple[str, Any]]:
+    is_here = any(is_loopback(host) for host, _ in target.hosts)
     return [
+        ("grpc.enable_http_proxy", int(not is_here)),
         ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
         (

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import requests
 from flask import Flask, Response, g, request
+
+from dogsnap.addresses import proxies_of
 
 NAME = "dogsnap"
 NANOSECONDS = 1_000_000_000
@@ -31,7 +34,11 @@ class Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self._provider = TracerProvider(resource=Resource.create({"service.name": NAME}))
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
+        session = requests.Session()
+        if proxies_of(endpoint):
+            session.trust_env = False  # else its proxies come before the session's
+        exporter = OTLPSpanExporter(endpoint, session=session)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(NAME)
 
     def step(self, step: str, seconds: float, servable: Any) -> None:

@@ -1,9 +1,12 @@
 """A client for JSON over HTTP whose errors are sentences for the user of a command."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import requests
+
+from dogsnap.addresses import proxies_of
 
 TIMEOUT_SECONDS = 60.0
 NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's reason where the first answer is no TLS record, but HTTP for example
@@ -22,9 +25,9 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
         )
     server = "/".join(url.split("/")[:3])
     try:
-        return requests.request(method, url, timeout=timeout, **sent)
+        return requests.request(method, url, timeout=timeout, proxies=proxies_of(url), **sent)
     except requests.Timeout:
-        raise NoAnswer(f"{server} gave no answer within {timeout:g} seconds") from None
+        raise NoAnswer(f"{server} gave no answer within {timeout:g} seconds{_proxy(url)}") from None
     except requests.exceptions.SSLError as error:
         if NOT_TLS in str(error):
             raise NoAnswer(
@@ -33,12 +36,26 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
         raise NoAnswer(
             f"{server} shows a certificate that is not trusted here: {error}; name its file by REQUESTS_CA_BUNDLE"
         ) from None
+    except requests.exceptions.ProxyError:
+        raise NoAnswer(f"{server} cannot be reached{_proxy(url)}") from None
     except requests.ConnectionError:
         raise NoAnswer(
-            f"no server answers at {server}; start one with `dogsnap serve`, or name another with --url"
+            f"no server answers at {server}; start one with `dogsnap serve`, or name another with --url{_proxy(url)}"
         ) from None
-    except requests.RequestException as error:
+    except (requests.RequestException, ValueError) as error:
         raise NoAnswer(f"{server} cannot be asked: {error}") from None
+
+
+def _proxy(url: str) -> str:
+    """What to say of the proxy that the environment names for this URL; "" without one."""
+    if proxies_of(url):
+        return ""
+    proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
+    if not proxy:
+        return ""
+    address = proxy.rpartition("@")[2]  # without its password
+    host = urlsplit(url).hostname
+    return f"; asked through the proxy {address} (http_proxy, https_proxy): add {host} to no_proxy to ask it directly"
 
 
 def json_object(response: requests.Response) -> dict[str, Any]:
@@ -50,7 +67,8 @@ def json_object(response: requests.Response) -> dict[str, Any]:
     if not isinstance(body, dict) or (not response.ok and "error" not in body):
         server = "/".join(response.url.split("/")[:3])
         raise NoAnswer(
-            f"{server} answers, but not as a dogsnap server does (status {response.status_code}); expected a JSON object"
+            f"{server} answers, but not as a dogsnap server does (status {response.status_code}); "
+            f"expected a JSON object{_proxy(response.url)}"
         )
     if not response.ok:
         raise NoAnswer(str(body["error"]))

@@ -8,6 +8,7 @@ import time
 
 import requests
 
+from dogsnap.addresses import proxies_of
 from dogsnap.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
 from dogsnap.serving.inference.executor import Executor
 from dogsnap.serving.photos.photo import Photo
@@ -64,7 +65,10 @@ def _errcode(jpeg: bytes, url: str) -> object:
     """What the service answers; its URL can carry an access token, so that no message shows it."""
     try:
         response = requests.post(
-            url, files={"media": ("photo.jpg", jpeg, "image/jpeg")}, timeout=TIMEOUT_SECONDS
+            url,
+            files={"media": ("photo.jpg", jpeg, "image/jpeg")},
+            timeout=TIMEOUT_SECONDS,
+            proxies=proxies_of(url),
         )
         response.raise_for_status()
         return response.json()["errcode"]
