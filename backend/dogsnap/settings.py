@@ -108,7 +108,7 @@ class Settings:
     )
     receive_seconds: int = setting(60, "seconds in which a request must have arrived", least=1)
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
-    max_photos: int = setting(32, "most photos in one request", least=1)
+    max_photos: int = setting(32, "most photos in one request, also as values of a tensor", least=1)
     max_request_pixels: int = setting(
         100_000_000, "largest sum of the photos of one request, in pixels", least=1
     )

@@ -1,6 +1,7 @@
 """Photos that come as values of tensors, to any graph that decodes pictures: held to the limits before a pixel is decoded."""
 
 import base64
+import time
 from pathlib import Path
 
 import grpc
@@ -11,8 +12,9 @@ import requests
 import tensorflow as tf
 import tiny_models
 from colour_photos import encode, huge_png, plain
-from dogsnap.errors import InvalidArgument, TooLarge
+from dogsnap.errors import DeadlineExceeded, InvalidArgument, TooLarge
 from dogsnap.exporting.merging import merge
+from dogsnap.serving.inference.executor import within
 from dogsnap.serving.photos.base64_text import web_safe
 from dogsnap.serving.photos.hostile_files import gif_pixels
 from dogsnap.serving.photos.photo import DEFAULTS
@@ -22,6 +24,7 @@ from google.protobuf import any_pb2, wrappers_pb2
 from grpc_client import connected
 from hostile_photos import gif_of_frames
 from process_readings import memory, most_seconds, worker_of
+from refusals import assert_refused
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
 LONG_GIF = gif_of_frames(10_000)
@@ -147,6 +150,7 @@ def models(tmp_path_factory) -> Path:
     tiny_models.frames(folder / "frames" / "1")
     tiny_models.save(folder / "merged" / "1", serving_default=mean)
     merge.merge(folder / "merged" / "1", merge.Options())
+    tiny_models.pictures_and_words(folder / "words" / "1")
     return folder
 
 
@@ -217,3 +221,61 @@ def test_by_grpc_the_same_holds(server, model, alias):
             except grpc.RpcError as error:
                 codes.append(error.code().name)
     assert codes == ["INVALID_ARGUMENT", "INVALID_ARGUMENT", "OK"]
+
+
+@pytest.mark.parametrize(
+    ("model", "alias"), [("merged", "image"), ("decoders", "x"), ("frames", "x")]
+)
+def test_more_values_than_photos_may_be_are_refused_without_a_look_at_them(server, model, alias):
+    values = ["AAAA"] * 33
+    for body in ({"instances": values}, {"inputs": values}):
+        response = server.post(f"/v1/models/{model}:predict", json=body)
+        assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+    response = server.post("/", json={"model_name": model, "data": {alias: values}})
+    assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+    one = tf.make_tensor_proto([b"\n"])  # fills the tensor, and each value takes long to look at
+    one.tensor_shape.dim[0].size = 1_000_000
+    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
+        client.predict(model, **{alias: one})
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "1000000 photos; at most 32 are taken" in refused.value.details()
+
+
+def test_more_examples_than_photos_may_be_are_refused(server):
+    body = {"signature_name": "of_examples", "examples": [{"image": "a"}] * 33}
+    response = server.post("/v1/models/decoders:classify", json=body)
+    assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+
+
+def test_images_for_a_version_that_names_breeds_are_at_most_as_many_as_photos(colour_server):
+    path = "/v1/models/inception_v3/versions/1:predict"
+    images = np.zeros((33, 16, 16, 3), int).tolist()
+    response = colour_server.post(path, json={"instances": images})
+    assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+    assert colour_server.post(path, json={"instances": images[:32]}).status_code == 200
+
+
+def test_words_beside_a_picture_may_be_any_number(server):
+    picture = base64.b64encode(encode(plain(), "PNG")).decode()
+    inputs = {"image": [{"b64": picture}], "words": ["a"] * 1000}
+    response = server.post("/v1/models/words:predict", json={"inputs": inputs})
+    assert response.json()["outputs"]["number"] == 1000, response.text
+    inputs = {"image": [{"b64": picture}] * 33, "words": ["a"]}
+    response = server.post("/v1/models/words:predict", json={"inputs": inputs})
+    assert_refused(response, 413, "33 photos")
+    body = {"signature_name": "count", "inputs": {"words": ["a"] * 1000}}
+    response = server.post("/v1/models/words:predict", json=body)
+    assert response.json()["outputs"] == 1000, response.text
+
+
+def test_a_look_at_values_ends_at_the_deadline():
+    values = {"x": np.full(1_000_000, b"\n", dtype=object)}
+    with within(time.monotonic() + 0.1), pytest.raises(DeadlineExceeded):
+        checked(values, STILL, DEFAULTS)
+
+
+def test_a_context_is_not_merged_into_examples_beyond_the_limit_of_a_body(server):
+    context = {"text": "a" * 1_000_000}
+    body = {"signature_name": "of_examples", "context": context, "examples": [{}] * 200}
+    response = server.post("/v1/models/decoders:classify", json=body)
+    assert_refused(response, 413, "DOGSNAP_MAX_TENSOR_BODY_MB")

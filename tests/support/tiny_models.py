@@ -251,6 +251,23 @@ def frames(folder: Path) -> Path:
     return save(folder, serving_default=shape)
 
 
+def pictures_and_words(folder: Path) -> Path:
+    """Takes files of pictures and, beside them, words, which are counted; signature `count` takes words alone."""
+
+    def mean(contents):
+        picture = tf.io.decode_image(contents, channels=3, expand_animations=False)
+        return tf.reduce_mean(tf.cast(picture, tf.float32), axis=[0, 1])
+
+    def describe(image, words):
+        means = tf.map_fn(mean, image, fn_output_signature=tf.float32)
+        return {"mean": means, "number": tf.size(words)}
+
+    image, words = spec(tf.string, None, name="image"), spec(tf.string, None, name="words")
+    both = signature(describe, image, words)
+    count = signature(lambda words: {"number": tf.size(words)}, words)
+    return save(folder, serving_default=both, count=count)
+
+
 def sleeper(folder: Path) -> Path:
     """y = x after x seconds, without using the processor meanwhile; the inputs of one request add up."""
 

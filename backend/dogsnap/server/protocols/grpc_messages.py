@@ -17,7 +17,7 @@ from dogsnap.errors import DogsnapError, InvalidArgument, Unimplemented
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.work import Task
 from dogsnap.serving.repository.model import VersionStatus
-from dogsnap.serving.tensors.examples import METHODS
+from dogsnap.serving.tensors.examples import METHODS, check_merged_size
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
@@ -54,8 +54,10 @@ def _spec(message: model_pb2.ModelSpec) -> ModelSpec:
     )
 
 
-def examples_of(examples: input_pb2.Input) -> list[bytes]:
-    """The serialized tf.Examples of a request. Raises InvalidArgument if there are none."""
+def examples_of(examples: input_pb2.Input, max_bytes: int) -> list[bytes]:
+    """The serialized tf.Examples of a request. Raises InvalidArgument if there are none, TooLarge."""
+    shared = examples.example_list_with_context
+    check_merged_size(shared.context.ByteSize(), len(shared.examples), max_bytes)
     serialized = serialized_examples(examples)
     if not serialized:
         raise InvalidArgument("Input is empty.")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -192,9 +193,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: ServicerContext
     ) -> list[inference_pb2.InferenceResult]:
-        serialized = translate.examples_of(examples)
+        read = cache(lambda: translate.examples_of(examples, self.max_bytes))
         try:
-            results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
+            results = self._answer(spec, [Examples(task, read) for task in tasks], context)
         except (
             UnknownSignature
         ) as error:  # a different code than for Predict, as in TensorFlow Serving

@@ -22,7 +22,7 @@ from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.examples import examples_from_body
 from dogsnap.serving.tensors.signatures import Signature
 from dogsnap.serving.versions.version_folders import MAX_INT64
-from dogsnap.settings import Settings
+from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "rest"  # in the metrics, and of the blueprint
 METHODS = ("classify", "regress", "predict")
@@ -125,11 +125,17 @@ def signature_name(fields: dict[str, Any]) -> str:
 
 
 def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
-    with tensor_fields(settings) as fields:
-        name, examples = signature_name(fields), examples_from_body(fields, method)
-        fields.clear()
-    works = [Examples(Task(method, name), examples)]
-    ((servable, rows),) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    with ExitStack() as document:
+        fields = document.enter_context(tensor_fields(settings))
+
+        def examples() -> list[bytes]:
+            serialized = examples_from_body(fields, method, settings.max_tensor_body_mb * MEBIBYTE)
+            fields.clear()
+            document.close()
+            return serialized
+
+        works = [Examples(Task(method, signature_name(fields)), examples)]
+        ((servable, rows),) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": rows}, headers=version_header(servable))
 
 

@@ -1,5 +1,6 @@
 """Runs requests in a bounded number of threads, with a bounded queue and a deadline for each."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,12 @@ def remaining(otherwise: float) -> float:
     """Seconds until the deadline of the request that this thread works for; `otherwise` without a request."""
     deadline = DEADLINE.get(None)
     return otherwise if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def check_deadline() -> None:
+    """Raises DeadlineExceeded past the deadline of this thread's request; for loops over a client's values."""
+    if remaining(math.inf) <= 0:
+        raise DeadlineExceeded(TOO_LATE)
 
 
 @contextmanager

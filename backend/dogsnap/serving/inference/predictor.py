@@ -51,7 +51,7 @@ class Predictor:
         timeout: float | None = None,
         is_gone: IsGone | None = None,
     ) -> list[Any]:
-        """The path of a request: check it, choose the version, wait for a place, run, offer it to the shadow, answer.
+        """The path of a request: choose the version, wait for a place, check, run, offer it to the shadow, answer.
 
         All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `is_gone`
         says whether the client has disconnected. Raises the types of `dogsnap.errors`.
@@ -60,32 +60,34 @@ class Predictor:
             self._deadline_seconds, self._deadline_seconds if timeout is None else timeout
         )
         answers = []
-        with self.metrics.request(
-            protocol, (spec.label or "") if spec.version is None else None
-        ) as record:
+        with (
+            self.metrics.request(
+                protocol, (spec.label or "") if spec.version is None else None
+            ) as record,
+            within(deadline),
+            self.repository.acquire(spec) as chosen,
+        ):
+            servable: BaseServable = chosen
+            record.servable = servable.id
             for work in works:
-                work.check(self._settings, self.metrics)
-            with within(deadline), self.repository.acquire(spec) as chosen:
-                servable: BaseServable = chosen
+                run = partial(self._run, servable, work, time.perf_counter())
+                # The engine may have switched versions.
+                outputs, servable = self._executor.run(run, deadline, is_gone)
                 record.servable = servable.id
-                for work in works:
-                    try:
-                        signature = work.prepare(servable, self._settings)
-                    except InvalidArgument as error:
-                        raise self._with_version_of_text(servable, error) from error
-                    run = partial(self._run, servable, signature, work, time.perf_counter())
-                    # The engine may have switched versions.
-                    outputs, servable = self._executor.run(run, deadline, is_gone)
-                    record.servable = servable.id
-                    self.shadow.offer(servable, outputs, work.repeat)
-                    answers.append(work.answer(servable, outputs, self.metrics))
+                self.shadow.offer(servable, outputs, work.repeat)
+                answers.append(work.answer(servable, outputs, self.metrics))
         return answers
 
     def _run(
-        self, servable: BaseServable, signature: Signature, work: Work, queued: float
+        self, servable: BaseServable, work: Work, queued: float
     ) -> tuple[Outputs, BaseServable]:
-        """Runs in a run thread; `queued`: when it was queued, by time.perf_counter()."""
+        """Check the values and run, in a run thread; `queued`: when it was queued, by time.perf_counter()."""
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
+        work.check(self._settings, self.metrics)
+        try:
+            signature = work.prepare(servable, self._settings)
+        except InvalidArgument as error:
+            raise self._with_version_of_text(servable, error) from error
         if not servable.shares_runs(signature):  # runs that requests share count themselves
             self.metrics.ran(servable.id, work.size)
         with self.metrics.step("run", servable.id):
@@ -124,11 +126,12 @@ class Predictor:
 
     def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
-        photo = check(contents, self._settings)
+
+        def copy() -> bytes:
+            return check(contents, self._settings).small_jpeg(COPY_SIDE, COPY_QUALITY)
+
         deadline = time.monotonic() + self._deadline_seconds
-        return self._executor.run(
-            partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone
-        )
+        return self._executor.run(copy, deadline, is_gone)
 
     def taking(
         self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]

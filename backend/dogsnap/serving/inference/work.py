@@ -72,6 +72,7 @@ class Values:
         check_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
         check_output_filter(signature, self._filter)
+        _check_count(servable, signature, arrays, limits)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
         shape = np.shape(next(iter(self._arrays.values()), 0))
         self.size = shape[0] if shape else 1
@@ -107,12 +108,17 @@ class Values:
 class Examples(Values):
     """A signature for classification or regression on serialized tf.Examples."""
 
-    def __init__(self, task: Task, examples: Sequence[bytes]):
+    def __init__(self, task: Task, read: Callable[[], Sequence[bytes]]):
+        """`read` makes the examples, when their turn has come."""
+
         def inputs(signature: Signature) -> Arrays:
-            return {check_signature(signature, task.method): np.array(examples, dtype=object)}
+            examples = read()
+            self._count = len(examples)
+            alias = check_signature(signature, task.method)
+            return {alias: np.array(examples, dtype=object)}
 
         super().__init__(inputs, task.signature_name)
-        self._method, self._count = task.method, len(examples)
+        self._method = task.method
 
     def answer(
         self, servable: BaseServable, outputs: Outputs, metrics: Metrics
@@ -132,7 +138,7 @@ class Photos:
 
     def check(self, limits: Settings, metrics: Metrics) -> None:
         with metrics.step("check"):
-            photo.check_count(self._contents, limits)
+            photo.check_count(len(self._contents), limits)
             self._photos = [photo.check(each, limits) for each in self._contents]
             photo.check_together(self._photos, limits)
 
@@ -181,6 +187,16 @@ class Breeds(Photos):
 
 
 Work = Values | Photos
+
+
+def _check_count(
+    servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
+) -> None:
+    """Raises TooLarge for more values than `max_photos` in an input of pictures, without a look at them."""
+    for alias in servable.picture_inputs(signature):
+        values = arrays[alias]
+        is_text = signature.inputs[alias].dtype == tf.string
+        photo.check_count(values.size if is_text else len(values), limits)
 
 
 def _checked_photos(

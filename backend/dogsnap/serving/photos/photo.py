@@ -1,7 +1,7 @@
 """Checks a photo by its header before it is decoded, and turns it upright. No photo is stored, and EXIF data is dropped."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -99,11 +99,11 @@ def check_pixels(width: int, height: int, limits: Settings) -> None:
         )
 
 
-def check_count(photos: Sequence[object], limits: Settings) -> None:
+def check_count(count: int, limits: Settings) -> None:
     """Raises TooLarge, naming the limit, for too many photos in one request."""
-    if len(photos) > limits.max_photos:
+    if count > limits.max_photos:
         raise TooLarge(
-            f"the request has {len(photos)} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
+            f"the request has {count} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
             "send several requests"
         )
 

@@ -1,6 +1,7 @@
 """Applies the limits for photos to photos inside string tensors, where a model's graph decodes them."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -8,9 +9,10 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import graph_pb2
+from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from dogsnap.errors import InvalidArgument, UnsupportedPhoto
+from dogsnap.serving.inference.executor import check_deadline
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.base64_text import (
     decode_base64,
@@ -42,6 +44,7 @@ OPERATIONS = {
     "DecodeWebP",
 }
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")  # whose inputs are the function's arguments
 KEPT_OF_NO_PHOTO = (
     16  # bytes; enough for TensorFlow to recognise the format and refuse it with its own message
 )
@@ -53,14 +56,18 @@ EXAMPLE_STARTS = (
 
 @dataclass(frozen=True)
 class Decoding:
-    """Whether a graph decodes pictures, and whether it reads more than the first frame."""
+    """Whether a graph decodes pictures, and whether it reads more than the first frame.
+
+    `tensors`: the names of the inputs that reach a decoder; None if that is not known.
+    """
 
     pictures: bool = False
     frames: bool = False
+    tensors: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, graph: graph_pb2.GraphDef) -> "Decoding":
-        """From the operations in a graph and its functions."""
+    def of(cls, graph: graph_pb2.GraphDef, inputs: Iterable[str] = ()) -> "Decoding":
+        """From the operations in a graph and its functions; `inputs`: the names of the signatures' tensors."""
         nodes = [
             *graph.node,
             *(node for function in graph.library.function for node in function.node_def),
@@ -72,7 +79,66 @@ class Decoding:
             and ("expand_animations" not in node.attr or node.attr["expand_animations"].b)
             for node in nodes
         )
-        return cls(bool(found), bool(found & OF_ALL_FRAMES) or expands)
+        reaching = {name for name in inputs if found and _reaches_decoder(graph, name)}
+        frames = bool(found & OF_ALL_FRAMES) or expands
+        return cls(bool(found), frames, frozenset(reaching))
+
+
+def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
+    """Whether something that depends on a tensor is decoded as a picture; rather yes than no."""
+    functions = {each.signature.name: each for each in graph.library.function}
+    visited = set[tuple[str, frozenset[str]]]()
+    waiting = [(graph.node, frozenset([_node_name(tensor)]))]
+    while waiting:
+        nodes, starts = waiting.pop()
+        for node, positions in _dependent(nodes, starts):
+            if node.op in OPERATIONS:
+                return True
+            for name in _called(node):
+                if name not in functions:
+                    continue
+                function = functions[name]
+                arguments = [each.name for each in function.signature.input_arg]
+                if node.op in CALLS:
+                    arguments = [arguments[index] for index in positions if index < len(arguments)]
+                call = name, frozenset(arguments)
+                if call not in visited:
+                    visited.add(call)
+                    waiting.append((function.node_def, call[1]))
+    return False
+
+
+def _dependent(
+    nodes: Sequence[node_def_pb2.NodeDef], starts: frozenset[str]
+) -> list[tuple[node_def_pb2.NodeDef, set[int]]]:
+    """The nodes that depend on those named, or on these arguments, each with the inputs by which it does."""
+    readers = defaultdict[str, list[tuple[node_def_pb2.NodeDef, int]]](list)
+    for node in nodes:
+        for index, edge in enumerate(node.input):
+            readers[_node_name(edge)].append((node, index))
+    found = dict[str, tuple[node_def_pb2.NodeDef, set[int]]]()
+    waiting = list(starts)
+    while waiting:
+        for node, index in readers[waiting.pop()]:
+            if node.name not in found:
+                found[node.name] = node, set()
+                waiting.append(node.name)
+            found[node.name][1].add(index)
+    return list(found.values())
+
+
+def _called(node: node_def_pb2.NodeDef) -> list[str]:
+    """The functions that a node may call."""
+    names = [node.op]  # in graphs of TensorFlow 1 a function is an operation
+    for value in node.attr.values():
+        names.append(value.func.name)
+        names.extend(each.name for each in value.list.func)
+    return names
+
+
+def _node_name(edge: str) -> str:
+    """Of the node, or argument, of which an edge is an output: x:0, body:output:0, ^x."""
+    return edge.removeprefix("^").partition(":")[0]
 
 
 def checked(
@@ -91,7 +157,6 @@ def checked(
         alias: _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
         for alias, values in arrays.items()
     }
-    photo.check_count(photos, limits)
     photo.check_together(photos, limits)
     return seen
 
@@ -111,8 +176,13 @@ def is_base64_of_photo(value: bytes) -> bool:
 
 
 def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
+    """The values after `change`, in the same shape. Raises DeadlineExceeded when time is up."""
     values = np.asarray(values, dtype=object)
-    return np.fromiter(map(change, values.flat), object, values.size).reshape(values.shape)
+    changed = np.empty(values.size, object)
+    for index, value in enumerate(values.flat):
+        check_deadline()
+        changed[index] = change(value)
+    return changed.reshape(values.shape)
 
 
 def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
@@ -147,6 +217,7 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
 
 
 def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
+    check_deadline()
     if is_photo(value):
         return safe(value)
     try:
@@ -185,4 +256,5 @@ def _safe_picture(
         found.pixels = gif_pixels(contents, limits.max_photo_pixels)
         photo.check_pixels(found.pixels, 1, limits)
     photos.append(found)
+    photo.check_count(len(photos), limits)
     return contents

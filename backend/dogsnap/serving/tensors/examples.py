@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.errors import InvalidArgument
+from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.serving.tensors.json_tensors import is_base64, show, to_bytes, type_name
 from dogsnap.serving.tensors.signatures import Signature
 
@@ -14,8 +14,11 @@ METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/ser
 INT64 = range(-(2**63), 2**63)
 
 
-def examples_from_body(fields: Mapping[str, Any], method: str) -> list[bytes]:
-    """The serialized tf.Examples of a classify or regress body, each with the body's context merged in."""
+def examples_from_body(fields: Mapping[str, Any], method: str, max_bytes: int) -> list[bytes]:
+    """The serialized tf.Examples of a classify or regress body, each with the body's context merged in.
+
+    Raises InvalidArgument, and TooLarge for more than `max_bytes` of them.
+    """
     if "examples" not in fields:
         raise InvalidArgument(
             f"JSON Value: {show(fields)} When method is {method}, key 'examples' is expected and was not found"
@@ -28,7 +31,17 @@ def examples_from_body(fields: Mapping[str, Any], method: str) -> list[bytes]:
     if not rows:
         raise InvalidArgument(f"JSON Value: {show(fields)} 'examples' value is an empty array")
     context = _example(fields["context"]) if "context" in fields else tf.train.Example()
+    check_merged_size(context.ByteSize(), len(rows), max_bytes)
     return [merged(_example(row), context) for row in rows]
+
+
+def check_merged_size(context: int, count: int, max_bytes: int) -> None:
+    """Raises TooLarge for a context of so many bytes that is to be merged into each of `count` examples."""
+    if context * count > max_bytes:
+        raise TooLarge(
+            f"a context of {context} bytes is to be merged into {count} examples; at most {max_bytes} bytes "
+            "are taken (DOGSNAP_MAX_TENSOR_BODY_MB); send fewer examples at once"
+        )
 
 
 def merged(example: tf.train.Example, context: tf.train.Example) -> bytes:

@@ -94,6 +94,18 @@ class BaseServable:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
 
+    def picture_inputs(self, signature: Signature) -> list[str]:
+        """The inputs whose values are pictures: files or texts that are decoded, or the image of a version for photos."""
+        aliases = []
+        tensors = self.decoding.tensors
+        for alias, spec in signature.inputs.items():
+            name = self.signature_defs[signature.name].inputs[alias].name
+            is_decoded = self.decoding.pictures and (tensors is None or name in tensors)
+            is_image = spec.shape.rank == 4 and self.description.input_size is not None
+            if is_decoded if spec.dtype == tf.string else is_image:
+                aliases.append(alias)
+        return aliases
+
     def shares_runs(self, signature: Signature) -> bool:
         return signature.name in self._batchers
 
@@ -241,7 +253,9 @@ class Servable(BaseServable):
         definitions = {name: copy.deepcopy(each) for name, each in meta_graph.signature_def.items()}
         servable = cls(identity, path, loaded, definitions)
         servable.holds_shapes = not in_session
-        servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
+        tensors = {info.name for each in definitions.values() for info in each.inputs.values()}
+        servable.decoding = Decoding.of(meta_graph.graph_def, tensors)
+        servable.runtime = runtime
         return servable
 
     def answer(
