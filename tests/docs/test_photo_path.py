@@ -1,4 +1,4 @@
-"""The path of a photo in the README: a photo is sent, and passes the functions of that table in its order.
+"""The path of a photo in CONTRIBUTING: a photo is sent, and passes the functions of that table in its order.
 
 The steps on the phone are tested in tests/web/unit/photo_path.test.mjs.
 """
@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[2]
 Step = tuple[str, str]
 
 
-def steps_in_readme() -> list[Step]:
+def read_steps() -> list[Step]:
     """File and function of each step on the server."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     return re.findall(r"^\| [\w, ]+ \| `(backend/[^`]+)` `([^`]+)` \|", text, re.M)
 
 
@@ -50,8 +50,8 @@ def calls(of: list[Step]) -> Iterator[list[Step]]:
         threading.setprofile(None)
 
 
-def test_a_photo_passes_the_functions_of_the_readme_in_their_order(colour_models) -> None:
-    steps = steps_in_readme()
+def test_a_photo_passes_the_functions_of_the_table_in_their_order(colour_models) -> None:
+    steps = read_steps()
     assert len(steps) >= 7
     with calls(steps) as seen:
         settings = Settings(models=colour_models, warm_up=False)

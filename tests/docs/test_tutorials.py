@@ -23,7 +23,11 @@ pytestmark = pytest.mark.skipif(
 def folder(tmp_path, colour_models) -> Path:
     """What every page takes for granted: models/ with versions 1 and 2, and a photo."""
     shutil.copytree(colour_models, tmp_path / "models")
-    (tmp_path / "dog.jpg").write_bytes(encode(plain(RED), "JPEG"))
+    (tmp_path / "docs").mkdir()
+    for photo in ("dog.jpg", "docs/dog.jpg"):
+        (tmp_path / photo).write_bytes(encode(plain(RED), "JPEG"))
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "activate").touch()
     return tmp_path
 
 

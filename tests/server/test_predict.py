@@ -201,4 +201,11 @@ def test_what_can_be_no_key_is_not_shown_and_a_photo_or_a_file_of_instances_is_n
         ), said
     for arguments in ((), (photo, "--json-instances", photo)):
         said = refused(dogsnap("predict", *arguments))
-        assert "expected either PHOTO or --json-instances FILE" in said
+        assert "expected one of PHOTO, --example and --json-instances FILE" in said
+
+
+def test_the_example_is_a_drawn_dog_and_takes_the_place_of_a_photo(photo, colour_models):
+    answered = answer("--example", "--models", colour_models)
+    assert answered["breeds"]
+    said = refused(dogsnap("predict", photo, "--example", "--models", colour_models))
+    assert "expected either PHOTO or --example" in said

@@ -71,3 +71,9 @@ def test_an_installed_wheel_classifies_a_photo(url):
     answer = requests.post(f"{url}/api/classify", json={"image": photo}, timeout=60)
     assert answer.status_code == 200, answer.text
     assert answer.json()["breeds"]
+
+
+def test_an_installed_wheel_has_the_example(dogsnap, colour_models, tmp_path):
+    command = [dogsnap, "predict", "--example", "--models", colour_models]
+    printed = subprocess.check_output(command, cwd=tmp_path, text=True, timeout=INSTALL_SECONDS)
+    assert '"breeds"' in printed

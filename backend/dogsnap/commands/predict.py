@@ -18,6 +18,9 @@ from dogsnap.errors import DogsnapError
 from dogsnap.logs import prepare_logging
 from dogsnap.settings import Settings, options, variable
 
+# A drawing of ours, beside the package's code so that an installed wheel has it.
+EXAMPLE = Path(__file__).with_name("example.jpg")
+
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
     if not (key.isascii() and key.isprintable()) or " " in key:
@@ -29,6 +32,7 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
 
 @click.command()
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
+@click.option("--example", is_flag=True, help="a drawn dog instead of PHOTO")
 @option(
     "--out",
     "file for the output picture of an image-to-image model; a folder if PHOTO is one",
@@ -78,6 +82,10 @@ def predict(
     **flags: Any,
 ) -> None:
     """Name the breed in PHOTO, predict the instances in a file, or transform a picture with --out."""
+    if flags.pop("example"):
+        if photo is not None:
+            raise click.UsageError("expected either PHOTO or --example")
+        photo = EXAMPLE
     _checked(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**flags)
@@ -104,7 +112,7 @@ def predict(
 
 def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
     if (photo is None) == (json_instances is None):
-        raise click.UsageError("expected either PHOTO or --json-instances FILE")
+        raise click.UsageError("expected one of PHOTO, --example and --json-instances FILE")
     if out is not None and photo is None:
         raise click.UsageError(
             "--out is for the picture made of PHOTO; the answer to --json-instances is printed"

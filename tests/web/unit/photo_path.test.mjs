@@ -1,11 +1,11 @@
-/** The path of a photo in the README, on the phone; tests/docs/test_docs.py looks at the part on the server. */
+/** The path of a photo in CONTRIBUTING.md, on the phone; tests/docs/test_docs.py looks at the part on the server. */
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { test } from 'node:test'
 import { answerBody, Phone, settle } from './phone.mjs'
 
-const README = fs.readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
-const STEPS = [...README.matchAll(/^\| [\w, ]+ \| `miniprogram\/([^`]+)` `(\w+)` \|/gm)].map(([, file, name]) => `${file} ${name}`)
+const CONTRIBUTING = fs.readFileSync(new URL('../../../CONTRIBUTING.md', import.meta.url), 'utf8')
+const STEPS = [...CONTRIBUTING.matchAll(/^\| [\w, ]+ \| `miniprogram\/([^`]+)` `(\w+)` \|/gm)].map(([, file, name]) => `${file} ${name}`)
 
 /** Notes each call of a function of `target`, whoever makes it. */
 function watch(target, file, calls) {
@@ -18,7 +18,7 @@ function watch(target, file, calls) {
       }
 }
 
-test('a photo passes the functions of the README in their order', async () => {
+test('a photo passes the functions of the table in their order', async () => {
   assert.ok(STEPS.length >= 4)
   const phone = new Phone()
   const calls = []
