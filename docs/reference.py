@@ -12,7 +12,7 @@ INTRODUCED = {
     "Settings": "Each setting is a flag of `dogsnap serve` and an environment variable: `--max-body-mb 8` is "
     "`DOGSNAP_MAX_BODY_MB=8`.\nUnknown `DOGSNAP_` variables are refused.",
     "Routes": "`/openapi.json` of a running server has the fields of each, and `/docs` is a page to try them.",
-    "Metrics": "`GET /metrics` is open to this machine and to requests with the admin token.\n"
+    "Metrics": "`GET /metrics` takes the token for administration.\n"
     "Besides these, it has Prometheus' usual `process_*` and `python_info`.",
     "Commands": "`dogsnap serve` takes every setting as a flag.",
 }

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from base64 import b64encode
 from collections.abc import Iterator
@@ -15,12 +16,16 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 import requests
+from administration import with_token
 from forked import ForkedServer
 from ports import START_SECONDS, free_port
 from waiting import answers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+# Servers write their tokens there, and commands find them: not those of the user who runs the tests.
+RUNTIME = tempfile.TemporaryDirectory()
+os.environ["XDG_RUNTIME_DIR"] = RUNTIME.name
 STOP_SECONDS = 120
 # What no test asks for need not run: a merged version warms up four signatures, which takes longer than the rest of a start.
 RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
@@ -134,6 +139,7 @@ class Server:
         self.port, self.grpc_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.lasting = lasting
+        self.own_token = (environ or {}).get("DOGSNAP_ADMIN_TOKEN", "")
         self._log_file = log_file
         ports = ["--port", self.port, "--grpc-port", self.grpc_port]
         arguments = [
@@ -179,7 +185,10 @@ class Server:
     def request(
         self, method: str, path: str, timeout: float = 60, **options: Any
     ) -> requests.Response:
-        """`path` follows `url`; the options are those of `requests.request`."""
+        """`path` follows `url`; the options are those of `requests.request`. The header Authorization is the token where `path`
+        administers, unless the options have another one, or None for none.
+        """
+        options["headers"] = {**with_token(self, path), **(options.get("headers") or {})}
         return requests.request(method, self.url + path, timeout=timeout, **options)
 
     def log(self) -> str:

@@ -19,6 +19,7 @@ COMMANDS = {
     "quantize": "find the ranges of an int8 network on photos",
     "merge": "make a version that takes photos from one that takes image tensors",
     "teach": "make versions that know a new breed, from some photos of it",
+    "console": "open the console of a running server",
     "models": "list and switch the versions of a running server",
     "compare": "measure how far two versions agree on photos",
     "deploy": "serve the versions on a cluster",

@@ -122,7 +122,8 @@ class Settings:
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(
         "",
-        "bearer token for administration; without one only this machine may administer. Better set in the environment",
+        "bearer token for administration and the metrics; without one, a random one in a file that only the server's "
+        "user can read. Better set in the environment",
         secret=True,
     )
     switch_log: str = setting(

@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 import requests
+<<<<<<< HEAD
 from dogsnap.routing.spec import ModelSpec
+=======
+from administration import with_token
+>>>>>>> 7f128cd (Only the admin token administers: a random one in a file that only the server's user can read, dogsnap models and the new dogsnap console find it there)
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.report import verdict
@@ -91,6 +95,7 @@ def test_of_a_million_rows_a_write_takes_2_ms_and_reports_20(
     server = start_server(colour_models, "--feedback", str(tmp_path / "feedback.db"))
     page = f"{server.url}/console/models"
     with requests.Session() as session:
+        session.headers |= with_token(server)
         first = session.get(page, timeout=60)
         polled = median(lambda _: session.get(page, timeout=60).raise_for_status())
         unchanged = session.get(page, headers={"If-None-Match": first.headers["ETag"]}, timeout=60)

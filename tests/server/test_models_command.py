@@ -4,7 +4,10 @@ import shutil
 
 import pytest
 from click.testing import Result
-from command_line import dogsnap, refused
+from command_line import dogsnap, output_of, refused
+from dogsnap.admin_token import find_token
+from dogsnap.commands.helpers.admin_client import port_here
+from dogsnap.settings import Settings
 from grpc_client import SECONDS, connected
 from stub_service import StubService
 from tensorflow_serving.apis import get_model_status_pb2
@@ -194,10 +197,32 @@ def test_a_wrong_argument_is_refused_without_asking_the_server():
         assert sentence in refused(dogsnap("models", *arguments, "--url", "http://127.0.0.1:1"))
 
 
+def test_on_its_machine_a_server_is_found_with_its_token_and_elsewhere_the_token_is_not_sent(
+    start_server, made_half, tmp_path
+):
+    shutil.copytree(made_half, tmp_path / "half" / "1")
+    own = start_server(tmp_path)
+    port = {"DOGSNAP_PORT": str(own.port)}
+    for where in ((), ("--url", own.url), ("--url", f"http://localhost:{own.port}/")):
+        assert "half" in output_of(dogsnap("models", "list", *where, **port))
+    link = output_of(dogsnap("console", "--no-open", **port)).strip()
+    assert link.startswith(f"http://localhost:{own.port}/console#code=")
+    code = {"code": link.partition("#code=")[2]}
+    token = own.post("/console/login", json=code).json()["token"]
+    assert own.post("/console/login", json=code).status_code == 401
+    assert (token in link, token in own.log(), token == find_token(own.port)) == (
+        False,
+        False,
+        True,
+    )
+    assert find_token(port_here(f"http://192.0.2.7:{own.port}", Settings())) == ""
+    assert own.get("/metrics", headers={"Authorization": None}).status_code == 401
+
+
 def test_a_wrong_token_or_none_is_refused_and_none_is_logged(server):
     assert "expected the header Authorization" in refusal(server, "list", token="")
     assert "the token is not this server's" in refusal(server, "list", token="wrong-one")
-    without = server.get("/api/admin/models")
+    without = server.get("/api/admin/models", headers={"Authorization": None})
     assert (without.status_code, without.headers["WWW-Authenticate"]) == (401, "Bearer")
     told = server.get("/api/admin/models", headers={"Authorization": f"Bearer {TOKEN}"})
     assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")

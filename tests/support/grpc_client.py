@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import tensorflow as tf
@@ -12,14 +12,44 @@ from tensorflow_serving.apis import model_service_pb2_grpc, predict_pb2, predict
 SECONDS = 60
 
 
+class WithToken(grpc.UnaryUnaryClientInterceptor):
+    """Sends an admin token with every call."""
+
+    def __init__(self, token: str):
+        self._own = ("authorization", f"Bearer {token}")
+
+    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        sent = ClientCallDetails(
+            details.method,
+            details.timeout,
+            [*(details.metadata or ()), self._own],
+            details.credentials,
+            details.wait_for_ready,
+            details.compression,
+        )
+        return continuation(sent, request)
+
+
+class ClientCallDetails(NamedTuple):
+    """grpc.ClientCallDetails, which gives no class to make one of."""
+
+    method: str
+    timeout: float | None
+    metadata: list
+    credentials: Any
+    wait_for_ready: bool | None
+    compression: Any
+
+
 class Client:
     """A channel to a server, and the stubs on it."""
 
-    def __init__(self, port: int):
+    def __init__(self, port: int, token: str = ""):
         self.target = f"127.0.0.1:{port}"
         self.channel = grpc.insecure_channel(self.target)
-        self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
-        self.models = model_service_pb2_grpc.ModelServiceStub(self.channel)
+        asked = grpc.intercept_channel(self.channel, WithToken(token)) if token else self.channel
+        self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(asked)
+        self.models = model_service_pb2_grpc.ModelServiceStub(asked)
 
     def predict(
         self, model: str, output_filter: tuple[str, ...] = (), signature: str = "", **inputs: Any
@@ -31,8 +61,9 @@ class Client:
 
 
 @contextmanager
-def connected(port: int) -> Iterator[Client]:
-    client = Client(port)
+def connected(port: int, token: str = "") -> Iterator[Client]:
+    """`token`: sent with every call, for those that administer."""
+    client = Client(port, token)
     with client.channel:
         yield client
 

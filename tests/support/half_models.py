@@ -1,6 +1,7 @@
 """Asks and switches the small model of the fixture `models`."""
 
 import requests
+from administration import with_token
 
 PATH = "/v1/models/half:predict"
 
@@ -13,4 +14,4 @@ def answer(server, session=requests, path: str = PATH) -> float:
 
 def switched(server, label: str, version: int) -> requests.Response:
     url = f"{server.url}/api/admin/models/half/labels/{label}"
-    return requests.post(url, json={"version": version}, timeout=60)
+    return requests.post(url, json={"version": version}, headers=with_token(server), timeout=60)

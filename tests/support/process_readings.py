@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import requests
+from administration import with_token
 
 
 def worker_of(server) -> int:
@@ -30,7 +31,9 @@ def memory(pid: int, name: str = "VmRSS") -> float:
 def sample(server, name: str, labels: str = "") -> float:
     """The value of a metric on the server's page, 0 while it is not there; `labels` as the page writes them: a="b",c="d"."""
     start = f"{name}{{{labels}}} " if labels else f"{name} "
-    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
+    lines = requests.get(
+        f"{server.url}/metrics", headers=with_token(server), timeout=60
+    ).text.splitlines()
     return next((float(line.removeprefix(start)) for line in lines if line.startswith(start)), 0.0)
 
 

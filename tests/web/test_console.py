@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import tiny_models
+from administration import console_path
 from dogsnap.server.middleware import api_keys
 from google.protobuf import text_format
 from phone import serious_violations
@@ -43,7 +44,13 @@ def guarded(start_server, models, tmp_path_factory):
 
 @pytest.fixture
 def open_console(open_page):
-    return lambda server, size="desktop": open_page(server, "/console", SIZES[size])
+    """Opens it logged in, as `dogsnap console` does; where a test brings a token of its own, logged out."""
+
+    def open_console(server, size="desktop"):
+        path = "/console" if server.own_token else console_path(server)
+        return open_page(server, path, SIZES[size])
+
+    return open_console
 
 
 def dogs(page):
@@ -236,9 +243,8 @@ def test_another_site_gets_nothing_of_it_and_every_part_comes_under_a_strict_pol
     server, guarded
 ):
     path = "/console/models"
-    assert guarded.get(path).status_code == 401
-    for header in ({"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        assert server.get(path, headers=header).status_code == 403
+    for each in (server, guarded):
+        assert each.get(path, headers={"Authorization": None}).status_code == 401
     for part in ("/console", "/console/console.js", "/console/console.css", path):
         response = server.get(part)
         policy = response.headers["Content-Security-Policy"]
@@ -246,6 +252,24 @@ def test_another_site_gets_nothing_of_it_and_every_part_comes_under_a_strict_pol
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_link_logs_in_once_and_leaves_neither_code_nor_token_in_address_and_history(
+    server, open_page
+):
+    path = console_path(server)
+    page = open_page(server, path, SIZES["desktop"])
+    expect(dogs(page)).to_be_visible()
+    assert page.url == f"{server.url}/console"
+    assert page.evaluate("[history.length, location.hash]") == [2, ""]  # the first is about:blank
+    again = open_page(server, path, SIZES["desktop"])
+    says(again, "the link was used already")
+    expect(again.locator("#login")).to_be_visible()
+    assert again.url == f"{server.url}/console"
+    assert server.post("/console/login", json={"code": ""}).status_code == 401
+    assert (
+        server.post("/console/codes", json={}, headers={"Authorization": None}).status_code == 401
+    )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

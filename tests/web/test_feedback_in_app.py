@@ -8,6 +8,7 @@ from contextlib import closing
 import colour_photos
 import pytest
 import tiny_models
+from administration import console_path
 from click.testing import CliRunner
 from dogsnap.cli import main
 from feedback_ids import SECRET, signed
@@ -212,7 +213,7 @@ def test_the_votes_of_a_split_name_the_better_version(
         phone.back()
     (found,) = server.get("/api/admin/verdict").json()["feedback"]["comparisons"]
     assert [sum(found[each]) for each in ("asked", "answered", "right")] == [4, 4, 4]
-    page = open_page(server, "/console", {"width": 1280, "height": 900})
+    page = open_page(server, console_path(server), {"width": 1280, "height": 900})
     said = page.locator("section[data-model] p.verdict")
     expect(said).to_contain_text("Not enough yet")
     for place in range(150):

@@ -1,33 +1,16 @@
 """`dogsnap models`: lists and switches the versions of a running server."""
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from dogsnap.addresses import local_url
-from dogsnap.commands.helpers.admin_client import Remote
+from dogsnap.commands.helpers.admin_client import Remote, server_options
 from dogsnap.commands.helpers.arguments import option
 from dogsnap.commands.helpers.verdict_text import lines_of, table
-from dogsnap.settings import Settings, options
 
 POLL_SECONDS = 0.3
-
-
-def server_options(command: Callable) -> Callable:
-    """Pass a command the running server as its first argument, from --url and --admin-token, and its model if it has one."""
-
-    @functools.wraps(command)
-    def with_server(url: str, admin_token: str | None, model: str = "", **arguments: Any) -> Any:
-        settings = Settings.from_environment(admin_token=admin_token)
-        return command(Remote(url or local_url(settings), settings.admin_token, model), **arguments)
-
-    url = option(
-        "--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default=""
-    )
-    return url(options("admin_token")(with_server))
 
 
 def model_options(command: Callable) -> Callable:

@@ -3,6 +3,7 @@
 It does not import TensorFlow: the worker does, after the fork.
 """
 
+import dataclasses
 import logging
 import socket
 import sqlite3
@@ -18,6 +19,7 @@ from limits import parse_many
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
+from dogsnap import admin_token
 from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.gateway.target import Target
@@ -29,8 +31,6 @@ from dogsnap.server.middleware import api_keys
 from dogsnap.settings import Settings, flag, options
 
 log = logging.getLogger("dogsnap")
-
-LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 
 
 class ServeCommand(click.Command):
@@ -67,12 +67,26 @@ def run_server(**flags: Any) -> None:
     prepare_logging(settings.log_format)
     if not replaced_process():
         refuse_taken_ports(settings)
+    if not settings.admin_token:
+        settings = with_written_token(settings)
     if settings.engine:
         log.info("starting; the models run at %s", Target.parse(settings.engine))
     else:
         models = settings.model_config_file or settings.model_base_path or settings.models
         log.info("starting; loading models from %s", models)
     Server(settings).run()
+
+
+def with_written_token(settings: Settings) -> Settings:
+    """The settings with a random token that commands of this user find; without a folder for it nobody can administer."""
+    try:
+        token = admin_token.write_token(settings.port)
+    except OSError as error:
+        log.warning("nobody can administer this server: its token cannot be kept (%s)", error)
+        return settings
+    file = admin_token.token_files(settings.port)[0]
+    log.info("the token for administration is in %s; `dogsnap console` opens the console", file)
+    return dataclasses.replace(settings, admin_token=token)
 
 
 def checked_settings(**flags: Any) -> Settings:
@@ -181,8 +195,8 @@ def check_secrets(settings: Settings) -> None:
     for name in ("admin_token", "feedback_secret"):
         length = len(getattr(settings, name))
         refuse(
-            0 < length < LEAST_TOKEN,
-            f"{flag(name)} has {length} characters and can be guessed; expected at least {LEAST_TOKEN}, "
+            0 < length < admin_token.LEAST_CHARACTERS,
+            f"{flag(name)} has {length} characters and can be guessed; expected at least {admin_token.LEAST_CHARACTERS}, "
             "e.g. what `openssl rand -hex 16` prints",
         )
 

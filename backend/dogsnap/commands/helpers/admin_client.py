@@ -1,15 +1,48 @@
 """A client of the administration API of a running server; failures become one-sentence errors."""
 
+import functools
 import getpass
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import requests
 
+from dogsnap.addresses import is_loopback, local_url
+from dogsnap.admin_token import find_token
+from dogsnap.commands.helpers.arguments import option
 from dogsnap.commands.helpers.http_client import ask, json_object
+from dogsnap.settings import Settings, options
 
 TIMEOUT_SECONDS = 30.0
+
+
+def server_options(command: Callable) -> Callable:
+    """Pass a command the running server as its first argument, from --url and --admin-token, and its model if it has one."""
+
+    @functools.wraps(command)
+    def with_server(url: str, admin_token: str | None, model: str = "", **arguments: Any) -> Any:
+        settings = Settings.from_environment(admin_token=admin_token)
+        token = settings.admin_token or find_token(port_here(url, settings))
+        return command(Remote(url or local_url(settings), token, model), **arguments)
+
+    url = option(
+        "--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default=""
+    )
+    return url(options("admin_token")(with_server))
+
+
+def port_here(url: str, settings: Settings) -> int:
+    """The port of a server on this machine; 0 for one elsewhere, which is not to see the token of this one."""
+    if not url:
+        return settings.port
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"https": 443}.get(parts.scheme, 80)
+    except ValueError:  # what is wrong with it is said when it is asked
+        return 0
+    return port if is_loopback(parts.hostname or "") else 0
 
 
 class Remote:
@@ -32,6 +65,11 @@ class Remote:
     def post(self, *parts: str | int, **fields: Any) -> dict[str, Any]:
         return json_object(self._ask("POST", parts, json={**fields, "by": user()}))
 
+    def console_link(self) -> str:
+        """The address of the console with a code that logs its page in, once."""
+        answer = json_object(self._ask_path("POST", "console/codes", json={}))
+        return f"{self._url}/console#code={answer['code']}"
+
     @cached_property
     def model(self) -> str:
         """The model's name."""
@@ -47,6 +85,9 @@ class Remote:
 
     def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> requests.Response:
         path = "/".join(quote(str(part), safe="") for part in ("api", "admin", *parts))
+        return self._ask_path(method, path, **sent)
+
+    def _ask_path(self, method: str, path: str, **sent: Any) -> requests.Response:
         return ask(method, f"{self._url}/{path}", TIMEOUT_SECONDS, headers=self._headers, **sent)
 
 

@@ -41,9 +41,7 @@ BODIES = {
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     repository, router = predictor.repository, predictor.repository.router
-    routes.before_request(
-        lambda: check_access(settings, request.remote_addr or "", request.headers)
-    )
+    routes.before_request(lambda: check_access(settings, request.headers))
 
     @routes.after_request
     def forbid_caching(response: Response) -> Response:

@@ -1,5 +1,7 @@
 """The page /console: shows versions and has buttons to switch them, through the administration API."""
 
+import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ from flask import (
     send_from_directory,
 )
 
-from dogsnap.errors import NotFound, Unavailable
+from dogsnap.errors import NotFound, Unauthenticated, Unavailable
 from dogsnap.server.middleware.admin_auth import check_access
+from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.admin import log_of, verdict_on
+from dogsnap.server.protocols.fields import TEXT, Body
 from dogsnap.server.protocols.web_app import HEADERS
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
@@ -25,10 +29,38 @@ from dogsnap.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "pages" / "console"
 SHOWN_SWITCHES = 20
+CODE_SECONDS = 300.0
+# The request bodies of its routes, by endpoint.
+BODIES = {"console.code": Body(), "console.login": Body({"code": TEXT})}
+
+
+class LoginCodes:
+    """Codes that are taken once, and within CODE_SECONDS: a link can be seen in a list of processes or a history. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, float] = {}
+
+    def new(self) -> str:
+        code = secrets.token_urlsafe(32)
+        now = time.monotonic()
+        for old, end in list(self._ends.items()):
+            if end < now:
+                self._ends.pop(old, None)
+        self._ends[code] = now + CODE_SECONDS
+        return code
+
+    def take(self, code: str) -> None:
+        """Raises Unauthenticated for a code that was not given out here, was taken already or is too old."""
+        if self._ends.pop(code, 0.0) < time.monotonic():
+            raise Unauthenticated(
+                f"the link was used already, or is older than {CODE_SECONDS / 60:g} minutes; "
+                "`dogsnap console` makes another one"
+            )
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
+    codes = LoginCodes()
 
     @routes.get("", strict_slashes=False)
     def page() -> Any:
@@ -40,9 +72,20 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def file(name: str) -> Response:
         return send_from_directory(PAGE, name)
 
+    @routes.post("/codes")
+    def code() -> Response:
+        check_access(settings, request.headers)
+        BODIES["console.code"].received()
+        return json_response({"code": codes.new()})
+
+    @routes.post("/login")
+    def login() -> Response:
+        codes.take(BODIES["console.login"].received()["code"])
+        return json_response({"token": settings.admin_token})
+
     @routes.get("/models")
     def models() -> Response:
-        check_access(settings, request.remote_addr or "", request.headers)
+        check_access(settings, request.headers)
         described = overview(predictor, predictor.repository.models())
         switches = log_of(predictor.repository, "")[:SHOWN_SWITCHES]
         verdicts: dict[str, Any] = dict.fromkeys(predictor.repository.models())

@@ -4,7 +4,7 @@ from flask import Blueprint, Response, request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from dogsnap.errors import Unavailable
-from dogsnap.server.middleware.admin_auth import check_metrics_access
+from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.settings import Settings
@@ -26,7 +26,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.get("/metrics")
     @routes.get("/monitoring/prometheus/metrics")
     def prometheus() -> Response:
-        check_metrics_access(settings, request.remote_addr or "", request.headers)
+        check_access(settings, request.headers)
         return Response(
             generate_latest(predictor.metrics.registry), content_type=CONTENT_TYPE_LATEST
         )

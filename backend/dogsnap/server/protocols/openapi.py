@@ -14,7 +14,7 @@ from werkzeug.routing import Rule
 
 from dogsnap.server.middleware.access_control import KEY_HEADER
 from dogsnap.server.middleware.json_bodies import json_response
-from dogsnap.server.protocols import admin, app_api, generated_clients
+from dogsnap.server.protocols import admin, app_api, console, generated_clients
 from dogsnap.server.protocols.fields import TEXT, WHOLE, Body, Kind
 from dogsnap.server.protocols.web_app import HEADERS
 from dogsnap.serving.answers.levels import Level
@@ -127,7 +127,7 @@ STATUS = object_with(
     model_version_status=list_of(object_with(version=NAME, state=NAME, status=OBJECT))
 )
 ALIVE, SWITCHED = object_with(status=NAME), object_with(switch=EITHER, model=EITHER)
-BODIES = {**admin.BODIES, **app_api.BODIES}
+BODIES = {**admin.BODIES, **app_api.BODIES, **console.BODIES}
 SUMMARIES = {
     "label": "point a label to a version, or remove it (null)",
     "default": "choose the default version; null: the largest",
@@ -210,6 +210,12 @@ def operations(settings: Settings) -> dict[str, Operation]:
         "admin.feedback_csv": Operation("the table of feedback", None, (403,), CSV),
         "console.page": Operation("the console", kind=HTML),
         "console.file": Operation("its script and style", kind="*/*"),
+        "console.code": Operation(
+            "a code for the link to the console, which is taken once",
+            object_with(code=NAME),
+            (403,),
+        ),
+        "console.login": Operation("the token, for a code", object_with(token=NAME), (401,)),
         "console.models": Operation("the part of the console that refreshes", None, (403,), HTML),
         "api.classify": Operation(
             "name the breed in a photo",

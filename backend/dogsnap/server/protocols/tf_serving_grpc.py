@@ -241,7 +241,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     ) -> Any:
         """Needs administration rights: it can make this machine read and run any folder. The metadata "by" names the author."""
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
-        check_access(self.settings, address, headers)
+        check_access(self.settings, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
         self.predictor.repository.reconfigure(configs, check_author(headers.get("By", ""), address))
         self.predictor.repository.wait_until_served(

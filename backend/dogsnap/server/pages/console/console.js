@@ -248,9 +248,32 @@ function difference([first, second]) {
   ], { className: "wide" });
 }
 
+// `dogsnap console` opens the page with a code, which is taken once; it leaves the address at once.
+async function takeCode() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (!code) return "";
+  history.replaceState(null, "", location.pathname);
+  try {
+    const headers = { "Content-Type": "application/json" };
+    const { token } = await (await ask("console/login", { method: "POST", headers, body: JSON.stringify({ code }) })).json();
+    sessionStorage.setItem(TOKEN, token);
+    return "";
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return error.message;
+  }
+}
+
+async function begin() {
+  const trouble = await takeCode();
+  await refresh();
+  if (trouble) say(trouble, true);
+}
+
 // -- start -------------------------------------------------------------------------------------------------------------
 
-refresh();
+begin();
+addEventListener("hashchange", begin); // a link that is opened where the page is open
 setInterval(() => {
   if (document.visibilityState === "visible" && one("#login").hidden && !isTouched()) refresh();
 }, REFRESH_MS);

@@ -1,0 +1,54 @@
+"""The file with the token: where it lies, who can read it, and what is done about one that others could read."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from dogsnap.admin_token import find_token, token_files, write_token
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch) -> tuple[Path, Path]:
+    """The runtime folder, and the one for state."""
+    runtime, state = tmp_path / "runtime", tmp_path / "state"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    return runtime, state
+
+
+def test_the_token_is_random_for_its_user_alone_and_of_one_port(folders):
+    token = write_token(8501)
+    (file,) = (folders[0] / "dogsnap").glob("admin-token-*")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert (len(token) >= 32, find_token(8501), find_token(8502)) == (True, token, "")
+    assert write_token(8502) != token
+
+
+def test_a_server_that_takes_anothers_place_has_the_same_token():
+    assert write_token(8501) == write_token(8501)
+
+
+def test_without_a_runtime_folder_of_its_own_it_lies_in_the_folder_for_state(folders, monkeypatch):
+    for runtime in ("", str(folders[0] / "missing")):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        assert token_files(1) == [folders[1] / "dogsnap" / "admin-token-1"]
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    token = write_token(8501)
+    assert token_files(8501)[0].is_relative_to(folders[1])
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folders[0]))  # as in the shell of the service's user
+    assert find_token(8501) == token
+    assert find_token(8501) != (newer := write_token(8501))
+    assert find_token(8501) == newer
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda file: file.chmod(0o644), lambda file: file.write_text("short")]
+)
+def test_a_token_that_others_could_read_or_guess_is_replaced(spoil):
+    token = write_token(8501)
+    spoil(token_files(8501)[0])
+    assert find_token(8501) != token
+    assert write_token(8501) != token
+    assert len(find_token(8501)) >= 32
