@@ -23,14 +23,9 @@ FLOORS = (
         "settings",
         "renewal",
     ),
-<<<<<<< HEAD
-    ("addresses",),
+    ("addresses", "admin_token"),
     ("routing",),
     ("serving",),
-=======
-    ("addresses", "admin_token"),
-    ("serving", "routing"),
->>>>>>> 7f128cd (Only the admin token administers: a random one in a file that only the server's user can read, dogsnap models and the new dogsnap console find it there)
     ("gateway", "networks"),
     ("exporting",),
     ("training",),

@@ -5,11 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 import requests
-<<<<<<< HEAD
-from dogsnap.routing.spec import ModelSpec
-=======
 from administration import with_token
->>>>>>> 7f128cd (Only the admin token administers: a random one in a file that only the server's user can read, dogsnap models and the new dogsnap console find it there)
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.report import verdict

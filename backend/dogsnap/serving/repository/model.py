@@ -164,7 +164,7 @@ class Model:
         if self.is_loading() or not started:
             raise Unavailable(f"{self.name} is still loading; try again")
         asked = f"Servable not found for request: Latest({self.name})"
-        reasons = [f"; {version.id} failed to load: {version.error}" for version in self.failed()]
+        reasons = [f"; {version.id} failed to load: {version.failure}" for version in self.failed()]
         raise NotFound(f"{asked}; none of its versions is available{''.join(reasons)}")
 
     def _exactly(self, number: int) -> Version:
