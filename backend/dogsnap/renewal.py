@@ -11,10 +11,15 @@ from importlib import metadata
 from pathlib import Path
 
 import dogsnap
+from dogsnap import processor
+from dogsnap.files import locked, replacing, sync
 
 SUMS = "assets.extra/SHA256SUMS"  # what serving.versions.checksums, which loads TensorFlow, writes into a version
 # Beside the versions: the checksums of each version as it was built, by its number, and the digest of what all were made from.
 NOTES, MADE_FROM = ".built", "made_from"
+BUILDING = ".building."  # how the folder of a run begins; one that was killed leaves its own
+# Files beside the folder of the weights that are read as well.
+SHARED = ("breeds.json", "groups.json", "popularity.json")
 # The code that decides what a version holds.
 CODE = (
     "networks",
@@ -28,43 +33,57 @@ PACKAGES = ("keras", "openvino", "tensorflow")  # whose release decides as well
 
 
 def renew(
-    artefacts: Path, folder: Path, build: Callable[[Path], object], report: Callable[[str], None]
+    artefacts: Path,
+    folder: Path,
+    build: Callable[[Path], object],
+    report: Callable[[str], None],
+    options: str = "",
 ) -> bool:
     """Bring the versions in `folder` up to date with `artefacts`; False if they are.
 
-    `build(models)` writes versions below models/<name of `folder`>. Those that an earlier call wrote are replaced, or removed
-    where there is none of that number any more. Raises OSError and what `build` raises; `folder` is unchanged then.
+    `build(models)` writes versions below models/<name of `folder`>, by `options`. Those that an earlier call wrote are
+    replaced, or removed where there is none of that number any more. After a call that was killed the next one builds them
+    again. Raises OSError and what `build` raises; `folder` is unchanged then.
     """
-    source = _digest(artefacts)
     notes = folder / NOTES
-    if _read(notes / MADE_FROM) == source and all(
-        (folder / number).is_dir() for number in _noted(notes)
-    ):
-        return False
-    report(f"building the versions of {folder} from the stored weights (up to a minute) ...")
-    folder.mkdir(parents=True, exist_ok=True)
-    # Within `folder`, so that a version is moved to its place by one rename.
-    with tempfile.TemporaryDirectory(prefix=".building.", dir=folder) as building:
-        build(Path(building))
-        _remove_former(folder, notes)
-        notes.mkdir(exist_ok=True)
-        for version in sorted((Path(building) / folder.name).glob("[0-9]*")):
-            _place(version, folder / version.name, notes, report)
-    (notes / MADE_FROM).write_text(source, encoding="utf-8")
+    notes.mkdir(parents=True, exist_ok=True)
+    with locked(notes / MADE_FROM):
+        for unfinished in folder.glob(f"{BUILDING}*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        source = _digest(artefacts, options)
+        built = [(folder / number).is_dir() for number in _noted(notes)]
+        if _read(notes / MADE_FROM) == source and built and all(built):
+            return False
+        report(f"building the versions of {folder} from the stored weights (up to a minute) ...")
+        # Within `folder`, so that a version is moved to its place by one rename.
+        with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as building:
+            build(Path(building))
+            (notes / MADE_FROM).unlink(missing_ok=True)
+            _remove_former(folder, notes, Path(building))
+            for version in sorted((Path(building) / folder.name).glob("[0-9]*")):
+                _place(version, folder / version.name, notes, report)
+            sync(folder)
+        with replacing(notes / MADE_FROM) as temporary:
+            temporary.write_text(source, encoding="utf-8")
     return True
 
 
-def _digest(artefacts: Path) -> str:
-    """SHA-256 of the weights and what is stored with them, of the code, and of the libraries' releases."""
+def _digest(artefacts: Path, options: str) -> str:
+    """SHA-256 of the weights and what else is read, of the options and the code, and of what runs it."""
     root = Path(dogsnap.__file__).parent
-    files = [
-        path for path in (*artefacts.iterdir(), artefacts.parent / "groups.json") if path.is_file()
-    ]
-    files += [path for part in CODE for path in (root / part).rglob("*.py")]
-    lines = [
-        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(files)
-    ]
-    lines += [f"{name} {metadata.version(name)}" for name in PACKAGES]
+    files = {path.name: path for path in artefacts.iterdir() if not path.name.startswith(".")}
+    files |= {f"../{name}": artefacts.parent / name for name in SHARED}
+    for part in CODE:
+        for path in (root / part).rglob("*"):
+            if path.suffix in (".py", ".json"):
+                files[f"code {path.relative_to(root)}"] = path
+    lines = [options, f"int8 weights of {processor.int8_weight_bits()} bits"]
+    for name, path in sorted(files.items()):
+        if path.is_file():
+            lines.append(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    for package in PACKAGES:
+        releases = {each.version for each in metadata.distributions(name=package)}
+        lines.append(f"{package} {sorted(releases)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -76,11 +95,15 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
-def _remove_former(folder: Path, notes: Path) -> None:
-    """Remove the versions that were built here and are still as they were."""
+def _remove_former(folder: Path, notes: Path, building: Path) -> None:
+    """Remove the versions that were built here and are still as they were.
+
+    They are moved away whole: a version that lacks files would count as somebody else's the next time.
+    """
     for number in _noted(notes):
-        if _read(folder / number / SUMS) == _read(notes / number):
-            shutil.rmtree(folder / number, ignore_errors=True)
+        sums = _read(notes / number)
+        if sums and _read(folder / number / SUMS) == sums:
+            (folder / number).rename(building / f"former {number}")
         (notes / number).unlink()
 
 

@@ -1,6 +1,9 @@
 """Which versions `dogsnap export --renew` builds, replaces and leaves alone."""
 
+import itertools
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,14 +18,14 @@ class Models:
         self.artefacts.mkdir(parents=True)
         self.said: list[str] = []
 
-    def renew(self, weights: str, numbers: str = "12") -> bool:
+    def renew(self, weights: str, numbers: str = "12", options: str = "") -> bool:
         (self.artefacts / "weights").write_text(weights)
 
         def build(models: Path) -> None:
             for number in numbers:
                 self.write(models / "net" / number, weights)
 
-        return renewal.renew(self.artefacts, self.folder, build, self.said.append)
+        return renewal.renew(self.artefacts, self.folder, build, self.said.append, options)
 
     def write(self, version: Path, sums: str) -> None:
         (version / "assets.extra").mkdir(parents=True)
@@ -76,6 +79,72 @@ def test_a_developers_version_stays_under_its_number_also_where_a_built_one_was(
     assert any("3 was not built by this command, so it stays" in line for line in models.said) == (
         "3" in numbers
     )
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "stored/groups.json",
+        "stored/popularity.json",
+        "stored/breeds.json",
+        "stored/net/taught.json",
+    ],
+)
+def test_each_file_that_is_read_is_noticed_and_a_hidden_one_is_not(models, file):
+    models.renew("same")
+    path = models.artefacts.parents[1] / file
+    for content in ("{}", "[]"):
+        path.write_text(content)
+        assert models.renew("same")
+    assert not models.renew("same")
+    path.unlink()
+    assert models.renew("same")
+    (models.artefacts / ".hidden").touch()
+    assert not models.renew("same")
+
+
+def test_other_options_and_another_kind_of_processor_build_them_anew(models, monkeypatch):
+    models.renew("same")
+    assert models.renew("same", options="merged")
+    assert not models.renew("same", options="merged")
+    monkeypatch.setattr(renewal.processor, "int8_weight_bits", lambda: 9)
+    assert models.renew("same", options="merged")
+
+
+NUMBERS = {"old": "123", "new": "12"}  # of the versions that are built from such weights
+CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir")
+
+
+def renew_until(models: Models, weights: str, moment: int) -> bool:
+    """Renew in another process, which is killed before its change number `moment` of the disk; False if it makes fewer."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    changes = itertools.count(1)
+
+    def watch(event: str, arguments: tuple) -> None:
+        mode = str(arguments[1]) if event == "open" else ""
+        if (event in CHANGES or set(mode) & set("wa")) and next(changes) == moment:
+            os._exit(9)
+
+    sys.addaudithook(watch)
+    models.renew(weights, NUMBERS[weights])
+    os._exit(0)
+
+
+def test_after_a_run_that_was_killed_at_any_moment_the_next_one_leaves_what_the_files_say(tmp_path):
+    for moment in itertools.count(1):
+        is_killed = False
+        for weights in ("new", "old"):
+            models = Models(tmp_path / f"{moment} {weights}")
+            models.renew("old", NUMBERS["old"])
+            is_killed = renew_until(models, "new", moment)
+            models.renew(weights, NUMBERS[weights])
+            assert models.versions() == dict.fromkeys(NUMBERS[weights], weights), moment
+            assert not models.renew(weights, NUMBERS[weights])
+            assert not list(models.folder.glob(".building.*")), moment
+        if not is_killed:
+            break
+    assert moment > 10
 
 
 def test_a_build_that_fails_changes_nothing(models):

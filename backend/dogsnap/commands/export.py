@@ -39,8 +39,8 @@ VIT = "vit"
 )
 @option(
     "--renew",
-    "in place of the next version, replace those that this command built before, and only if weights, code or "
-    "TensorFlow have changed since",
+    "in place of the next version, replace those that this command built before, and only if what they are "
+    "made from (weights, code, TensorFlow ...) has changed since",
     is_flag=True,
 )
 def export(
@@ -63,6 +63,7 @@ def export(
             models / model,
             lambda folder: _export(model, source, artefacts, folder, None, merged),
             click.echo,
+            "merged" if merged else "",
         )
 
 
