@@ -16,7 +16,7 @@ WEB := backend/web
 APP := backend/dogsnap/server/pages/app
 MODEL := models/inception_v3
 
-.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench card audit check-wechat wheel reference lint format lock
+.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench card audit check-wechat wheel reference lint format protos lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -121,6 +121,10 @@ audit: $(VENV)/.installed-test ## check the locked dependencies for known vulner
 check-wechat: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## compile the mini program with WeChat's own compiler (276 MB of npm packages)
 	@$(OWN_NODE) npm ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
+
+protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol from their .proto
+	$(BIN)/uvx --from 'grpcio-tools>=1.85,<1.86' python -m grpc_tools.protoc -Ibackend/dogsnap/server/protocols \
+	  --python_out=backend/dogsnap/server/protocols open_inference.proto
 
 lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt

@@ -22,6 +22,7 @@ from dogsnap.server.protocols import (
     app_api,
     console,
     http_health,
+    open_inference_rest,
     openapi,
     simple_tensorflow_serving,
     tf_serving_rest,
@@ -57,6 +58,7 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.register_blueprint(app_api.blueprint(settings, predictor, feedback))
     app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
     app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
+    app.register_blueprint(open_inference_rest.blueprint(settings, predictor))
     app.register_blueprint(openapi.blueprint(settings))
     app.register_blueprint(web_app.blueprint())
     return app

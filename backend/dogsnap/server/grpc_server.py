@@ -14,8 +14,11 @@ from dogsnap import addresses
 from dogsnap.server.grpc_admission import AdmissionInterceptor
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.protocols.grpc_health import Health
+from dogsnap.server.protocols.open_inference_grpc import InferenceService
 from dogsnap.server.protocols.tf_serving_grpc import (
+    PROTOCOL,
     SERVICES,
+    STICKY_KEY,
     CallInterceptor,
     ModelService,
     PredictionService,
@@ -76,6 +79,8 @@ class GrpcServer:
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(settings, predictor), self._server
         )
+        inference = InferenceService(predictor, PROTOCOL, STICKY_KEY)
+        self._server.add_generic_rpc_handlers([inference.handler()])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server

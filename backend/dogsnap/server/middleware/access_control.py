@@ -24,7 +24,7 @@ log = logging.getLogger("dogsnap.limits")
 KEY_HEADER = "X-Api-Key"
 # Probes and the app's static files: requested so often that a limit would hit ordinary users.
 FREE_BLUEPRINTS = ("health", "web")
-FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
+FREE_PATHS = ("/health", "/v2/health/live", "/v2/health/ready")  # probes of other protocols
 APP = "api"  # the blueprint that the app uses
 ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
 REDIS_TIMEOUTS = {

@@ -14,7 +14,13 @@ from werkzeug.routing import Rule
 
 from dogsnap.server.middleware.access_control import KEY_HEADER
 from dogsnap.server.middleware.json_bodies import json_response
-from dogsnap.server.protocols import admin, app_api, console, generated_clients
+from dogsnap.server.protocols import (
+    admin,
+    app_api,
+    console,
+    generated_clients,
+    open_inference,
+)
 from dogsnap.server.protocols.fields import TEXT, WHOLE, Body, Kind
 from dogsnap.server.protocols.web_app import HEADERS
 from dogsnap.serving.answers.levels import Level
@@ -39,6 +45,7 @@ ORDER = (
     "/api/upright",
     "/api/feedback",
     "/v1/",
+    "/v2",
     "/api/admin",
     "",
 )
@@ -266,10 +273,43 @@ def operations(settings: Settings) -> dict[str, Operation]:
             TEXT_TYPE,
             query={"language": language, **signature},
         ),
+        **open_inference_operations(),
         "web.page": Operation("the app", kind="*/*"),
         "openapi.document": Operation("this document", object_with(openapi=NAME)),
         "openapi.page": Operation("a page to try it", kind=HTML),
         "openapi.file": Operation("its script and style", kind="*/*"),
+    }
+
+
+def open_inference_operations() -> dict[str, Operation]:
+    """Those under /v2; bodies with binary tensors behind the JSON have no schema."""
+    tensor = object_with(
+        {"data": ANYTHING, "parameters": OBJECT},
+        name=NAME,
+        datatype={"enum": list(open_inference.TYPES)},
+        shape=list_of({"type": "integer", "minimum": 0}),
+    )
+    asked = object_with(
+        {"id": NAME, "parameters": OBJECT, "outputs": list_of(object_with(name=NAME))},
+        inputs=list_of(tensor),
+    )
+    described = object_with(name=NAME, versions=list_of(NAME), inputs=list_of({}))
+    answered = object_with(model_name=NAME, model_version=NAME, outputs=list_of({}))
+    return {
+        "open_inference.server": Operation("name and extensions", object_with(name=NAME)),
+        "open_inference.live": Operation("liveness", object_with(live=FLAG)),
+        "open_inference.ready": Operation("readiness", object_with(ready=FLAG)),
+        "open_inference.model": Operation("inputs and outputs of a version", described, (400, 404)),
+        "open_inference.model_ready": Operation(
+            "whether a version answers", object_with(ready=FLAG), (400, 404)
+        ),
+        "open_inference.infer": Operation(
+            "run a version on tensors, in the Open Inference Protocol (KServe, Triton, MLServer); an image input takes the photo "
+            "itself, as BYTES",
+            answered,
+            (400, 404, 413, 415),
+            bodies={JSON: asked},
+        ),
     }
 
 

@@ -35,6 +35,7 @@ from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.request_ids import request_id, sticky_key
 from dogsnap.server.protocols import grpc_messages as translate
+from dogsnap.server.protocols import open_inference_grpc
 from dogsnap.server.tracing import Tracing
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.work import Examples, Task, Values, Work
@@ -47,6 +48,7 @@ PROTOCOL = "grpc"
 SERVICES = (
     prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
+    open_inference_grpc.SERVICE.full_name,
 )
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
 STICKY_KEY = ContextVar(
