@@ -20,7 +20,11 @@ from real_model import ROOT
 DEPLOY = ROOT / "backend" / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 INFERENCE_SERVICE = KUBERNETES / "kserve_inference_service.yaml"
-MANIFESTS = sorted(set(KUBERNETES.glob("*.yaml")) - {INFERENCE_SERVICE})
+FLEET = DEPLOY / "overlays" / "fleet"
+MANIFESTS = sorted(
+    {*KUBERNETES.glob("*.yaml"), *FLEET.glob("*.yaml")}
+    - {INFERENCE_SERVICE, FLEET / "kustomization.yaml"}
+)
 PROMTOOL = shutil.which("promtool")
 # Of a KServe predictor, beside the fields of a pod: those of its ComponentExtensionSpec that are used here.
 KSERVE_FIELDS = {"minReplicas", "maxReplicas", "scaleMetric", "scaleTarget"}
@@ -66,7 +70,7 @@ def test_the_images_health_check_is_well_with_a_server_and_not_without(colour_se
 
 def test_every_setting_that_a_file_makes_exists() -> None:
     known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
-    files = [DEPLOY / "Dockerfile", DEPLOY / "compose.yaml", *KUBERNETES.glob("*.yaml")]
+    files = [DEPLOY / "Dockerfile", DEPLOY / "compose.yaml", INFERENCE_SERVICE, *MANIFESTS]
     made = {
         name
         for file in files
@@ -91,7 +95,7 @@ def test_the_compose_file_follows_composes_own_schema_and_opens_ports_to_this_ma
     )
     assert done.returncode == 0, done.stdout
     ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
-    assert len(ports) == 4
+    assert len(ports) == 6
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -106,7 +110,7 @@ def test_what_compose_mounts_and_builds_is_there(compose) -> None:
 
 
 def test_tensorflow_serving_finds_the_configuration_that_it_is_told_of(compose) -> None:
-    service = compose["services"]["tensorflow-serving"]
+    service = compose["services"]["tensorflow-serving-1"]
     mounted = {mount.split(":")[1] for mount in service["volumes"]}
     told = {
         value
@@ -129,16 +133,20 @@ def test_prometheus_takes_its_configuration() -> None:
 
 def test_prometheus_asks_services_of_the_compose_file_and_grafana_asks_prometheus(compose) -> None:
     jobs = yaml.safe_load((DEPLOY / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
-    targets = {
-        target.split(":")[0]
-        for job in jobs
-        for config in job["static_configs"]
-        for target in config["targets"]
-    }
+    targets, found_by_name = set(), set()
+    for job in jobs:
+        for config in job.get("static_configs", ()):
+            targets.update(target.split(":")[0] for target in config["targets"])
+        for config in job["dns_sd_configs"]:
+            found_by_name.update(config["names"])
     source = yaml.safe_load((DEPLOY / "grafana" / "datasources.yml").read_text(encoding="utf-8"))[
         "datasources"
     ][0]
-    assert targets == {"gateway", "tensorflow-serving"}
+    fleet = {
+        name for name, each in compose["services"].items() if each.get("profiles") == ["fleet"]
+    }
+    assert targets == {"dogsnap"}  # what may not run must not be missed
+    assert found_by_name == fleet - {"redis"}
     assert targets | {re.search(r"//(\w+):", source["url"])[1]} <= set(compose["services"])
     boards = yaml.safe_load((DEPLOY / "grafana" / "dashboards.yml").read_text(encoding="utf-8"))[
         "providers"
@@ -170,43 +178,82 @@ def test_the_manifests_and_the_pod_of_kserves_inference_service_follow_kubernete
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def objects_of(*files: Path) -> list[dict]:
+    found = []
+    for file in files:
+        found += yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    return found
+
+
+WORKLOADS = ("Deployment", "StatefulSet")
+
+
 def test_the_manifests_fit_together() -> None:
-    objects = [
-        each for file in MANIFESTS for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))
-    ]
-    pods = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Deployment"}
+    objects = objects_of(*MANIFESTS)
+    pods = {each["metadata"]["name"]: each for each in objects if each["kind"] in WORKLOADS}
     services = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Service"}
+    assert pods.keys() == services.keys() == {"dogsnap", "gateway", "tensorflow-serving", "redis"}
     for name, service in services.items():
         template = pods[name]["spec"]["template"]
         ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
-    engine = pods["gateway"]["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
-    host, port = re.fullmatch(r"grpc://([a-z-]+):(\d+)", engine).groups()
-    assert int(port) in {each["port"] for each in services[host]["spec"]["ports"]}
+    container = pods["gateway"]["spec"]["template"]["spec"]["containers"][0]
+    settings = {each["name"]: each.get("value", "") for each in container["env"]}
+    for name, scheme in (("DOGSNAP_ENGINE", "grpc"), ("DOGSNAP_SWITCH_LOG", "redis")):
+        host, port = re.fullmatch(rf"{scheme}://([a-z-]+):(\d+)", settings[name]).groups()
+        assert int(port) in {each["port"] for each in services[host]["spec"]["ports"]}
+
+
+def test_what_is_switched_outlives_every_container(compose) -> None:
+    """In the image's state folder, or in a Redis that has acknowledged nothing which is not on disk."""
+    state = re.search(r"XDG_STATE_HOME=(\S+)", dockerfile())[1]
+    assert re.findall(r"^VOLUME (\S+)$", dockerfile(), re.M) == [state]
+    assert f"state:{state}" in compose["services"]["dogsnap"]["volumes"]
+    objects = objects_of(*MANIFESTS)
+    pods = {each["metadata"]["name"]: each for each in objects if each["kind"] in WORKLOADS}
+    for name, folder in (("dogsnap", state), ("redis", "/data")):
+        spec = pods[name]["spec"]
+        (claim,) = spec["volumeClaimTemplates"]
+        mounts = spec["template"]["spec"]["containers"][0]["volumeMounts"]
+        assert {"name": claim["metadata"]["name"], "mountPath": folder} in mounts
+    for command in (
+        compose["services"]["redis"]["command"],
+        pods["redis"]["spec"]["template"]["spec"]["containers"][0]["args"],
+    ):
+        assert "--appendonly yes --appendfsync always" in " ".join(command)
 
 
 def test_pods_get_no_service_links_and_wait_until_no_request_comes() -> None:
-    for file in (KUBERNETES / "gateway.yaml", KUBERNETES / "tensorflow_serving.yaml"):
-        objects = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
-        (pod,) = [
-            each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"
-        ]
-        assert pod["enableServiceLinks"] is False
-        name, seconds = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
-        assert name == "sleep"
+    pods = {}
+    for each in objects_of(*MANIFESTS):
+        if each["kind"] in WORKLOADS:
+            pods[each["metadata"]["name"]] = each["spec"]["template"]["spec"]
+    assert all(pod["enableServiceLinks"] is False for pod in pods.values())
+    for name in ("dogsnap", "gateway", "tensorflow-serving"):
+        pod = pods[name]
+        program, seconds = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+        assert program == "sleep"
         assert int(seconds) + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
 
 
-def test_kustomize_finds_its_files_and_mounts_what_tensorflow_serving_is_told_of() -> None:
+@pytest.mark.parametrize("folder", [DEPLOY, FLEET])
+def test_kustomize_finds_its_files_below_its_own_folder(folder) -> None:
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    generated = [
+        name for each in kustomization.get("configMapGenerator", ()) for name in each["files"]
+    ]
+    for name in [*kustomization["resources"], *generated]:
+        path = folder / name
+        assert (path / "kustomization.yaml").is_file() if path.is_dir() else path.is_file(), name
+        assert path.is_dir() or path.resolve().is_relative_to(folder)  # kustomize's own rule
+
+
+def test_the_generated_configuration_is_what_tensorflow_serving_is_told_of() -> None:
     kustomization = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text(encoding="utf-8"))
     (generated,) = kustomization["configMapGenerator"]
-    for file in [*kustomization["resources"], *generated["files"]]:
-        assert (DEPLOY / file).is_file(), file
-    told = re.findall(
-        r"_file=/config/(\S+)", (KUBERNETES / "tensorflow_serving.yaml").read_text(encoding="utf-8")
-    )
-    assert sorted(told) == sorted(generated["files"])
+    text = (FLEET / "tensorflow_serving.yaml").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"_file=/config/(\S+)", text)) == sorted(generated["files"])
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

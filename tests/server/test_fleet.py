@@ -125,6 +125,8 @@ def test_a_switch_is_seen_by_all_within_a_second_and_outlives_them(
     engine = start_server(models)
     servers = [start_server(models, *flags) for _ in range(2)]
     servers += [start_server(models, *flags, "--engine", target_of(engine)) for _ in range(2)]
+    label(servers[0], 2).raise_for_status()
+    time.sleep(SEEN_BY_ALL)
     slowest = 0.0
     for number in range(10):
         version = 1 + number % 2
@@ -138,7 +140,7 @@ def test_a_switch_is_seen_by_all_within_a_second_and_outlives_them(
     (again,) = [start_server(models, *flags)]
     assert ask(again) == 2
     log = again.get("/api/admin/switches").json()["switches"]
-    assert log[0]["id"] == 10
+    assert log[0]["id"] == 11
 
 
 def test_what_was_chosen_answers_after_the_worker_and_the_server_were_killed_without_any_flag(
