@@ -66,7 +66,8 @@ class Settings:
     )
     engine: str = setting(
         "",
-        "forward to a server with TensorFlow Serving's gRPC, `grpc://host:8500[,host:8500]`, and run no model here",
+        "forward to servers with TensorFlow Serving's gRPC, `grpc://host:8500[,host:8500]`, or `ray://host:9000`, and "
+        "run no model here",
         secret=True,
     )
     default_model: str = setting("inception_v3", "model for requests that name none")

@@ -1,4 +1,4 @@
-"""What `dogsnap deploy ray` knows without Ray: where versions are, how a node gets them, and which answers a request."""
+"""What `dogsnap deploy ray` knows without Ray: where versions are, how a node gets them, and how it answers."""
 
 import asyncio
 import shutil
@@ -9,16 +9,15 @@ import fsspec
 import grpc_contract
 import pytest
 import tiny_models
-from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from dogsnap.ray.messages import Answer
+from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.ray.model_files import VersionFiles, versions_below
-from dogsnap.ray.replica import REQUESTS as CLASSES
-from dogsnap.ray.replica import Replica
-from dogsnap.ray.routes import Routes
-from dogsnap.routing.spec import ModelSpec
+from dogsnap.ray.replica import SERVICES, Replica
 from dogsnap.serving.versions import checksums
 from dogsnap.settings import Settings
+from google.protobuf import message_factory
 from google.protobuf.message import Message
+from grpc import StatusCode
+from tensorflow_serving.apis import get_model_status_pb2
 
 
 @pytest.fixture
@@ -106,11 +105,17 @@ def test_a_version_is_told_by_its_checksums_or_else_by_its_files(colour_models, 
 
 # -- a replica, called as Ray would ------------------------------------------------------------------------------------
 
-METHODS = {kind: name for name, kind in CLASSES.items()}
+METHODS = {
+    message_factory.GetMessageClass(method.input_type): method.name
+    for service in SERVICES
+    for method in service.methods
+}
 ANSWERED = [
     each
     for each in grpc_contract.ANSWERED
-    if type(each.request) in METHODS and "half_plus" in str(each.request)
+    if METHODS.get(type(each.request), "GetModelStatus") != "GetModelStatus"
+    and "half_plus" in str(each.request)
+    and "label" not in str(each.request)  # the gateway sends numbers
 ]
 
 
@@ -122,83 +127,40 @@ def replica(tmp_path_factory) -> Replica:
     return Replica("half_plus_two", files, Settings(), models / "cache")
 
 
-def answer(replica: Replica, request: Message) -> Answer:
+class Context:
+    """What Ray's proxy gives a method to set a status on."""
+
+    code, details = StatusCode.OK, ""
+
+    def set_code(self, code: StatusCode) -> None:
+        self.code = code
+
+    def set_details(self, details: str) -> None:
+        self.details = details
+
+
+def answer(replica: Replica, request: Message) -> tuple[Message, Context]:
     """In a thread of its own: this one may have an event loop already, of the browser that other tests share."""
-    call = replica.answer(METHODS[type(request)], request.SerializeToString(), 30.0)
+    context = Context()
+    call = getattr(replica, METHODS[type(request)])(request, context)
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, call).result()
+        return thread.submit(asyncio.run, call).result(), context
 
 
 @pytest.mark.parametrize("call", ANSWERED, ids=lambda call: call.name)
 def test_a_replica_answers_every_method_of_the_prediction_service(replica, call) -> None:
-    found = answer(replica, call.request)
-    assert (found.code, found.message) == ("OK", "")
-    assert b"half_plus_two" in found.response
+    found, context = answer(replica, call.request)
+    assert (context.code, context.details) == (StatusCode.OK, "")
+    assert b"half_plus_two" in found.SerializeToString()
 
 
 def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> None:
-    found = answer(replica, grpc_contract.half(signature_name="no_signature"))
-    assert (found.code, "no_signature" in found.message) == ("FAILED_PRECONDITION", True)
+    _, context = answer(replica, grpc_contract.half(signature_name="no_signature"))
+    assert context.code is StatusCode.FAILED_PRECONDITION
+    assert "no_signature" in context.details
 
 
-# -- routes ------------------------------------------------------------------------------------------------------------
-
-ROUTES = Routes(
-    {"m": {1: "m-1", 3: "m-3"}, "other": {2: "other-2"}}, {"m": {"stable": 1, "next": 4}}
-)
-UNKNOWN_LABEL = "Unrecognized servable version label: x; labels of m: next, stable"
-
-
-@pytest.mark.parametrize(
-    ("spec", "application"),
-    [(ModelSpec("m"), "m-3"), (ModelSpec("m", 1), "m-1"), (ModelSpec("m", label="stable"), "m-1")],
-)
-def test_a_request_goes_to_the_version_that_it_means(spec, application) -> None:
-    assert ROUTES.application(spec) == application
-    assert Routes.from_json(ROUTES.to_json()).application(spec) == application
-
-
-def test_the_status_of_a_model_is_asked_of_all_its_versions_the_largest_first() -> None:
-    assert list(ROUTES.asked_for_status(ModelSpec("m")).items()) == [(3, "m-3"), (1, "m-1")]
-    assert ROUTES.asked_for_status(ModelSpec("m", 1)) == {1: "m-1"}
-
-
-@pytest.mark.parametrize(
-    ("ask", "spec", "error", "said"),
-    [
-        (
-            ROUTES.application,
-            ModelSpec("n"),
-            NotFound,
-            r"request: Latest\(n\); models served here: m, other",
-        ),
-        (
-            ROUTES.application,
-            ModelSpec("m", 2),
-            NotFound,
-            r"request: Specific\(m, 2\); available versions: 3, 1",
-        ),
-        (ROUTES.application, ModelSpec("m", label="x"), InvalidArgument, UNKNOWN_LABEL),
-        (
-            ROUTES.application,
-            ModelSpec("m", label="next"),
-            Unavailable,
-            "label next of m waits for version 4",
-        ),
-        (
-            ROUTES.asked_for_status,
-            ModelSpec("m", 9),
-            NotFound,
-            "Could not find version 9 of model m",
-        ),
-        (
-            ROUTES.asked_for_status,
-            ModelSpec("n"),
-            NotFound,
-            "Could not find any versions of model n",
-        ),
-    ],
-)
-def test_what_is_not_there_is_refused_in_tensorflow_servings_words(ask, spec, error, said) -> None:
-    with pytest.raises(error, match=said):
-        ask(spec)
+def test_a_replica_tells_that_its_version_is_available(replica) -> None:
+    request = get_model_status_pb2.GetModelStatusRequest(model_spec={"name": "half_plus_two"})
+    found, _ = answer(replica, request)
+    assert [each.version for each in found.model_version_status] == [123]

@@ -2,6 +2,7 @@
 
 from dogsnap.allocator import give_back_large
 from dogsnap.gateway.client import EngineClient
+from dogsnap.gateway.ray_client import RayClient
 from dogsnap.gateway.repository import EngineRepository
 from dogsnap.gateway.target import Target
 from dogsnap.serving.assembly import check_configuration, create_router, predictor_over
@@ -19,10 +20,12 @@ def create_gateway(settings: Settings) -> Predictor:
     metrics = Metrics()
     # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
-    engine = EngineClient(
-        Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics
-    )
+    target, max_bytes = Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE
+    router, configs = create_router(settings), model_source(settings)
+    if target.is_ray:
+        engine: EngineClient = RayClient(target, max_bytes, metrics, router, configs)
+    else:
+        engine = EngineClient(target, max_bytes, metrics)
     only = settings.models / settings.default_model
-    router = create_router(settings)
-    repository = EngineRepository(engine, model_source(settings), only, executor, router)
+    repository = EngineRepository(engine, configs, only, executor, router)
     return predictor_over(repository, executor, metrics, settings)

@@ -5,10 +5,10 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 from prometheus_client import Counter, Histogram
@@ -79,11 +79,14 @@ TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_
 class EngineClient:
     """Calls to the engines of a target; thread-safe, and created after the fork. They raise the types of `dogsnap.errors`."""
 
+    service_config: ClassVar[dict[str, Any]] = SERVICE_CONFIG
+
     def __init__(self, target: Target, max_bytes: int, metrics: Metrics):
         """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
         self._target = target
         self._metadata_always = target.metadata
-        self._channel = grpc.insecure_channel(target.address(), _options(target, max_bytes))
+        options = _options(target, max_bytes, self.service_config)
+        self._channel = grpc.insecure_channel(target.address(), options)
         as_bytes = {
             "request_serializer": None,
             "response_deserializer": predict_pb2.PredictResponse.FromString,
@@ -110,24 +113,26 @@ class EngineClient:
             ("call", "code"),
         )
 
-    def predict(self, request: bytes, key: str = "") -> predict_pb2.PredictResponse:
-        """Send a serialized PredictRequest with the remaining time as timeout; `key` is the client's sticky key."""
+    def choose(self, spec: ModelSpec) -> ModelSpec:
+        """What an engine decides of a spec that was not chosen here: nothing, it is asked as it is."""
+        return spec
+
+    def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
+        """Send a serialized PredictRequest for `spec`, with the remaining time as timeout."""
         if len(request) <= LARGE:
-            return self._call("Predict", self._predict, request, key)
+            return self._call("Predict", self._predict, request, spec)
         only = iter((request,))
         del request  # gRPC sends its own copy; this one is freed
-        return self._call("Predict", self._predict_large, only, key)
+        return self._call("Predict", self._predict_large, only, spec)
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         request.model_spec.CopyFrom(spec_message(spec))
-        return self._call(
-            "GetModelMetadata", self._get_metadata, request, spec.sticky_key, ASK_SECONDS
-        )
+        return self._call("GetModelMetadata", self._get_metadata, request, spec, ASK_SECONDS)
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
-        return self._call("GetModelStatus", self._get_status, request, most=ASK_SECONDS)
+        return self._call("GetModelStatus", self._get_status, request, spec, ASK_SECONDS)
 
     def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
         """The available versions of a model at each engine; None for one that does not answer.
@@ -147,7 +152,8 @@ class EngineClient:
     def _versions_at(self, name: str, place: str) -> frozenset[int] | None:
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = name
-        with grpc.insecure_channel(place) as channel:
+        options = [_proxy_option(self._target.hosts)]
+        with grpc.insecure_channel(place, options) as channel:
             stub = model_service_pb2_grpc.ModelServiceStub(channel)
             try:
                 response = stub.GetModelStatus(
@@ -160,6 +166,10 @@ class EngineClient:
         statuses = response.model_version_status
         return frozenset(each.version for each in statuses if each.state == available)
 
+    def _metadata(self, spec: ModelSpec) -> list[tuple[str, str]]:
+        """What goes along with a call for `spec`."""
+        return list(self._metadata_always)
+
     def close(self) -> None:
         self._channel.close()
 
@@ -168,11 +178,11 @@ class EngineClient:
         name: str,
         method: Callable[..., Any],
         request: Any,
-        key: str = "",
+        spec: ModelSpec,
         most: float = math.inf,
     ) -> Any:
         """The answer, within the time that is left and at most `most` seconds."""
-        metadata = list(self._metadata_always)
+        metadata, key = self._metadata(spec), spec.sticky_key
         if request_id := REQUEST_ID.get():
             metadata.append(("x-request-id", request_id))
         if key and key.isascii() and key.isprintable():  # gRPC fails calls with other metadata
@@ -187,11 +197,17 @@ class EngineClient:
             self._seconds.labels(name).observe(time.perf_counter() - started)
 
 
-def _options(target: Target, max_bytes: int) -> list[tuple[str, Any]]:
-    is_here = any(is_loopback(host) for host, _ in target.hosts)
+def _proxy_option(hosts: Iterable[tuple[str, int]]) -> tuple[str, int]:
+    """Requests to this machine never go through a proxy."""
+    return ("grpc.enable_http_proxy", int(not any(is_loopback(host) for host, _ in hosts)))
+
+
+def _options(
+    target: Target, max_bytes: int, service_config: dict[str, Any]
+) -> list[tuple[str, Any]]:
     return [
-        ("grpc.enable_http_proxy", int(not is_here)),
-        ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
+        _proxy_option(target.hosts),
+        ("grpc.service_config", json.dumps(service_config)),
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
         (
             "grpc.per_rpc_retry_buffer_size",

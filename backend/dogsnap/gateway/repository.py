@@ -80,11 +80,13 @@ class EngineRepository(ModelRepository):
             raise Unavailable(self._trouble)
         choices = self.router.choices(spec.name)
         is_engines = spec.label is not None and spec.label not in choices.labels
-        if spec.version is not None or choices.is_empty() or is_engines:
+        if spec.version is not None:
             return spec
+        if choices.is_empty() or is_engines:
+            return self.engine.choose(spec)
         number = resolve(choices, spec, lambda _: True)  # every engine had it when it was chosen
         if number is None:
-            return spec
+            return self.engine.choose(spec)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
 
     def _limited(self, question: Callable[[], Answer]) -> Answer:

@@ -100,7 +100,7 @@ class EngineServable(BaseServable):
         self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
         response = self._versions.engine.predict(
-            predict_request(self._spec, signature, inputs), self._spec.sticky_key
+            predict_request(self._spec, signature, inputs), self._spec
         )
         servable = self._adopted(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)

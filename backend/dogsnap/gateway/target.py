@@ -1,4 +1,4 @@
-"""Parses the address of the engines: `grpc://host:8500[,host:8500][?key=value]`.
+"""Parses the address of the engines: `grpc://host:8500[,host:8500][?key=value]`, or `ray://...`.
 
 It does not import gRPC, since the command line checks settings with it.
 """
@@ -12,11 +12,12 @@ from urllib.parse import parse_qsl
 from dogsnap.addresses import address
 from dogsnap.errors import InvalidArgument, Unavailable
 
-SCHEME = "grpc://"
+SCHEME, RAY_SCHEME = "grpc://", "ray://"  # the second: the gRPC proxies of Ray Serve
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 KEY = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")  # gRPC's rule for keys of text metadata
 EXPECTED = (
-    "expected grpc://host:port[,host:port], optionally with ?key=value to send with every call"
+    "expected grpc://host:port[,host:port], optionally with ?key=value to send with every call; "
+    "or ray://host:port for versions that `dogsnap deploy ray` serves"
 )
 
 
@@ -26,14 +27,17 @@ class Target:
 
     hosts: tuple[tuple[str, int], ...]
     metadata: tuple[tuple[str, str], ...] = ()
+    is_ray: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "Target":
         """Raises InvalidArgument."""
-        places, _, query = text.removeprefix(SCHEME).partition("?")
+        is_ray = text.startswith(RAY_SCHEME)
+        scheme = RAY_SCHEME if is_ray else SCHEME
+        places, _, query = text.removeprefix(scheme).partition("?")
         found = [HOST.fullmatch(place.strip()) for place in places.rstrip("/").split(",")]
         hosts = [host for host in found if host and 0 < int(host["port"]) < 65536]
-        if not text.startswith(SCHEME) or len(hosts) < len(found):
+        if not text.startswith(scheme) or len(hosts) < len(found):
             raise InvalidArgument(
                 f"--engine is {text.partition('?')[0]!r}; {EXPECTED}"
             )  # a value may be a secret
@@ -43,7 +47,8 @@ class Target:
                 raise InvalidArgument(
                     f"--engine sends along the key {key!r}; expected a-z 0-9 _ . - and a value in ASCII"
                 )
-        return cls(tuple((host["name"].strip("[]"), int(host["port"])) for host in hosts), metadata)
+        pairs = [(host["name"].strip("[]"), int(host["port"])) for host in hosts]
+        return cls(tuple(pairs), metadata, is_ray)
 
     def address(self) -> str:
         """The target in gRPC's form. Raises Unavailable for a name without an address.

@@ -1,34 +1,54 @@
-"""A replica of one model version: a predictor with only that version, called by the gRPC servicer."""
+"""A replica of one model version: a predictor with only that version behind Ray Serve's gRPC proxy."""
 
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import message_factory
-from tensorflow_serving.apis import prediction_service_pb2
+from google.protobuf.message import Message
+from grpc import StatusCode
+from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from dogsnap.errors import DogsnapError, FailedPrecondition, Internal
-from dogsnap.ray.messages import Answer, CallContext
 from dogsnap.ray.model_files import VersionFiles
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.protocols import grpc_messages as translate
-from dogsnap.server.protocols.tf_serving_grpc import PredictionService
+from dogsnap.server.protocols.tf_serving_grpc import ModelService, PredictionService
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.ray")
 
-REQUESTS: dict[str, type[Any]] = {
-    each.name: message_factory.GetMessageClass(each.input_type)
-    for each in prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].methods
+SERVICES = (
+    prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"],
+    model_service_pb2.DESCRIPTOR.services_by_name["ModelService"],
+)
+ANSWERS: dict[str, type[Any]] = {
+    method.name: message_factory.GetMessageClass(method.output_type)
+    for service in SERVICES
+    for method in service.methods
 }
 
 
+@dataclass
+class CallContext:
+    """The part of grpc.ServicerContext that our services use."""
+
+    seconds: float
+    is_gone: bool = False  # the client has disconnected
+
+    def time_remaining(self) -> float:
+        return self.seconds
+
+    def is_active(self) -> bool:
+        return not self.is_gone
+
+
 class Replica:
-    """The Ray Serve deployment of one version, which is autoscaled."""
+    """The Ray Serve deployment of one version, which is autoscaled. Ray's proxy calls its methods."""
 
     def __init__(self, name: str, files: VersionFiles, settings: Settings, cache: Path):
         """Loads the version and warms it up, as a version of the model `name`.
@@ -39,10 +59,14 @@ class Replica:
         settings = replace(settings, model_base_path=str(files.local(cache)), model_name=name)
         self._predictor = create_predictor(settings, only=self._spec)
         self.check_health()
+        self._seconds = settings.deadline_ms / 1000
         self._threads = ThreadPoolExecutor(
             settings.run_threads + settings.queue_size, thread_name_prefix="call"
         )
-        self._servicer = PredictionService(self._predictor, settings.max_tensor_body_mb * MEBIBYTE)
+        self._prediction = PredictionService(
+            self._predictor, settings.max_tensor_body_mb * MEBIBYTE
+        )
+        self._models = ModelService(settings, self._predictor)
 
     def check_health(self) -> None:
         """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
@@ -53,30 +77,41 @@ class Replica:
             ]
             raise FailedPrecondition("; ".join([reason, *failed]))
 
-    async def answer(self, method: str, request: bytes, seconds: float) -> Answer:
-        """Run a call with the gRPC servicer of our own server, in at most so many seconds."""
-        context, loop = CallContext(seconds), asyncio.get_running_loop()
+    async def Predict(self, request: Any, grpc_context: Any) -> Message:
+        return await self._answer(self._prediction.Predict, request, grpc_context)
+
+    async def Classify(self, request: Any, grpc_context: Any) -> Message:
+        return await self._answer(self._prediction.Classify, request, grpc_context)
+
+    async def Regress(self, request: Any, grpc_context: Any) -> Message:
+        return await self._answer(self._prediction.Regress, request, grpc_context)
+
+    async def MultiInference(self, request: Any, grpc_context: Any) -> Message:
+        return await self._answer(self._prediction.MultiInference, request, grpc_context)
+
+    async def GetModelMetadata(self, request: Any, grpc_context: Any) -> Message:
+        return await self._answer(self._prediction.GetModelMetadata, request, grpc_context)
+
+    async def GetModelStatus(self, request: Any, grpc_context: Any) -> Message:
+        return await self._answer(self._models.GetModelStatus, request, grpc_context)
+
+    async def _answer(self, method: Any, request: Any, grpc_context: Any) -> Message:
+        """Run a method of our own server's; an error becomes the status of the proxy's call."""
+        context, loop = CallContext(self._seconds), asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._threads, self._answer, method, request, context)
+            return await loop.run_in_executor(self._threads, method, request, context)
         except asyncio.CancelledError:
             context.is_gone = True
             raise
-
-    def _answer(self, method: str, body: bytes, context: CallContext) -> Answer:
-        request = REQUESTS[method].FromString(body)
-        for message in getattr(
-            request, "tasks", [request]
-        ):  # the router has resolved its label or default
-            message.model_spec.version.value = self._spec.version
-        try:
-            return Answer(
-                response=getattr(self._servicer, method)(request, context).SerializeToString()
-            )
         except Exception as error:
-            if not isinstance(error, DogsnapError):
-                log.exception("a call of %s failed", method)
-                error = Internal(
-                    "the server failed on this call; the log of its replica has the reason"
-                )
-            code, message = translate.status(error)
-            return Answer(code.name, message)
+            code, message = _status_of(error, method.__name__)
+            grpc_context.set_code(code)
+            grpc_context.set_details(message)
+            return ANSWERS[method.__name__]()
+
+
+def _status_of(error: Exception, method: str) -> tuple[StatusCode, str]:
+    if not isinstance(error, DogsnapError):
+        log.error("a call of %s failed", method, exc_info=error)
+        error = Internal("the server failed on this call; the log of its replica has the reason")
+    return translate.status(error)

@@ -1,41 +1,39 @@
-"""Deploys versions on a Ray cluster: starts new ones, routes requests to them, removes old ones.
+"""Deploys versions on a Ray cluster: starts new ones, and ends old ones.
 
-Each version is an application named by its content; unchanged ones are left alone.
+Each version is an application named by its content; unchanged ones are left alone. Which version
+answers a request is the gateway's business.
 """
 
 import hashlib
-import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePath
-from typing import Any
 
 import ray
 from ray import serve
 
 from dogsnap.errors import DogsnapError, InvalidArgument
+from dogsnap.gateway.ray_client import application_name
 from dogsnap.ray.model_files import VersionFiles, versions_below
 from dogsnap.ray.replica import Replica
-from dogsnap.ray.router import REPLICA, Router
-from dogsnap.ray.routes import Routes
 from dogsnap.ray.scale import Scale
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.version_folders import aspired_versions
 from dogsnap.settings import MEBIBYTE, Settings
 
-ROUTER = "dogsnap"  # the only application with a route, so that clients need not name it
-PREFIX = f"{ROUTER}-"  # of the names of the versions' applications
-ROUTER_CPUS = 0.1  # it mostly waits
+PREFIX = "dogsnap-"  # of the names of the applications
+REPLICA = "Replica"  # the only deployment of each application
+GATEWAY_SECONDS = 3.0  # in which the gateways have found the new applications
 # By this Ray Serve notices that a node is gone; its default period of 10 s would be a third of the targeted recovery time.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
-# TensorFlow Serving's unmodified stubs and the standard health service.
+# TensorFlow Serving's unmodified stubs.
 SERVICERS = [
     "tensorflow_serving.apis.prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server",
     "tensorflow_serving.apis.model_service_pb2_grpc.add_ModelServiceServicer_to_server",
-    "grpc_health.v1.health_pb2_grpc.add_HealthServicer_to_server",
 ]
-SPARE_SECONDS = 5.0  # added to Ray's timeout, so that the client gets the router's error message
+SPARE_SECONDS = 5.0  # added to Ray's timeout, so that the client gets the replica's error message
 
 
 @dataclass(frozen=True)
@@ -55,24 +53,17 @@ class Rollout:
             return [(each.model, each) for each in found]
         return [(config.name, each) for config in self.configs for each in _aspired(config, found)]
 
-    def routes(self, versions: Mapping[str, tuple[str, VersionFiles]]) -> Routes:
-        applications: dict[str, dict[int, str]] = {}
-        for name, (model, files) in versions.items():
-            applications.setdefault(model, {})[files.version] = name
-        return Routes(
-            applications, {config.name: dict(config.version_labels) for config in self.configs}
-        )
-
     def name(self, model: str, files: VersionFiles) -> str:
         """The name of a version's application: it depends on the files, settings, scale and release of this package."""
         told = repr((model, files, self.settings, self.scale, self.cache, version("dogsnap")))
-        readable = re.sub(r"[^A-Za-z0-9_.]", "_", model)
-        return f"{PREFIX}{readable}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        return f"{PREFIX}{application_name(model)}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
     def run(self, address: str, tell: Callable[[str], None]) -> None:
-        """Deploy, and return when every version is available. Raises DogsnapError if one does not load."""
+        """Deploy, and return when every version is available and the others are gone.
+
+        Raises DogsnapError if one does not load.
+        """
         versions = {self.name(*each): each for each in self.versions()}
-        routes = self.routes(versions)
         try:
             ray.init(address=address, namespace="dogsnap", log_to_driver=False)
         except ConnectionError as error:
@@ -95,17 +86,17 @@ class Rollout:
             self._serve(new)
         for name in versions:
             tell(f"{name}: {'answers' if name in new else 'is there already'}")
-        if _table() != routes.to_json():
-            serve.run(self._router(routes), name=ROUTER, route_prefix="/")
-            tell(f"{ROUTER}: turned to them")
-        for name in sorted(set(_ours()) - set(routes.all_applications())):
+        old = sorted(set(_ours()) - set(versions))
+        if old and new:
+            time.sleep(GATEWAY_SECONDS)
+        for name in old:
             serve.delete(name)
             tell(f"{name}: removed")
 
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
         """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""
         targets = [
-            serve.RunTarget(self._application(*each), name=name, route_prefix=None)
+            serve.RunTarget(self._application(*each), name=name, route_prefix=f"/{name}")
             for name, each in new.items()
         ]
         try:
@@ -142,26 +133,6 @@ class Rollout:
             **HEALTH,
         )
         return deployment.bind(model, files, settings, self.cache)
-
-    def _router(self, routes: Routes) -> serve.Application:
-        deployment = serve.deployment(Router).options(
-            name="Router",
-            num_replicas=self.scale.doors,
-            max_ongoing_requests=1000,
-            max_surge_percent=100,
-            user_config=routes.to_json(),
-            ray_actor_options={"num_cpus": ROUTER_CPUS},
-            **HEALTH,
-        )
-        return deployment.bind(self.settings.deadline_ms / 1000)
-
-
-def _table() -> Any:
-    """The current routes of the router; None if it is not running yet."""
-    status = serve.status().applications.get(ROUTER)
-    if status is None or status.status != "RUNNING":
-        return None
-    return serve.get_app_handle(ROUTER).table.remote().result(timeout_s=60)
 
 
 def _aspired(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:

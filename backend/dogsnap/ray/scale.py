@@ -16,11 +16,6 @@ class Scale:
     )
     replica_cpus: float = setting(1.0, "cores that a replica takes of its node")
     replica_memory_mb: int = setting(1536, "memory that a replica takes of its node, in MiB")
-    doors: int = setting(
-        2,
-        "router processes, which take calls from Ray's gRPC proxies; one per node is enough",
-        least=1,
-    )
     upscale_seconds: float = setting(
         5.0, "how long there must be more requests before a replica is added"
     )

@@ -1,0 +1,118 @@
+"""The gateway before Ray Serve's gRPC proxies, of which a stub plays the part: applications that come, go and die."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import colour_photos
+import grpc
+import pytest
+from ports import free_port
+from stub_engine import StubEngine
+from waiting import wait_until
+
+RED = colour_photos.encode(colour_photos.plain(), "JPEG")
+MODELS, LIST = "tensorflow.serving.ModelService", "ray.serve.RayServeAPIService"
+
+
+class StubRay:
+    """A proxy whose applications answer as version 2 of `models` does; `calls` counts by application."""
+
+    def __init__(self, models):
+        self.engine = StubEngine(free_port(), models / "inception_v3" / "2")
+        self.applications = ["dogsnap-inception_v3-2-00000000"]
+        self.calls, self.deaths, self._lock = [], 0, threading.Lock()
+
+    def __enter__(self) -> "StubRay":
+        self.port = free_port()
+        self._server = grpc.server(ThreadPoolExecutor(16))
+        predict = grpc.unary_unary_rpc_method_handler(self._answer("answer"))
+        metadata = grpc.unary_unary_rpc_method_handler(self._answer("tell"))
+        status = grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+        listing = grpc.unary_unary_rpc_method_handler(self._list)
+        for service, handlers in (
+            (
+                "tensorflow.serving.PredictionService",
+                {"Predict": predict, "GetModelMetadata": metadata},
+            ),
+            (MODELS, {"GetModelStatus": status}),
+            (LIST, {"ListApplications": listing}),
+        ):
+            handler = grpc.method_handlers_generic_handler(service, handlers)
+            self._server.add_generic_rpc_handlers((handler,))
+        self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None).wait()
+
+    def _list(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        names = [name.encode() for name in self.applications]
+        return b"".join(b"\x0a" + bytes([len(name)]) + name for name in names)
+
+    def _answer(self, what: str):
+        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            name = dict(context.invocation_metadata()).get("application")
+            if name not in self.applications:
+                context.abort(grpc.StatusCode.NOT_FOUND, f"Application '{name}' not found.")
+            if what == "tell":
+                return self.engine.about
+            with self._lock:
+                self.calls.append(name)
+                dies = self.deaths > 0
+                self.deaths -= dies
+            if dies:
+                context.abort(grpc.StatusCode.INTERNAL, "The actor died.")
+            return self.engine.fixed
+
+        return answer
+
+
+@pytest.fixture
+def ray(colour_models):
+    with StubRay(colour_models) as ray:
+        yield ray
+
+
+@pytest.fixture
+def gateway(ray, start_server, colour_models):
+    flags = ("--engine", f"ray://127.0.0.1:{ray.port}", "--poll-seconds", "0.2")
+    return start_server(colour_models, *flags)
+
+
+def classify(gateway):
+    response = gateway.classify(RED)
+    assert response.status_code == 200, response.text
+    return response.json()["model"]["version"]
+
+
+def test_each_call_names_its_application_and_is_made_again_when_a_replica_dies(ray, gateway):
+    assert classify(gateway) == 2
+    ray.deaths = 8  # more than gRPC itself makes again
+    assert classify(gateway) == 2
+    assert ray.deaths == 0
+    assert set(ray.calls) == {"dogsnap-inception_v3-2-00000000"}
+
+
+def test_an_application_that_is_replaced_loses_no_request(ray, gateway):
+    assert classify(gateway) == 2
+    ray.applications = ["dogsnap-inception_v3-2-11111111", "other-app", "dogsnap-else-1-22222222"]
+    assert classify(gateway) == 2
+    assert ray.calls[-1] == "dogsnap-inception_v3-2-11111111"
+
+
+def test_a_version_that_comes_later_can_be_chosen_and_does_not_take_over(ray, gateway):
+    assert classify(gateway) == 2
+    ray.applications.append("dogsnap-inception_v3-3-33333333")
+
+    def versions() -> list[int]:
+        (model,) = gateway.get("/api/models").json()["models"]
+        return [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
+
+    wait_until(lambda: versions() == [3, 2])
+    assert classify(gateway) == 2
+    path = "/api/admin/models/inception_v3/default"
+    assert gateway.post(path, json={"version": 4}).status_code == 400
+    assert gateway.post(path, json={"version": 3}).status_code == 200
+    classify(gateway)
+    assert ray.calls[-1] == "dogsnap-inception_v3-3-33333333"
