@@ -2,6 +2,7 @@
  * Builds the mini program and its runtime into a static folder: node build.mjs [SOURCE [TARGET]].
  * The server serves that folder at "/".
  */
+import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -19,6 +20,14 @@ const TARGET = path.join(HERE, '../dogsnap/server/pages/app')
 /** Browsers from 2021 on; older ones have no :where() and no AbortSignal.timeout either. */
 const BROWSERS = 'es2021'
 
+/** Of the installed app, by language; English is in the manifest. */
+const NAMES = { zh: '识狗', 'zh-Hant': '識狗' }
+const MANIFEST = 'manifest.webmanifest'
+const ICON = 'icon-192.png'
+
+/** What the page loads. */
+const PARTS = ['runtime.css', 'app.css', 'runtime.js', 'app.js']
+
 /** Throws if the template compiler reports a problem; otherwise replaces the folder. */
 export function build(source = SOURCE, target = TARGET) {
   const { script, css } = compile(readProgram(source))
@@ -29,8 +38,36 @@ export function build(source = SOURCE, target = TARGET) {
   bundle('runtime/main.js', path.join(target, 'runtime.js'))
   bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
-  fs.copyFileSync(path.join(HERE, 'runtime/index.html'), path.join(target, 'index.html'))
+  writeManifests(target)
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
+  writeVersion(target)
+}
+
+/** What is installed has a name in the language of the phone; main.js chooses the manifest. */
+function writeManifests(target) {
+  const manifest = JSON.parse(fs.readFileSync(path.join(target, 'manifest.webmanifest')))
+  for (const [lang, short_name] of Object.entries(NAMES)) {
+    const translated = { ...manifest, lang, short_name, name: `${short_name} dogsnap` }
+    fs.writeFileSync(path.join(target, `manifest-${lang}.webmanifest`), JSON.stringify(translated))
+  }
+}
+
+/** The page asks for files of its own version alone, and the service worker keeps them only with these contents. */
+function writeVersion(target) {
+  const read = (file) => fs.readFileSync(path.join(target, file))
+  const digest = (contents) => createHash('sha256').update(contents).digest('base64')
+  const version = digest(PARTS.map((file) => digest(read(file))).join()).replace(/\W/g, '').slice(0, 12)
+  const html = fs.readFileSync(path.join(HERE, 'runtime/index.html'), 'utf8')
+  const ofVersion = PARTS.reduce((text, file) => text.replace(`"${file}"`, `"${file}?${version}"`), html)
+  fs.writeFileSync(path.join(target, 'index.html'), ofVersion)
+  const integrity = (file) => `sha256-${digest(read(file))}`
+  const files = [
+    { url: './', integrity: integrity('index.html') },
+    ...PARTS.map((file) => ({ url: `${file}?${version}`, integrity: integrity(file) })),
+    ...[MANIFEST, ICON].map((file) => ({ url: file, integrity: integrity(file) })),
+  ]
+  const worker = `const VERSION = '${version}', FILES = ${JSON.stringify(files)}\n${read('sw.js')}`
+  fs.writeFileSync(path.join(target, 'sw.js'), worker)
 }
 
 /** Packages inside runtime.js whose licences must be distributed with it. */

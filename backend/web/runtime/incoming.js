@@ -1,8 +1,10 @@
 /**
  * Photos that come from outside, by drag and drop or paste. WeChat has the same thing - a picture from a chat, opened
  * with the mini program - so they arrive the same way: App.onShow with `forwardMaterials`, on the page that app.json
- * names under `supportedMaterials`. WeChat never offers a mini program what it does not support; people drop anything,
- * so an app may define App.onUnsupportedMaterial() and say so in its own words. The page in view then stays.
+ * names under `supportedMaterials`. So do those that another app of the phone shares with the installed one, which the
+ * service worker keeps until they are taken here. WeChat never offers a mini program what it does not support; people drop anything,
+ * so an app may define App.onUnsupportedMaterial() and say so in its own words. The page in view then stays. Of several
+ * photos the first is taken, and App.onFurtherMaterial() told that there were more.
  */
 import { addTemporary } from './wx/file_store.js'
 
@@ -16,16 +18,34 @@ const UNKNOWN_PHOTO = /\.(heic|heif|avif)$/i
  * @param {{app: () => any, router: import('./router.js').Router, materials: any[]}} options  materials: app.json's
  *   supportedMaterials, {materialType, path} each
  */
-export function acceptPhotos({ app, router, materials }) {
+export async function acceptPhotos({ app, router, materials }) {
   const accepting = materials.find(({ materialType }) => materialType === 'image/*')
   const deliver = (files) => {
-    const file = files.find(photoType)
+    const [file, further] = files.filter(photoType)
     if (!file) return app().onUnsupportedMaterial?.()
     const material = { type: photoType(file), name: file.name, path: addTemporary(file), size: file.size }
     app().onShow?.({ scene: SCENE_CHAT_MATERIAL, path: accepting.path, query: {}, forwardMaterials: [material] })
     router.reLaunch('/' + accepting.path)
+    if (further) app().onFurtherMaterial?.()
   }
-  if (accepting) listen(deliver)
+  if (!accepting) return
+  listen(deliver)
+  const shared = await takeShared()
+  if (shared.length) deliver(shared)
+}
+
+/** @returns {Promise<File[]>} */
+async function takeShared() {
+  if (!globalThis.caches) return [] // plain http
+  const cache = await caches.open('shared')
+  const files = []
+  for (const request of await cache.keys()) {
+    const response = await cache.match(request)
+    const blob = await response.blob()
+    files.push(new File([blob], decodeURI(response.headers.get('x-name')), { type: blob.type }))
+    await cache.delete(request)
+  }
+  return files
 }
 
 /** @returns {string}  "image/..."; "" for what is no photo */

@@ -35,6 +35,15 @@ function run(program) {
   acceptPhotos({ app: () => app, router, materials: program.app.supportedMaterials ?? [] })
   offerShare({ router, wx })
   keepForOffline()
+  nameInstalled()
+}
+
+/** The installed app is called by its name in the language of the phone. */
+function nameInstalled() {
+  const { language } = navigator
+  if (!language.startsWith('zh')) return
+  const name = /Hant|TW|HK|MO/i.test(language) ? 'zh-Hant' : 'zh'
+  document.querySelector('link[rel=manifest]').href = `manifest-${name}.webmanifest`
 }
 
 /** Only over https and on this machine: elsewhere a browser has no service workers. */

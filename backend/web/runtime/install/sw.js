@@ -1,26 +1,49 @@
-/** Service worker: the app's own files come from the network, and from what was kept where there is no server. */
-const CACHE = 'app'
-const FILES = ['./', 'runtime.css', 'app.css', 'runtime.js', 'app.js', 'manifest.webmanifest', 'icon-192.png']
-const known = FILES.map((file) => new URL(file, self.location).href)
+/**
+ * Service worker: the app opens from what was kept, at every address and at once. What is kept is one version of the
+ * app, all of its files with the contents that the build gave them, or none; a new one is taken at the next start.
+ * It also takes the photos that other apps of the phone share with this one.
+ * build.mjs writes VERSION and FILES, which are addresses with their integrity, above this text.
+ */
+/* global VERSION, FILES */
+const CACHE = `app-${VERSION}`
+const SHARED = 'shared'
+const address = (file) => new URL(file, self.location).href
 
-self.addEventListener('install', (event) => {
-  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(FILES)))
-})
-
+self.addEventListener('install', (event) => event.waitUntil(keepAll()))
+self.addEventListener('activate', (event) => event.waitUntil(forgetOld()))
 self.addEventListener('fetch', (event) => {
-  if (event.request.method === 'GET' && known.includes(event.request.url)) event.respondWith(answer(event.request))
+  const { method, url, mode } = event.request
+  const [place] = url.split(/[?#]/)
+  if (method === 'POST' && place === address('shared')) event.respondWith(takeShared(event.request))
+  if (method !== 'GET') return
+  const isStart = mode === 'navigate' && [address('./'), address('index.html')].includes(place)
+  if (isStart) event.respondWith(answer(event.request, './'))
+  else if (FILES.some(({ url: file }) => address(file.split('?')[0]) === place)) event.respondWith(answer(event.request, url))
 })
 
-async function answer(request) {
+/** Whoever else answers in the server's place (the login page of a hotel, half an update) has other contents. */
+async function keepAll() {
   const cache = await caches.open(CACHE)
-  try {
-    const response = await fetch(request)
-    if (response.status < 500) {
-      if (response.ok) await cache.put(request, response.clone())
-      return response
-    }
-  } catch {
-    // no connection
-  }
-  return (await cache.match(request, { ignoreVary: true })) ?? Response.error()
+  await cache.addAll(FILES.map(({ url, integrity }) => new Request(url, { integrity, cache: 'reload' })))
+  await self.skipWaiting()
+}
+
+/** The version before stays: a page of it may still be loading. */
+async function forgetOld() {
+  const versions = (await caches.keys()).filter((name) => name.startsWith('app'))
+  await Promise.all(versions.slice(0, -2).map((name) => caches.delete(name)))
+}
+
+async function answer(request, file) {
+  const kept = await (await caches.open(CACHE)).match(file, { ignoreVary: true })
+  return kept ?? (await caches.match(request, { ignoreVary: true })) ?? fetch(request)
+}
+
+/** Kept until the page takes them (incoming.js), which also survives a reload. */
+async function takeShared(request) {
+  const photos = (await request.formData()).getAll('photo')
+  const cache = await caches.open(SHARED)
+  const keep = (photo, number) => cache.put(`shared-${number}`, new Response(photo, { headers: { 'x-name': encodeURI(photo.name) } }))
+  await Promise.all(photos.map(keep))
+  return Response.redirect('./', 303)
 }

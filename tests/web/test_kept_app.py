@@ -1,0 +1,154 @@
+"""The app as its service worker keeps it: it opens without a server, at every address, and is replaced as a whole."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from real_model import ROOT
+
+DIST = ROOT / "backend" / "dogsnap" / "server" / "pages" / "app"
+KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".png": "image/png"}
+LOGIN = b"<!doctype html><title>Hotel</title><h1>Welcome to our hotel</h1>"
+
+
+class Files(BaseHTTPRequestHandler):
+    """Answers with the files of a folder, as a gateway that knows no server, or not at all."""
+
+    def __init__(self, site: "Site", *arguments: object):
+        self.site = site
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        if self.site.mood == "silent":
+            self.site.over.wait()
+            return
+        name = self.path.split("?")[0].lstrip("/") or "index.html"
+        file = self.site.folder / name
+        contents, kind, status = LOGIN, "text/html", 200
+        if self.site.mood == "portal":
+            pass
+        elif name in self.site.broken or not file.is_file():
+            contents, status = b"none", 404
+        else:
+            contents = file.read_bytes()
+            kind = KINDS.get(file.suffix, "application/json")
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-cache")
+        self.end_headers()
+        self.wfile.write(contents)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class Site:
+    """A server of a copy of the built app; `mood`: "well", "portal" or "silent"; `broken`: files that it lacks."""
+
+    def __init__(self, folder):
+        self.folder, self.mood, self.broken = folder, "well", set()
+        self.over = threading.Event()
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, self))
+        self.port = self.http.server_port
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.over.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@pytest.fixture
+def site(tmp_path) -> Iterator[Site]:
+    if not (DIST / "index.html").is_file():
+        pytest.skip("the built app is missing: `make setup` builds it")
+    site = Site(shutil.copytree(DIST, tmp_path / "dist"))
+    yield site
+    site.close()
+
+
+@contextmanager
+def kept_app(browser, site: Site) -> Iterator:
+    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{site.port}/")
+    page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("mood", ["stopped", "silent", "portal"])
+def test_whoever_answers_instead_of_the_server_the_kept_app_opens_at_every_address(
+    browser, site, mood
+):
+    with kept_app(browser, site) as page:
+        start = f"http://127.0.0.1:{site.port}/"
+        if mood == "stopped":
+            site.close()
+        site.mood = mood
+        for address in ("", "?utm=1", "#/pages/history/history", "index.html"):
+            page.goto("about:blank")
+            page.goto(start + address, timeout=10_000)
+            page.locator(".page").wait_for(timeout=10_000)
+        page.reload(timeout=10_000)
+        page.locator(".page").wait_for(timeout=10_000)
+
+
+def test_a_new_version_is_taken_at_the_next_start_and_half_a_version_never(browser, site):
+    with kept_app(browser, site) as page:
+        start = f"http://127.0.0.1:{site.port}/"
+        worker = (site.folder / "sw.js").read_text(encoding="utf-8")
+        (site.folder / "index.html").write_text(
+            (site.folder / "index.html").read_text(encoding="utf-8") + "<!-- new -->",
+            encoding="utf-8",
+        )
+        (site.folder / "sw.js").write_text(worker + "// new", encoding="utf-8")
+        update = (
+            "navigator.serviceWorker.ready.then((it) => it.update()).then(() => null, () => null)"
+        )
+        page.evaluate(update)
+        page.wait_for_timeout(500)
+        page.goto("about:blank")
+        page.goto(start)
+        page.locator(".page").wait_for()
+        assert "<!-- new -->" not in page.content()  # its worker names other contents
+        build(site)
+        page.evaluate(update)
+        page.wait_for_function("caches.keys().then((names) => names.length > 1)")
+        page.wait_for_timeout(500)
+        page.goto("about:blank")
+        site.close()
+        page.goto(start)
+        page.locator(".page").wait_for()
+        assert page.title() == "anothername"
+
+
+def build(site: Site) -> None:
+    """The app with another title, as a new release."""
+    from test_node_checks import WEB, node
+
+    program = shutil.copytree(ROOT / "miniprogram", site.folder.parent / "program")
+    texts = program / "i18n" / "en.js"
+    named = texts.read_text(encoding="utf-8").replace("title: 'dogsnap'", "title: 'anothername'")
+    texts.write_text(named, encoding="utf-8")
+    node(WEB / "build.mjs", program, site.folder)
+
+
+def test_a_photo_that_another_app_shares_is_taken(browser, site, red_dog):
+    with kept_app(browser, site) as page:
+        page.reload()
+        page.evaluate(
+            """() => {
+                const form = Object.assign(document.createElement('form'), {
+                    action: 'shared', method: 'post', enctype: 'multipart/form-data'})
+                form.append(Object.assign(document.createElement('input'), {type: 'file', name: 'photo'}))
+                document.body.append(form)
+            }"""
+        )
+        page.set_input_files("form input", red_dog)
+        page.evaluate("HTMLFormElement.prototype.submit.call(document.querySelector('form'))")
+        page.locator(".result").wait_for()
