@@ -6,11 +6,19 @@ const appearance = require('./appearance')
 const photo = require('./photo')
 const routes = require('./routes')
 
+/** Milliseconds: two taps on one button mean one dialog; later ones may follow a dialog whose end nothing tells. */
+const DOUBLE_TAP_MS = 1000
+
+/** The dialog that was opened last, if it has not ended. */
+let open = { sources: '', time: 0 }
+
 /**
  * @param {('camera' | 'album')[]} sources
  * @returns {Promise<string | null>}  temporary file, or null without a photo: the user cancelled or was told why
  */
 async function pick(sources) {
+  if (open.sources === sources.join() && Date.now() - open.time < DOUBLE_TAP_MS) return null
+  const opened = (open = { sources: sources.join(), time: Date.now() })
   if (routes.isSinglePage()) {
     wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })
     return null
@@ -21,6 +29,8 @@ async function pick(sources) {
     console.warn('no photo chosen:', refused.errno, refused.errMsg)
     await tell(reasonOf(refused, sources))
     return null
+  } finally {
+    if (open === opened) open = { sources: '', time: 0 }
   }
 }
 

@@ -16,9 +16,23 @@ const HISTORY = '/pages/history/history'
 const SETTINGS = '/pages/settings/settings'
 const HOME = '/pages/home/home'
 
+/** @type {Promise<any> | null}  while it is under way, a further tap leads nowhere */
+let route = null
+
+/** @param {() => Promise<any>} start */
+function once(start) {
+  if (route) return route
+  const done = () => {
+    route = null
+  }
+  route = start()
+  route.then(done, done)
+  return route
+}
+
 function go(url) {
   if (isSinglePage()) return wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })
-  return getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })
+  return once(() => (getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })))
 }
 
 /** Whether WeChat shows one page alone, as Moments do: without login, routes, camera and album. */
@@ -26,14 +40,14 @@ function isSinglePage() {
   return wx.getEnterOptionsSync().scene === SINGLE_PAGE
 }
 
-/** In place of the page in view: going back does not return to it. */
+/** Instead of the page in view: going back does not return to it. */
 function replace(url) {
-  return wx.redirectTo({ url })
+  return once(() => wx.redirectTo({ url }))
 }
 
 /** One page back, or home when this page was opened by a link. */
 function back() {
-  return getCurrentPages().length > 1 ? wx.navigateBack() : replace(HOME)
+  return getCurrentPages().length > 1 ? once(() => wx.navigateBack()) : replace(HOME)
 }
 
 module.exports = { BREEDS, HISTORY, SETTINGS, HOME, result, frame, breed, correct, isSinglePage, go, replace, back }

@@ -54,6 +54,7 @@ export function listenToKeyboard() {
     if ((event.key !== 'Enter' && event.key !== ' ') || !element.__wxElement) return
     if (!PRESSABLE.has(element.getAttribute('role')) || element.getAttribute('aria-disabled') === 'true') return
     event.preventDefault()
+    if (event.repeat) return // the key was held: the next page is not meant
     const { x, y } = element.getBoundingClientRect()
     glassEasel.triggerEvent(
       element.__wxElement,

@@ -7,7 +7,7 @@ import { attributeObservers, commonProperties, listenToKeyboard, makeReachable }
 import { createBackend } from './backend.js'
 import { BUILTINS } from './builtins/index.js'
 import { createLoader } from './modules.js'
-import { dropLateClicks, listenToMouse } from './touches.js'
+import { dropLateClicks, dropSecondTaps, listenToMouse } from './touches.js'
 
 /**
  * @param {any} program  what build.mjs wrote: app, units, scopes, templates, scripts
@@ -42,6 +42,7 @@ export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
   listenToKeyboard()
   listenToMouse()
   dropLateClicks()
+  dropSecondTaps()
   return {
     runApp() {
       load('app.js')

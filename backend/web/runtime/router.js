@@ -7,9 +7,13 @@
  */
 import { createFrame } from './frame.js'
 import { join } from './modules.js'
+import { cancelDialogs } from './wx/dialogs.js'
 
 /** WeChat's own limit: navigateTo fails beyond it. */
 const MAX_PAGES = 10
+
+/** The browser goes back at once; where it cannot, since its history is another one, the page goes back without it. */
+const BACK_MS = 1000
 
 export class Router {
   /**
@@ -20,6 +24,7 @@ export class Router {
     Object.assign(this, { engine, mount, app, units, report })
     this.stack = []
     this.isStarted = false
+    this.returning = null // Promise, while the browser is on its way back; other routes are not taken then
   }
 
   /** Opens what the address asks for: the stack of before a reload, a deep link, or the first page. */
@@ -40,26 +45,29 @@ export class Router {
   }
 
   navigateTo(url) {
+    if (this.returning) return this.returning
     if (this.stack.length >= MAX_PAGES) throw new Error(`page stack is full (${MAX_PAGES} pages)`)
     const entry = this.entryFor(this.absolute(url))
     this.hide(this.top)
     this.stack.push(entry)
     this.reveal(entry)
-    this.save('pushState')
+    return this.save('pushState')
   }
 
   redirectTo(url) {
+    if (this.returning) return this.returning
     const entry = this.entryFor(this.absolute(url))
     this.discard(this.stack.pop())
     this.stack.push(entry)
     this.reveal(entry)
-    this.save('replaceState')
+    return this.save('replaceState')
   }
 
   reLaunch(url) {
+    if (this.returning) return this.returning
     const entry = this.entryFor(this.absolute(url))
     this.rebuild([entry])
-    this.save('pushState')
+    return this.save('pushState')
   }
 
   setTitle(title) {
@@ -67,22 +75,34 @@ export class Router {
     document.title = title
   }
 
-  /** Resolves when the page below is in view. */
+  /** Resolves when the page below is in view. Asked again meanwhile, it goes no further. */
   navigateBack(delta) {
     const steps = Math.min(delta, this.stack.length - 1)
     if (steps < 1) throw new Error('cannot navigate back at first page.')
-    return new Promise((resolve) => {
-      window.addEventListener('popstate', resolve, { once: true })
-      history.go(-steps)
+    this.returning ??= this.goBack(steps).finally(() => {
+      this.returning = null
     })
+    return this.returning
   }
 
-  /** The browser moved through its history, or the address was edited. */
+  async goBack(steps) {
+    const below = this.stack[this.stack.length - 1 - steps]
+    const arrival = new Promise((resolve) => window.addEventListener('popstate', resolve, { once: true }))
+    cancelDialogs()
+    history.go(-steps)
+    await Promise.race([arrival, new Promise((resolve) => setTimeout(resolve, BACK_MS))])
+    if (!this.stack.includes(below) || this.top === below) return
+    this.rebuild(this.stack.slice(0, this.stack.indexOf(below) + 1))
+    this.save('replaceState')
+  }
+
+  /** The browser moved through its history, or the address was edited. Back closes a dialog, and the page stays. */
   follow(state) {
+    if (cancelDialogs() && state?.stack) return this.save('pushState')
     if (state?.stack) return this.rebuild(state.stack)
     const url = this.addressed() ?? this.homeUrl()
     this.rebuild([...this.stack, this.entryFor(url)])
-    this.save('replaceState')
+    return this.save('replaceState')
   }
 
   /** Makes the stack equal to `wanted`; pages that stay are not touched. */
@@ -100,6 +120,7 @@ export class Router {
 
   /** Takes the focus along; but in a window that was just opened it is where the browser puts it. */
   reveal(entry) {
+    cancelDialogs()
     const isNew = !entry.page
     if (isNew) this.create(entry)
     this.show(entry)

@@ -41,6 +41,35 @@ export function dropLateClicks() {
   for (const type of ['pointerdown', 'pointercancel', 'click']) document.addEventListener(type, hear, true)
 }
 
+/** Pixels and milliseconds between the two taps of a double tap. */
+const SAME_PLACE = 30
+const DOUBLE_TAP_MS = 400
+
+/** The second tap of a double tap is no tap on the page or dialog that the first one brought into view, or uncovered. */
+export function dropSecondTaps() {
+  let first = { surface: null, x: 0, y: 0, time: 0 }
+  let dropping = false
+  let isMouse = false
+  const begin = ({ clientX: x, clientY: y, timeStamp: time }, isSecond) => {
+    const surface = document.querySelector('dialog[open]') ?? document.querySelector('.wx-frame:not([hidden])')
+    dropping = isSecond && surface !== first.surface
+    if (!dropping) first = { surface, x, y, time }
+  }
+  const hear = (event) => {
+    const { type, pointerType, detail, clientX: x, clientY: y, timeStamp: time } = event
+    if (type === 'pointerdown') {
+      isMouse = pointerType === 'mouse'
+      dropping = false
+      const isNear = Math.hypot(x - first.x, y - first.y) < SAME_PLACE && time - first.time < DOUBLE_TAP_MS
+      if (!isMouse) begin(event, isNear)
+    }
+    if (type === 'mousedown' && isMouse) begin(event, detail > 1)
+    if (dropping) event.stopImmediatePropagation()
+  }
+  const types = ['pointerdown', 'touchstart', 'mousedown', 'pointerup', 'touchend', 'mouseup', 'click']
+  for (const type of types) window.addEventListener(type, hear, { capture: true, passive: true })
+}
+
 function elementAt(node) {
   while (node && !node.__wxElement) node = node.parentNode
   return node?.__wxElement

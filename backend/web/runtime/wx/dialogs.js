@@ -9,6 +9,13 @@ export const dialogs = {
   showModal: api('showModal', (options) => showModal(options)),
 }
 
+/** Answers the dialog in view as its "cancel" does. @returns {boolean}  whether there was one */
+export function cancelDialogs() {
+  const open = document.querySelectorAll('dialog[open]')
+  for (const dialog of open) dialog.close('cancel')
+  return open.length > 0
+}
+
 function showToast(title, duration) {
   toast?.remove()
   toast = Object.assign(document.createElement('div'), { className: 'wx-toast', textContent: title, role: 'status' })

@@ -16,14 +16,21 @@ export const media = {
   saveImageToPhotosAlbum: api('saveImageToPhotosAlbum', async ({ filePath }) => download(await read(filePath))),
 }
 
-/** Opens the browser's file dialog; on a phone, the camera when that is the only source asked for. */
+let leaveDialog = () => {}
+
+/**
+ * Opens the browser's file dialog; on a phone, the camera when that is the only source asked for. Some browsers do not
+ * tell when a dialog is left, so the next one ends it.
+ */
 function pickFile(sourceType) {
+  leaveDialog()
   const input = Object.assign(document.createElement('input'), { type: 'file', accept: 'image/*', hidden: true })
   if (sourceType.length === 1 && sourceType[0] === 'camera') input.setAttribute('capture', 'environment')
   document.body.append(input) // Safari forgets an input that is not in the page
   return new Promise((resolve, reject) => {
+    leaveDialog = () => reject(new Error('cancel'))
     input.addEventListener('change', () => resolve(input.files[0]))
-    input.addEventListener('cancel', () => reject(new Error('cancel')))
+    input.addEventListener('cancel', leaveDialog)
     input.click()
   }).finally(() => input.remove())
 }

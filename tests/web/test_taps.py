@@ -1,0 +1,97 @@
+"""Taps that come twice, too early or from a held key, and the browser's own Back: each leads where its first one was meant to."""
+
+import time
+
+import pytest
+from phone import Phone
+
+
+def double_tap(phone: Phone, target) -> None:
+    """As a finger does it: 80 ms apart, on whatever lies there."""
+    target.scroll_into_view_if_needed()
+    box = target.bounding_box()
+    place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    phone.page.touchscreen.tap(*place)
+    time.sleep(0.08)
+    phone.page.touchscreen.tap(*place)
+    phone.page.wait_for_timeout(500)
+
+
+@pytest.fixture
+def phone(open_phone, colour_server) -> Phone:
+    phone = open_phone(server=colour_server, locale="en-US")
+    phone.button("camera").wait_for()
+    return phone
+
+
+def test_a_double_tap_opens_a_page_once_and_chooses_nothing_on_it(phone):
+    double_tap(phone, phone.screen.get_by_role("button", name="Breeds"))
+    assert phone.title() == "All breeds"
+    assert phone.page.evaluate("history.state.stack.length") == 2
+
+
+@pytest.mark.parametrize("way", ["double tap", "double click", "two presses"])
+def test_back_goes_one_page_back_however_fast_it_is_pressed(phone, way):
+    phone.tap("settings")
+    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
+    phone.screen.locator(".breeds").wait_for()
+    back = phone.screen.locator(".wx-nav-back")
+    if way == "double tap":
+        double_tap(phone, back)
+    elif way == "double click":
+        back.dblclick()
+    else:
+        back.evaluate("(button) => { button.click(); button.click() }")
+    phone.page.wait_for_timeout(500)
+    assert phone.title() == "Settings"
+
+
+def test_cancel_that_is_tapped_twice_stays_in_the_app(phone, red_dog):
+    phone.page.route("**/api/classify", lambda route: None)
+    phone.choose(red_dog)
+    double_tap(phone, phone.button("cancel"))
+    assert phone.title() == "dogsnap"
+    assert phone.screen.locator(".recent-item").count() == 0
+
+
+def test_a_double_tap_on_album_opens_one_chooser(phone, red_dog):
+    choosers = []
+    phone.page.on("filechooser", lambda chooser: choosers.append(chooser))
+    double_tap(phone, phone.button("album"))
+    assert len(choosers) == 1
+    choosers[0].set_files(red_dog)
+    phone.wait_for_answer()
+    assert phone.page.evaluate("history.state.stack.length") == 2
+    assert phone.classify_requests() == 1
+
+
+def test_back_closes_a_dialog_as_cancel_does_and_no_dialog_outlives_its_page(phone, red_dog):
+    phone.snap(red_dog)
+    phone.back()
+    phone.open("history", ".entry")
+    dialog = phone.page.get_by_role("dialog")
+    phone.tap("clear")
+    dialog.wait_for()
+    phone.page.go_back()
+    dialog.wait_for(state="detached")
+    assert phone.title() == "History"
+    assert phone.screen.locator(".entry").count() == 1
+    phone.tap("clear")
+    dialog.wait_for()
+    phone.page.evaluate("location.hash = '#/pages/settings/settings'")
+    dialog.wait_for(state="detached")
+    phone.page.go_back()
+    phone.screen.locator(".entry").wait_for()
+    phone.page.go_back()
+    phone.button("camera").wait_for()
+
+
+def test_a_key_of_a_link_stays_in_no_address(open_phone, colour_server):
+    phone = open_phone(server=colour_server, path="#/pages/home/home?key=ABC")
+    phone.page.wait_for_function("!location.href.includes('ABC')")
+    assert "ABC" not in phone.page.evaluate("JSON.stringify(history.state)")
+    phone.tap("settings")
+    assert "ABC" not in phone.page.url + phone.page.evaluate("JSON.stringify(history.state)")
+    assert "ABC" in phone.page.evaluate("localStorage['dogsnap:settings']")
+    phone.page.evaluate("location.hash = '#/pages/home/home?key=DEF'")
+    phone.page.wait_for_function("!location.href.includes('DEF')")
