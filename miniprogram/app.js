@@ -8,22 +8,28 @@ App({
   onLaunch() {
     appearance.followPhone()
     feedback.forgetRest()
-    wx.onNetworkStatusChange(({ isConnected }) => isConnected && sendWaiting())
+    waiting.follow(showAnswers)
+    wx.onNetworkStatusChange(({ isConnected }) => isConnected && waiting.send())
   },
 
   onShow(options) {
     const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
     if (photo) snaps.forward(photo.path)
-    sendWaiting()
+    waiting.send()
   },
 
   /** Only browsers call this: something was dropped or pasted that is no photo. */
   onUnsupportedMaterial() {
     wx.showToast({ title: appearance.texts().notPhoto, icon: 'none' })
   },
+
+  /** Only browsers call this: of several photos one was taken. */
+  onFurtherMaterial() {
+    wx.showToast({ title: appearance.texts().onePhoto, icon: 'none', duration: 4000 })
+  },
 })
 
-/** The page in view shows what was answered. */
-async function sendWaiting() {
-  if (await waiting.send()) getCurrentPages().slice(-1).forEach((page) => page.onShow())
+/** On the page in view. */
+function showAnswers() {
+  getCurrentPages().slice(-1).forEach((page) => page.onShow())
 }

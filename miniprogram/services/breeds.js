@@ -63,7 +63,8 @@ async function fetchAll() {
 }
 
 /**
- * The breeds that a few words mean, in either language and by any name; those that begin so come first.
+ * The breeds that a few words mean, in either language and by any name; those that begin so come first. Where there are
+ * none, those whose words in any order are nearly these.
  * @param {Breed[]} breeds
  * @param {string} words  '' for all of them
  * @returns {Breed[]}
@@ -75,16 +76,68 @@ function search(breeds, words) {
     return places.includes(0) ? 0 : places.some((place) => place > 0) ? 1 : -1
   }
   const ranked = breeds.map((breed) => ({ breed, rank: rank(breed) })).filter(({ rank: found }) => found >= 0)
-  return ranked.sort((one, other) => one.rank - other.rank).map(({ breed }) => breed)
+  if (ranked.length || isMix(words)) return ranked.sort((one, other) => one.rank - other.rank).map(({ breed }) => breed)
+  const tokens = toTokens(words)
+  if (!tokens.length) return []
+  const exact = breeds.filter((breed) => namesOf(breed).some((name) => hasAll(name, tokens, () => 0)))
+  return exact.length ? exact : breeds.filter((breed) => namesOf(breed).some((name) => hasAll(name, tokens, mostEdits)))
+}
+
+/** Whether each token begins a word of a name, but for a few edits. */
+function hasAll(name, tokens, edits) {
+  const words = toTokens(name)
+  return tokens.every((token) => words.some((word) => edit(token, word) <= edits(token)))
+}
+
+/** In how many letters a word may be misspelt. */
+function mostEdits({ length }) {
+  if (length < 4) return 0
+  return length < 7 ? 1 : 2
+}
+
+/**
+ * How many letters have to be changed, added, left out or swapped to make a word of one that begins so (optimal string
+ * alignment).
+ */
+function edit(token, word) {
+  let before = []
+  let last = Array.from({ length: word.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= token.length; row++) {
+    const next = [row]
+    for (let column = 1; column <= word.length; column++) {
+      const isSame = token[row - 1] === word[column - 1]
+      next[column] = Math.min(last[column] + 1, next[column - 1] + 1, last[column - 1] + (isSame ? 0 : 1))
+      const isSwapped = token[row - 1] === word[column - 2] && token[row - 2] === word[column - 1]
+      if (row > 1 && column > 1 && isSwapped) next[column] = Math.min(next[column], before[column - 2] + 1)
+    }
+    before = last
+    last = next
+  }
+  return Math.min(...last)
+}
+
+/** Words for dogs of no breed, or of one that hardly any list has. */
+const MIX = ['土狗', '串串', '串儿', '杂种', '杂交', '混血', '混种', '米克斯', 'mutt', 'mix', 'mixed', 'mongrel', 'crossbreed']
+
+/** @param {string} words */
+function isMix(words) {
+  return MIX.some((word) => toTokens(words).some((token) => token === word || (token.length > 1 && token.startsWith(word))))
 }
 
 function namesOf({ name, name_zh: chinese, other_names: others, other_names_zh: chineseOthers }) {
   return [name, chinese, ...(others || []), ...(chineseOthers || [])].filter(Boolean)
 }
 
-/** "Shih-Tzu" is found by "shih tzu", too. */
+/** "Shih-Tzu" is found by "shih tzu", "ＰＵＧ" is "pug", and marks count as little as spaces. */
 function fold(text) {
-  return text.toLowerCase().replace(/[\s\-'’·]+/g, '')
+  return toTokens(text).join('')
 }
 
-module.exports = { all, search }
+/** @returns {string[]}  "St. Bernard" -> ["saint", "bernard"] */
+function toTokens(text) {
+  const plain = text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().replace(/['’]/g, '')
+  const words = plain.split(/[^\p{L}\p{N}]+/u).filter(Boolean)
+  return words.map((word, index) => (word === 'st' && index < words.length - 1 ? 'saint' : word))
+}
+
+module.exports = { all, search, isMix }

@@ -52,4 +52,9 @@ function looks(breed, sentence, language) {
   return wording.fill(sentence, { name, height: wording.range(breed.height_cm), coat: breed.coat[language] })
 }
 
-module.exports = { rows, best, isOne, differences }
+/** Whether the candidates are so unlike that the dog may be a mix of them. @param {import('./classifier').Outcome} outcome */
+function mayBeMix({ state, group, set }) {
+  return state === 'set' && set.length > 1 && !(group && set.every((id) => group.members.includes(id)))
+}
+
+module.exports = { rows, best, isOne, differences, mayBeMix }

@@ -1,6 +1,7 @@
 /**
  * The hidden canvas of the page in view, `<canvas id="drawing" type="2d">`: pictures are loaded for it, and what was
- * drawn becomes a JPEG file. What is drawn is for others to say.
+ * drawn becomes a JPEG file. What is drawn is for others to say. Who draws has the canvas alone, and a phone that does
+ * not answer counts as one that fails.
  */
 
 const SELECTOR = '#drawing'
@@ -11,6 +12,11 @@ const SIDEWAYS =
   '/9j/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkz' +
   'ODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBkeFxlZ2P/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAABwj/xAAUEAEA' +
   'AAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AEBP7//Z'
+
+const SILENCE_MS = 5000
+
+/** @type {Promise<any>}  the last use of the canvas */
+let last = Promise.resolve()
 
 /** @type {Promise<boolean> | null}  this phone's answer, once asked for */
 let turning = null
@@ -25,13 +31,37 @@ function find() {
   })
 }
 
+/**
+ * @template T
+ * @param {(canvas: any) => Promise<T>} draw  gets the canvas of the page in view, or null
+ * @returns {Promise<T>}
+ */
+function use(draw) {
+  const turn = last.then(async () => draw(await find()))
+  last = turn.catch(() => {})
+  return turn
+}
+
 /** @returns {Promise<any>}  the picture, or null when the phone cannot show it */
 function load(canvas, src) {
-  return new Promise((resolve) => {
+  const loading = new Promise((resolve, reject) => {
     const image = canvas.createImage()
     image.onload = () => resolve(image)
-    image.onerror = () => resolve(null)
+    image.onerror = reject
     image.src = src
+  })
+  return answered(loading).catch(() => null)
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} promise  of something that some phones leave without an answer
+ * @returns {Promise<T>}  rejects after a few seconds
+ */
+function answered(promise) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error('the canvas does not answer')), SILENCE_MS)
+    promise.then(resolve, reject).then(() => clearTimeout(timer))
   })
 }
 
@@ -61,7 +91,7 @@ async function tryTurning(canvas) {
 function resize(canvas, width, height) {
   canvas.width = width
   canvas.height = height
-  const context = canvas.getContext('2d')
+  const context = canvas.getContext('2d', { willReadFrequently: true })
   context.fillStyle = '#ffffff'
   context.fillRect(0, 0, width, height)
   return context
@@ -74,7 +104,7 @@ function resize(canvas, width, height) {
  */
 async function save(canvas, quality) {
   const { width, height } = canvas
-  const { tempFilePath } = await wx.canvasToTempFilePath({
+  const saving = wx.canvasToTempFilePath({
     canvas,
     width,
     height,
@@ -83,7 +113,26 @@ async function save(canvas, quality) {
     fileType: 'jpg',
     quality,
   })
+  const { tempFilePath } = await answered(saving)
   return tempFilePath
 }
 
-module.exports = { find, load, turnsByItself, resize, save }
+/**
+ * Whether this canvas can be read: where a browser hides what is drawn, reading gives white or noise.
+ * @param {any} canvas
+ */
+function isReadable(canvas) {
+  const context = resize(canvas, 2, 1)
+  context.fillStyle = '#000000'
+  context.fillRect(0, 0, 1, 1)
+  const pixels = context.getImageData(0, 0, 2, 1).data
+  return pixels.length < 8 || (pixels[0] < 64 && pixels[4] > 192)
+}
+
+/** @returns {number[]}  red, green and blue of all its pixels, 0 to 255 */
+function read(canvas) {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+  return Array.from(data).filter((_, index) => index % 4 < 3)
+}
+
+module.exports = { find, use, load, turnsByItself, resize, save, isReadable, read }

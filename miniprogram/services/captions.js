@@ -12,7 +12,7 @@ const MOST_NAMED = 2
  */
 function headline({ state, breeds, group, set }) {
   const { captions: text } = appearance.texts()
-  if (state === 'noDog' || state === 'unknown') return text[state]
+  if (['noDog', 'unknown', 'refused'].includes(state)) return text[state]
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
   if (state === 'group') return nameOf(group)
   return state === 'set' ? anyOf(set, breeds, text) : nameOf(breeds[0])

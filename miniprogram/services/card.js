@@ -15,30 +15,45 @@ const FONT = '-apple-system, "PingFang SC", "Noto Sans CJK SC", sans-serif'
  * @property {string} subtitle
  * @property {string} percent
  * @property {string} app
+ * @property {number[] | null} box  where the dog is, in fractions of the photo
  */
 
 /**
  * @param {Card} card
  * @returns {Promise<string>}  temporary JPEG file; without the photo when the phone cannot show it
  */
-async function draw(card) {
-  const canvas = await pageCanvas.find()
+function draw(card) {
+  return pageCanvas.use((canvas) => drawOn(canvas, card))
+}
+
+async function drawOn(canvas, card) {
   const photo = await pageCanvas.load(canvas, card.photo)
   const context = pageCanvas.resize(canvas, WIDTH, HEIGHT)
-  drawPhoto(context, photo)
+  drawPhoto(context, photo, card.box)
   drawShade(context)
   drawWords(context, card)
   return pageCanvas.save(canvas, QUALITY)
 }
 
-/** Fills the card. Of a tall photo, more of the upper half is seen: heads are there, and words cover the lower end. */
-function drawPhoto(context, image) {
+/**
+ * Fills the card. Heads are in the upper part of a dog's box, and words cover the lower end of the card: so the box
+ * begins a little below the upper edge; without a box, more of the upper half of the photo is seen.
+ */
+function drawPhoto(context, image, box) {
   context.fillStyle = '#2c4a3e'
   context.fillRect(0, 0, WIDTH, HEIGHT)
   if (!image) return
   const scale = Math.max(WIDTH / image.width, HEIGHT / image.height)
   const [width, height] = [image.width * scale, image.height * scale]
-  context.drawImage(image, (WIDTH - width) / 2, (HEIGHT - height) / 5, width, height)
+  const [left, top, right] = box || [0, 0, 1]
+  const x = box ? within(WIDTH - width, WIDTH / 2 - (width * (left + right)) / 2) : (WIDTH - width) / 2
+  const y = box ? within(HEIGHT - height, MARGIN - height * top) : (HEIGHT - height) / 5
+  context.drawImage(image, x, y, width, height)
+}
+
+/** An offset of the photo at which it still fills the card. */
+function within(least, wanted) {
+  return Math.min(0, Math.max(least, wanted))
 }
 
 /** Dark towards the bottom, so that white words can be read on any photo. */

@@ -11,7 +11,7 @@ const STICKY_HEADER = 'X-Request-Key'
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
- * @typedef {'shown' | 'group' | 'set' | 'unsure' | 'unknown' | 'noDog'} State
+ * @typedef {'shown' | 'group' | 'set' | 'unsure' | 'unknown' | 'noDog' | 'refused'} State  refused: the photo waited for nothing
  * @typedef {object} Group
  * @property {string} id
  * @property {string} name
@@ -32,6 +32,7 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {boolean} [asked]  whether to ask if the first breed is right, in the same words whatever the level
  * @property {Outcome[]} [dogs]  each dog where there are several, the largest first; this answer is that of the `chosen` one
  * @property {number} [chosen]  its place among them
+ * @property {import('./request').FailureKind} [kind]  why it was refused
  * @property {boolean} [moreDogs]  whether the photo shows more dogs than these
  */
 

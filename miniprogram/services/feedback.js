@@ -65,7 +65,8 @@ function send(feedbackId, { verdict, breed, name }) {
 }
 
 /**
- * What "right" means: of an answer that was asked about, that the first breed is right, or that there is no dog.
+ * What "right" means: of an answer that was asked about, that the first breed is right, that it is
+ * another breed than those that are known, or that there is no dog.
  * @param {import('./classifier').Outcome} outcome
  * @returns {Said}
  */
@@ -73,6 +74,7 @@ function confirmation({ asked, state, breeds }) {
   const nothing = { verdict: '', breed: '', name: '', name_zh: '' }
   if (!asked) return { ...nothing, verdict: 'right' }
   if (state === 'noDog') return { ...nothing, verdict: 'no_dog' }
+  if (state === 'unknown') return { ...nothing, verdict: 'other' }
   const [{ id, name, name_zh }] = breeds
   return { verdict: '', breed: id, name, name_zh }
 }

@@ -5,7 +5,9 @@
  * @property {string} id  of the snap
  * @property {number} time  milliseconds since 1970
  * @property {string} photo  file under USER_DATA_PATH
- * @property {import('./classifier').Outcome | null} outcome  null: the photo waits for a connection
+ * @property {import('./classifier').Outcome | null} outcome  null: the photo waits for its answer
+ * @property {boolean} [isRaw]  whether the photo is as it was chosen, and has to be prepared before it is sent
+ * @property {number} [until]  the server asked not to be asked before, in milliseconds since 1970
  * @property {import('./feedback').Said | null} [said]  what the user said that it is
  * @property {Record<number, import('./feedback').Said | null>} [saidOfOthers]  the same of its other dogs, by their places
  */
@@ -27,20 +29,41 @@ function find(id) {
 }
 
 /**
- * Keeps a snap, in place of the same one that waited; the oldest beyond a hundred go. Rejects when the phone will not keep it, and then nothing is left of it.
+ * Keeps a snap, instead of the same one that waited; the oldest beyond a hundred go. Rejects when the phone will not keep
+ * it, and then what was kept before is left.
  * @param {string} id
  * @param {import('./classifier').Outcome | null} outcome
  * @param {string} photo  copied
+ * @param {boolean} [isRaw]
  */
-async function add(id, outcome, photo) {
-  const kept = `${wx.env.USER_DATA_PATH}/${id}.jpg`
+async function add(id, outcome, photo, isRaw = false) {
+  const kept = `${wx.env.USER_DATA_PATH}/${id}${isRaw ? '' : '.jpg'}`
   if (photo !== kept) await copy(photo, kept)
   const before = list()
-  const entries = [{ id, time: Date.now(), photo: kept, outcome }].concat(before.filter((entry) => entry.id !== id))
-  if (storage.write(KEY, entries.slice(0, MOST))) return entries.slice(MOST).forEach(removePhoto)
+  const entry = { id, time: Date.now(), photo: kept, outcome, isRaw }
+  const entries = [entry, ...before.filter((other) => other.id !== id)]
+  const gone = [...entries.slice(MOST), ...before.filter((other) => other.id === id && other.photo !== kept)]
+  if (storage.write(KEY, entries.slice(0, MOST))) return gone.forEach(removePhoto)
   storage.write(KEY, before)
-  removePhoto({ photo: kept })
+  if (!before.some((other) => other.photo === kept)) removePhoto(entry)
   throw new Error('the phone does not take the list')
+}
+
+/** Keeps why a photo that waited has no answer, and never will. @param {import('./request').FailureKind} kind */
+function refuse(id, kind) {
+  change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
+}
+
+/** Keeps until when a photo has to wait. @param {number} until */
+function defer(id, until) {
+  change(id, { until })
+}
+
+function change(id, changes) {
+  storage.write(
+    KEY,
+    list().map((entry) => (entry.id === id ? Object.assign(entry, changes) : entry)),
+  )
 }
 
 /** Keeps which of its dogs a snap is to show; each has what was said of it. @param {string} id @param {number} place */
@@ -63,10 +86,8 @@ function withDog({ outcome, said = null, saidOfOthers = {} }, place) {
  * @param {number} [place]  of the dog that it was said of, which need not be shown any more; without one, the shown one
  */
 function say(id, said, place) {
-  storage.write(
-    KEY,
-    list().map((entry) => (entry.id === id ? Object.assign(entry, withSaid(entry, said, place)) : entry)),
-  )
+  const entry = find(id)
+  if (entry) change(id, withSaid(entry, said, place))
 }
 
 function withSaid({ outcome, saidOfOthers = {} }, said, place = outcome.chosen) {
@@ -97,4 +118,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { choose, list, find, add, say, remove, clear }
+module.exports = { choose, list, find, add, refuse, defer, say, remove, clear }

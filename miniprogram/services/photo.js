@@ -18,6 +18,11 @@ const ENOUGH_BYTES = 60 * 1000
 const LONGEST_PART = 2048
 const PART_QUALITY = 0.92
 
+/** Of the pictures that are compared: their longest side in pixels, and how far their colours may lie apart, 0 to 255. */
+const SAMPLE_SIDE = 16
+const ALIKE = 24
+const NEARLY_WHITE = 250
+
 /** base64 writes three bytes as four characters. */
 const BYTES_PER_CHARACTER = 3 / 4
 
@@ -64,15 +69,38 @@ async function choose(sources) {
  * @param {string} path
  * @returns {Promise<{path: string, base64: string, tooSmall?: boolean, unshown?: boolean}>}  an upright JPEG without EXIF, longest side at most 640; base64 in
  *   the standard alphabet. A photo that this phone cannot show (HEIC in some browsers) stays as it is: the server knows
- *   more formats.
+ *   more formats. So does one that this phone cannot draw: its canvas may be silent, or give white or noise.
  */
-async function prepare(path) {
-  const canvas = await pageCanvas.find()
-  const image = await pageCanvas.load(canvas, path)
-  if (!image) return { path, base64: await readBase64(path), unshown: true }
-  drawUpright(canvas, image, await orientationOf(canvas, path), WHOLE, LONGEST_SIDE)
+function prepare(path) {
+  return pageCanvas.use(async (canvas) => {
+    const image = canvas && (await pageCanvas.load(canvas, path))
+    if (!image) return { path, base64: await readBase64(path), unshown: true }
+    const tooSmall = Math.max(image.width, image.height) < SMALLEST_SIDE
+    const small = await shrink(canvas, image, path).catch(() => null)
+    return Object.assign(small || { path, base64: await readBase64(path) }, { tooSmall })
+  })
+}
+
+/** @returns {Promise<{path: string, base64: string} | null>}  null where it does not show what the photo shows */
+async function shrink(canvas, image, path) {
+  const orientation = await orientationOf(canvas, path)
+  drawUpright(canvas, image, orientation, WHOLE, LONGEST_SIDE)
   const small = await encode(canvas)
-  return Object.assign(small, { tooSmall: Math.max(image.width, image.height) < SMALLEST_SIDE })
+  const copy = await pageCanvas.load(canvas, small.path)
+  if (!copy || !pageCanvas.isReadable(canvas)) return null
+  drawUpright(canvas, image, orientation, WHOLE, SAMPLE_SIDE)
+  const colours = pageCanvas.read(canvas)
+  drawUpright(canvas, copy, 'up', WHOLE, SAMPLE_SIDE)
+  const copied = pageCanvas.read(canvas)
+  const distance = colours.reduce((sum, colour, index) => sum + Math.abs(colour - copied[index]), 0)
+  if (distance > ALIKE * colours.length) return null
+  return colours.every((colour) => colour > NEARLY_WHITE) && !(await mayBeWhite(image, path)) ? null : small
+}
+
+/** A see-through drawing may be drawn as white; a large one or a JPEG had no room on the canvas. */
+async function mayBeWhite({ width, height }, path) {
+  const { type } = await wx.getImageInfo({ src: path }).catch(() => ({ type: '' }))
+  return !type || (type !== 'jpeg' && Math.max(width, height) <= LONGEST_SIDE)
 }
 
 /**
@@ -81,12 +109,13 @@ async function prepare(path) {
  * @param {import('./frame').Frame} part
  * @returns {Promise<string>}  temporary file: an upright JPEG without EXIF; rejects where this phone cannot show the photo
  */
-async function crop(path, part) {
-  const canvas = await pageCanvas.find()
-  const image = await pageCanvas.load(canvas, path)
-  if (!image) throw new Failure('photoGone')
-  drawUpright(canvas, image, await orientationOf(canvas, path), part, LONGEST_PART)
-  return pageCanvas.save(canvas, PART_QUALITY)
+function crop(path, part) {
+  return pageCanvas.use(async (canvas) => {
+    const image = await pageCanvas.load(canvas, path)
+    if (!image) throw new Failure('photoGone')
+    drawUpright(canvas, image, await orientationOf(canvas, path), part, LONGEST_PART)
+    return pageCanvas.save(canvas, PART_QUALITY)
+  })
 }
 
 /** How the picture lies when this phone draws it; upright where nothing tells. */
@@ -124,8 +153,9 @@ async function encode(canvas) {
   return small
 }
 
-/** @returns {Promise<string>} */
+/** @param {string} filePath  or a data: address @returns {Promise<string>} */
 function readBase64(filePath) {
+  if (filePath.startsWith('data:')) return Promise.resolve(filePath.split(',')[1])
   return new Promise((resolve, reject) => {
     wx.getFileSystemManager().readFile({
       filePath,

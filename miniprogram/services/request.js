@@ -85,8 +85,13 @@ function bodyOf(response) {
 
 /** @param {{statusCode: number, data: any, header: any}} response */
 function refusal({ statusCode, data, header }) {
-  const details = { retryAfter: Number(headerValue(header, 'retry-after')), requestId: data && data.request_id }
+  const details = { retryAfter: seconds(headerValue(header, 'retry-after')), requestId: data && data.request_id }
   return new Failure(KIND_BY_STATUS[statusCode] || 'server', details)
+}
+
+/** Of a Retry-After header, which is a number or a date. */
+function seconds(value = '') {
+  return Number(value) || Math.max(0, Math.round((Date.parse(value) - Date.now()) / 1000)) || 0
 }
 
 /** Phones write header names each in their own way. */

@@ -1,14 +1,29 @@
 /**
- * Snaps: a photo on its way to an answer. Each has an id of its own, so that an answer can only ever reach the page
- * that shows its photo. Answers are kept by history.js, not here.
+ * Snaps: photos on their way to an answer. Each has an id of its own, so that an answer can only ever reach the page
+ * that shows its photo. A photo is kept from the moment it is chosen (in history.js, without an answer), and sent once,
+ * whoever asks: its page, the background (waiting.js), or another window.
  */
 const classifier = require('./classifier')
 const history = require('./history')
 const photo = require('./photo')
 const request = require('./request')
 
+const { Failure } = request
+
 /** @type {Map<string, string>} snap id -> photo, for photos of this session */
 const photos = new Map()
+
+/** @type {Map<string, Promise<boolean>>} snap id -> whether the phone keeps it */
+const keeping = new Map()
+
+/** @type {Map<string, {outcome: Promise<classifier.Outcome>, cancel: () => void}>} snap id -> its request under way */
+const requests = new Map()
+
+/** Snaps whose pages ask about them. */
+const running = new Set()
+
+/** Snaps that the user does not want any more. */
+const cancelled = new Set()
 
 /** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
 /** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
@@ -16,6 +31,12 @@ const photos = new Map()
 /** Before each further attempt while a server starts: together as long as loading models may take. */
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
 const READY_TIMEOUT_MS = 5000
+
+/** Seconds: a server that asks for more than this does not just start. */
+const LONG_WAIT = 60
+
+/** Another attempt with the same photo would fail, too. */
+const REFUSALS = ['refused', 'tooLarge', 'notPhoto', 'notAllowed', 'tooSmall', 'empty', 'photoGone']
 
 /** A photo opened with the app from outside, until the home page takes it. */
 let forwarded = ''
@@ -25,14 +46,25 @@ let forwarded = ''
  * @returns {string}  id of a new snap
  */
 function open(path) {
-  const id = Date.now().toString(36) + '-' + photos.size
+  const id = Date.now().toString(36) + '-' + photos.size + Math.random().toString(36).slice(2, 6)
   photos.set(id, path)
+  keep(id, path, null, true)
   return id
 }
 
-/** Another file of the same photo. */
-function replace(id, path) {
-  photos.set(id, path)
+/** @param {classifier.Outcome | null} outcome @param {boolean} isRaw  whether the photo has yet to be made small */
+function keep(id, path, outcome, isRaw) {
+  if (cancelled.has(id)) return
+  const kept = history.add(id, outcome, path, isRaw).then(
+    () => true,
+    () => false,
+  )
+  keeping.set(id, kept)
+}
+
+/** Whether the phone keeps a snap: its storage may be full, or its owner forbids it. */
+async function isKept(id) {
+  return (await keeping.get(id)) !== false
 }
 
 /** @returns {string | undefined} */
@@ -61,14 +93,93 @@ function takeForwarded() {
 }
 
 /**
- * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then {outcome, photo} or {failure, photo}. After stop() it says nothing.
+ * Makes a photo small and upright, by the server's help where this phone cannot show it, and keeps that instead.
+ * @param {string} id
+ * @param {string} path
+ * @param {(news: News) => void} [tell]  of {shown}, the copy that the phone can show
+ * @returns {Promise<{path: string, base64: string}>}  rejects with a Failure
+ */
+async function prepare(id, path, tell = () => {}) {
+  const { photo: kept = '', isRaw = true } = history.find(id) || {}
+  if (kept === path && !isRaw) return { path, base64: await photo.readBase64(path) }
+  let small = await photo.prepare(path)
+  const shown = small.unshown ? await classifier.shown(small.base64) : ''
+  if (shown) {
+    photos.set(id, shown)
+    tell({ shown })
+    small = await photo.prepare(shown)
+  }
+  if (small.tooSmall) throw new Failure('tooSmall')
+  await keeping.get(id) // the copy of what was chosen, which this one replaces
+  const { outcome = null } = history.find(id) || {}
+  if (!outcome && !small.unshown) keep(id, small.path, null, false)
+  await keeping.get(id)
+  return small
+}
+
+/**
+ * Sends a photo and keeps its answer, once: who asks meanwhile gets the same answer.
+ * @param {string} id
+ * @param {{path: string, base64: string}} small
+ * @returns {Promise<classifier.Outcome>}  rejects with a Failure
+ */
+function ask(id, small) {
+  const underWay = requests.get(id)
+  if (underWay) return underWay.outcome
+  let cancelRequest = () => {}
+  const outcome = alone(`snap-${id}`, send)
+  requests.set(id, { outcome, cancel: () => cancelRequest() })
+  const forget = () => requests.delete(id)
+  outcome.then(forget, forget)
+  return outcome
+
+  async function send() {
+    if (cancelled.has(id)) throw new Failure('cancelled')
+    const before = history.find(id)
+    if (before && before.outcome) return before.outcome
+    const asked = classifier.classify(small.base64)
+    cancelRequest = asked.cancel
+    const answer = await asked.outcome.catch((failure) => note(id, failure))
+    if (!before || history.find(id)) keep(id, small.path, answer, false)
+    await keeping.get(id)
+    return answer
+  }
+}
+
+/** What a failure means for a photo that is kept. @returns {never} */
+function note(id, failure) {
+  if (isRefusal(failure)) history.refuse(id, failure.kind)
+  else if (failure.retryAfter) history.defer(id, Date.now() + failure.retryAfter * 1000)
+  throw failure
+}
+
+/** Whether the page of a snap asks about it. */
+function isRunning(id) {
+  return running.has(id)
+}
+
+/** Whether a photo has failed for good. @param {{kind: string}} failure */
+function isRefusal({ kind }) {
+  return REFUSALS.includes(kind)
+}
+
+/** Windows of one browser share what is kept; a phone has one. */
+function alone(name, act) {
+  const { canIUse, withLock } = /** @type {any} */ (wx)
+  return canIUse && canIUse('withLock') ? withLock(name, act) : act()
+}
+
+/**
+ * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then
+ * {outcome, photo} or {failure, photo}. After stop() it says nothing and begins no further attempt.
+ * @param {string} id
  * @param {string} path
  * @param {(news: News) => void} tell
  * @returns {() => void}  stop
  */
-function run(path, tell) {
+function run(id, path, tell) {
   let stopped = false
-  let cancelRequest = () => {}
+  running.add(id)
   let small = { path: '', base64: '' }
   const say = (news) => {
     if (!stopped) tell(news)
@@ -76,20 +187,12 @@ function run(path, tell) {
 
   async function go() {
     say({ stage: 'shrinking' })
-    const own = (small = await photo.prepare(path))
-    const shown = own.unshown && !stopped ? await classifier.shown(small.base64) : ''
-    if (shown) {
-      say({ shown })
-      small = await photo.prepare(shown)
-    }
-    if (small.tooSmall) throw new request.Failure('tooSmall')
+    small = await prepare(id, path, say)
     for (const pause of [...PAUSES_MS, 0]) {
       if (stopped) return
       say({ stage: 'asking' })
-      const { outcome, cancel } = classifier.classify(small.base64)
-      cancelRequest = cancel
       try {
-        return say({ outcome: await outcome, photo: small.path })
+        return say({ outcome: await ask(id, small), photo: small.path })
       } catch (failure) {
         const stage = pause && !stopped && (await stageOf(failure))
         if (!stage) throw failure
@@ -99,17 +202,28 @@ function run(path, tell) {
     }
   }
 
-  go().catch((failure) => say({ failure, photo: small.path }))
-  return () => {
+  const stop = () => {
     stopped = true
-    cancelRequest()
+    running.delete(id)
   }
+  go()
+    .catch((failure) => say({ failure, photo: small.path }))
+    .then(stop)
+  return stop
+}
+
+/** The user does not want it: it is neither kept nor sent later. */
+function cancel(id) {
+  cancelled.add(id)
+  const underWay = requests.get(id)
+  if (underWay) underWay.cancel()
+  Promise.resolve(keeping.get(id)).then(() => history.remove(id))
 }
 
 /** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<Stage | ''>} */
-async function stageOf({ kind }) {
+async function stageOf({ kind, retryAfter }) {
   if (kind === 'offline') return (await wx.getNetworkType()).networkType === 'none' ? '' : 'unreached'
-  if (kind !== 'busy') return ''
+  if (kind !== 'busy' || retryAfter > LONG_WAIT) return ''
   const { answer } = request.send('/readyz', { timeoutMs: READY_TIMEOUT_MS })
   return answer.then(
     () => '',
@@ -117,4 +231,4 @@ async function stageOf({ kind }) {
   )
 }
 
-module.exports = { open, replace, photoOf, original, forward, takeForwarded, run }
+module.exports = { open, isKept, photoOf, original, forward, takeForwarded, prepare, ask, isRefusal, isRunning, run, cancel }

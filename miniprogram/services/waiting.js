@@ -1,43 +1,71 @@
-/** Photos without a connection: at most ten wait on the phone, among the snaps of history.js, and are asked about once there is one. */
-const classifier = require('./classifier')
+/**
+ * Photos without an answer: they wait on the phone, among the snaps of history.js, and are asked about in the background
+ * while the app is open, at every page that is shown and after pauses that grow.
+ */
+const canvas = require('./canvas')
 const history = require('./history')
-const photo = require('./photo')
+const snaps = require('./snaps')
 
 const MOST = 10
+const FIRST_PAUSE_MS = 5000
+const LONGEST_PAUSE_MS = 5 * 60 * 1000
 
-let sending = false
+let isSending = false
+let pause = FIRST_PAUSE_MS
+/** @type {any} */
+let timer = null
+/** Told of each photo that was answered or refused. */
+let tell = () => {}
+
+/** @param {() => void} listener */
+function follow(listener) {
+  tell = listener
+}
 
 /** The snaps that wait, newest first. */
 function list() {
   return history.list().filter(({ outcome }) => !outcome)
 }
 
-/** Lets a snap wait, with its small photo. @returns {Promise<boolean>}  whether it does: no more than ten wait */
-async function add(id, small) {
-  if (!history.find(id) && list().length >= MOST) return false
-  return history.add(id, null, small).then(
-    () => true,
-    () => false,
-  )
+/** Whether a snap may go on waiting, since it is kept and no more than ten are; else it is gone. */
+function accept(id) {
+  if (list().length <= MOST) return Boolean(history.find(id))
+  history.remove(id)
+  return false
 }
 
-/** Asks about the snaps that wait, the oldest first. @returns {Promise<boolean>}  whether one was answered */
+/** Asks about the snaps that wait, the oldest first, and again later if some are left. */
 async function send() {
-  if (sending) return false
-  sending = true
-  let answered = false
-  for (const { id, photo: path } of list().reverse()) {
-    try {
-      const outcome = await classifier.classify(await photo.readBase64(path)).outcome
-      if (!list().some((entry) => entry.id === id)) continue // deleted, or answered on its page
-      await history.add(id, outcome, path)
-      answered = true
-    } catch ({ kind }) {
-      if (kind === 'offline') break // else its page says why
-    }
-  }
-  sending = false
-  return answered
+  pause = FIRST_PAUSE_MS
+  await attempt()
 }
 
-module.exports = { add, send }
+async function attempt() {
+  clearTimeout(timer)
+  if (isSending || !list().length) return
+  if ((await wx.getNetworkType()).networkType === 'none') return // the phone tells when there is one
+  isSending = true
+  try {
+    await sendAll()
+  } finally {
+    isSending = false
+  }
+  timer = setTimeout(attempt, pause)
+  pause = Math.min(LONGEST_PAUSE_MS, 2 * pause)
+}
+
+async function sendAll() {
+  for (const { id, photo: path, until = 0, isRaw } of list().reverse()) {
+    if (until > Date.now() || !history.find(id) || snaps.isRunning(id)) continue
+    if (isRaw && !(await canvas.find())) continue
+    try {
+      await snaps.ask(id, await snaps.prepare(id, path))
+    } catch (failure) {
+      if (failure.kind === 'offline') return
+      if (!snaps.isRefusal(failure)) continue
+    }
+    tell()
+  }
+}
+
+module.exports = { accept, follow, send }

@@ -41,9 +41,17 @@ function midnight(time) {
   return new Date(time).setHours(0, 0, 0, 0)
 }
 
+/** 90 -> "90 seconds", 1500 -> "25 minutes", 5400 -> "an hour and a half". @param {number} seconds @param {any} text */
+function duration(seconds, text) {
+  if (seconds < 100) return fill(text.seconds, { count: seconds })
+  if (seconds < 3600) return fill(text.minutes, { count: Math.ceil(seconds / 60) })
+  const hours = Math.ceil(seconds / 1800) / 2
+  return hours < 2 ? text[hours === 1 ? 'hour' : 'hourAndHalf'] : fill(text.hours, { count: hours })
+}
+
 /** [25, 34] -> "25–34"; [30, 30] -> "30" */
 function range([low, high]) {
   return low === high ? String(low) : `${low}–${high}`
 }
 
-module.exports = { percent, names, fill, day, range }
+module.exports = { percent, names, fill, day, duration, range }

@@ -56,7 +56,7 @@ def test_cancel_that_is_tapped_twice_stays_in_the_app(phone, red_dog):
 
 def test_a_double_tap_on_album_opens_one_chooser(phone, red_dog):
     choosers = []
-    phone.page.on("filechooser", lambda chooser: choosers.append(chooser))
+    phone.page.on("filechooser", lambda file: choosers.append(file))  # noqa: PLW0108 - it takes no built-in
     double_tap(phone, phone.button("album"))
     assert len(choosers) == 1
     choosers[0].set_files(red_dog)

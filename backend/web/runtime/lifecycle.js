@@ -1,4 +1,8 @@
-/** The app going to the background and coming back, told to App and to the page in view, as WeChat does. */
+/**
+ * The app going to the background and coming back, told to App and to the page in view, as WeChat does. Browsers have
+ * several windows of an app as well: what one of them keeps, the page in view of another is told of by its onShow.
+ */
+import { PREFIX } from './wx/storage.js'
 
 /** @param {{app: () => any, router: import('./router.js').Router}} options */
 export function followVisibility({ app, router }) {
@@ -6,5 +10,8 @@ export function followVisibility({ app, router }) {
     const name = document.hidden ? 'onHide' : 'onShow'
     app()[name]?.({})
     router.call(router.top, name)
+  })
+  addEventListener('storage', ({ key }) => {
+    if (key?.startsWith(PREFIX)) router.call(router.top, 'onShow')
   })
 }

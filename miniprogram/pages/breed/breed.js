@@ -6,6 +6,7 @@ const { baseUrl } = require('../../config')
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const routes = require('../../services/routes')
+const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 const SIZES = ['toy', 'small', 'medium', 'large', 'giant']
@@ -34,6 +35,7 @@ Page({
 
   onShow() {
     this.dress()
+    waiting.send()
   },
 
   dress() {

@@ -2,6 +2,7 @@
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const routes = require('../../services/routes')
+const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 const SIZES = ['toy', 'small', 'medium', 'large', 'giant', '']
@@ -34,6 +35,7 @@ Page({
 
   onShow() {
     this.dress()
+    waiting.send()
   },
 
   dress() {
@@ -62,7 +64,8 @@ Page({
       breeds: found.filter((breed) => (breed.size || '') === size).map(toItem),
     })
     const groups = order === 'size' ? SIZES.map(group) : [{ title: '', breeds: found.map(toItem) }]
-    const line = found.length ? text.count : words ? text.notKnown : ''
+    const none = breeds.isMix(words) ? text.mix : text.notKnown
+    const line = found.length ? text.count : words ? none : ''
     this.setData({
       groups: groups.filter(({ breeds: some }) => some.length),
       line: line && wording.fill(line, { words, count: found.length }),

@@ -7,6 +7,7 @@ const breeds = require('../../services/breeds')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const routes = require('../../services/routes')
+const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 /** What can be said without a breed, in the server's words. */
@@ -45,6 +46,7 @@ Page({
 
   onShow() {
     this.dress()
+    waiting.send()
   },
 
   dress() {
@@ -66,7 +68,9 @@ Page({
   show() {
     const { text, language, words } = /** @type {any} */ (this.data)
     const found = breeds.search(this.breeds, words).map((breed) => ofBreed(breed, language))
-    const choices = words ? [...found, ofWords(words, text)] : [...VERDICTS.map((each) => ofVerdict(each, text)), ...found]
+    const verdicts = VERDICTS.map((verdict) => ofVerdict(verdict, text))
+    const meant = breeds.isMix(words) ? verdicts.slice(0, 2) : [] // a mix, or a breed that is not here
+    const choices = words ? [...meant, ...found, ofWords(words, text)] : [...verdicts, ...found]
     this.setData({ choices, notKnown: found.length || !text.notKnown ? '' : wording.fill(text.notKnown, { words }) })
   },
 

@@ -113,7 +113,8 @@ Page({
       const part = await photo.crop(this.data.photo, this.frame)
       routes.replace(routes.result(snaps.open(part)))
     } catch (failure) {
-      this.setData({ state: 'gone' })
+      if (failure.kind === 'photoGone') this.setData({ state: 'gone' })
+      else wx.showToast({ title: this.data.text.failed, icon: 'none' })
     }
   },
 

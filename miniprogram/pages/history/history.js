@@ -6,6 +6,7 @@ const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const install = require('../../services/install')
 const routes = require('../../services/routes')
+const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 /** Colour of the word "delete" in WeChat's own dialog, by theme; the same as --danger in app.wxss. */
@@ -28,6 +29,7 @@ Page({
 
   onShow() {
     this.dress()
+    waiting.send()
     this.show()
   },
 
@@ -97,6 +99,7 @@ function toItem({ id, time, photo, outcome, said }, now, text, language) {
  */
 function describe(outcome, text, language) {
   if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
+  if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: reasonOf(outcome) }
   const { state, breeds, group, set, dogs: several } = outcome
   const { dogs: counts, moreDogs } = appearance.texts().pages.result
   if (several) return { name: captions.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
@@ -105,6 +108,11 @@ function describe(outcome, text, language) {
   const { second } = named ? wording.names(named, language) : { second: '' }
   const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
   return { name: captions.caption(outcome), detail }
+}
+
+/** @param {import('../../services/classifier').Outcome} outcome */
+function reasonOf({ kind }) {
+  return appearance.texts().pages.result.failures[kind]
 }
 
 /** Items come newest first, so those of one day follow each other. */

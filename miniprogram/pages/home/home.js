@@ -6,6 +6,7 @@ const picking = require('../../services/picking')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
+const waiting = require('../../services/waiting')
 
 /** As many as fit beside each other on the smallest phone. */
 const RECENT = 4
@@ -28,6 +29,7 @@ Page({
   onLoad({ key = '' }) {
     if (A_KEY.test(key)) settings.change({ key })
     this.dress()
+    if (key) routes.replace(routes.HOME) // it stays in no address and no history of a browser
   },
 
   onShow() {
@@ -35,6 +37,7 @@ Page({
     this.showRecent()
     const forwarded = snaps.takeForwarded()
     if (forwarded) this.snap(forwarded)
+    waiting.send()
   },
 
   dress() {

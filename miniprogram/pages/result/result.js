@@ -15,6 +15,7 @@ const history = require('../../services/history')
 const picking = require('../../services/picking')
 const { Failure } = require('../../services/request')
 const routes = require('../../services/routes')
+const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
 const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
@@ -24,6 +25,9 @@ const ROWS = 3
 
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
+
+/** Whether the user was told that this phone keeps nothing. */
+let isTold = false
 
 /** Another model can be chosen in the settings. */
 const BY_MODEL = ['noModel', 'wrongModel']
@@ -50,6 +54,8 @@ Page({
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
     headline: '',
+    lead: '',
+    remark: '',
     /** How to tell the candidates apart, a sentence each. @type {string[]} */
     apart: [],
     answeredBy: '',
@@ -63,12 +69,17 @@ Page({
     /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
     question: '',
     failure: { sentence: '', reference: '', retry: false, settings: false },
-    /** Whether the photo is answered once the connection is back. */
+    /** Whether the photo is kept until there is an answer. */
     waits: false,
+    waitsLine: '',
+    /** Said once, where this phone keeps nothing. */
+    notKept: '',
   },
 
   /** @type {string} of the snap this page shows */
   snapId: '',
+  /** Whether the photo was chosen for this page, and is not one of the history. */
+  isNew: false,
   /** @type {import('../../services/classifier').Outcome | null} */
   outcome: null,
   /** The small upright copy of the photo, once made: cards are drawn of it. */
@@ -81,7 +92,8 @@ Page({
   onLoad({ id }) {
     this.snapId = id || ''
     const kept = history.find(this.snapId)
-    const path = kept ? kept.photo : snaps.photoOf(this.snapId)
+    const path = (kept && !kept.isRaw && kept.photo) || snaps.photoOf(this.snapId) || (kept && kept.photo)
+    this.isNew = Boolean(snaps.photoOf(this.snapId))
     this.setData({ photo: path || '' })
     this.dress()
     if (kept && kept.outcome) this.answer(kept.outcome)
@@ -96,8 +108,9 @@ Page({
   onShow() {
     this.dress()
     const { outcome = null } = history.find(this.snapId) || {}
-    if (outcome && this.data.state === 'failed') this.answer(outcome) // it waited
+    if (outcome && !this.outcome) this.answer(outcome) // it waited, or another window was asked about it
     this.showFeedback()
+    waiting.send()
   },
 
   onUnload() {
@@ -114,27 +127,33 @@ Page({
   start() {
     this.problem = null
     this.setData({ state: 'working', stage: 'shrinking' })
-    this.stop = snaps.run(this.data.photo, (news) => this.hear(news))
+    this.stop = snaps.run(this.snapId, this.data.photo, (news) => this.hear(news))
   },
 
   /** @param {import('../../services/snaps').News} news */
   hear({ stage, shown, outcome, photo: small, failure }) {
     if (stage) this.setData({ stage })
-    if (failure) this.fail(failure)
-    if (failure && failure.kind === 'offline' && small) waiting.add(this.snapId, small).then((waits) => this.setData({ waits }))
-    if (shown) {
-      snaps.replace(this.snapId, shown)
-      this.setData({ photo: shown, photoHidden: false })
-    }
+    if (failure && !this.outcome) this.fail(failure)
+    if (shown) this.setData({ photo: shown, photoHidden: false })
     if (outcome) {
       this.small = small
       this.answer(outcome)
-      this.keep(outcome)
+      this.showFeedback()
+      breeds.all().catch(() => {}) // so that the breed opens at once, also offline
+      this.showWhetherKept()
     }
+  },
+
+  async showWhetherKept() {
+    if (isTold || (await snaps.isKept(this.snapId))) return
+    isTold = true
+    this.setData({ notKept: this.data.text.notKept })
   },
 
   /** @param {import('../../services/classifier').Outcome} outcome */
   answer(outcome) {
+    if (outcome.state === 'refused') return this.fail(new Failure(outcome.kind))
+    this.stop()
     this.outcome = outcome
     this.showOutcome()
     this.setData({ state: outcome.state })
@@ -143,10 +162,14 @@ Page({
   showOutcome() {
     const { text, language } = /** @type {any} */ (this.data)
     const { box, model } = this.outcome
+    const rows = candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language))
+    const { state } = this.outcome
     this.setData({
       headline: captions.headline(this.outcome),
+      lead: state === 'group' && rows.length < 2 ? text.oneLookAlike : text.leads[state] || '',
+      remark: candidates.mayBeMix(this.outcome) ? text.mix : text.remarks[state] || '',
       isOne: candidates.isOne(this.outcome),
-      rows: candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language)),
+      rows,
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
       dogs: dogs.boxes(this.outcome, text.dog),
       dogsHeadline: dogs.count(this.outcome, text.dogs, text.moreDogs),
@@ -171,11 +194,12 @@ Page({
     this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm, question: this.question(outcome) })
   },
 
-  /** The same words at every level, about the first breed: who answers must not depend on how sure the answer is. */
+  /** The same words at every level, about the first breed, but where the answer is that it is none: who answers must not depend on how sure the answer is. */
   question({ asked, state, breeds: guesses }) {
     const { text, language } = /** @type {any} */ (this.data)
     if (!asked) return ''
-    return wording.fill(text.question, { name: state === 'noDog' ? text.noDogName : wording.names(guesses[0], language).main })
+    const known = { noDog: text.noDogName, unknown: text.unknownName }
+    return wording.fill(text.question, { name: known[state] || wording.names(guesses[0], language).main })
   },
 
   async onRight() {
@@ -205,29 +229,28 @@ Page({
     routes.go(routes.correct(this.snapId))
   },
 
-  /** Every answer, also "no dog": the history is what was snapped. */
-  keep(outcome) {
-    history
-      .add(this.snapId, outcome, this.small)
-      .then(() => this.showFeedback())
-      .catch(({ errMsg, message }) => console.warn('not kept in history:', errMsg || message))
-    breeds.all().catch(() => {}) // so that the breed opens at once, also offline
-  },
-
+  /** What is refused is not kept: here the reason is seen. Else the photo waits. */
   fail(problem) {
     this.problem = problem
+    const isRefused = snaps.isRefusal(problem)
+    if (isRefused && this.isNew) history.remove(this.snapId)
+    this.setData({ state: 'failed', waits: !isRefused && waiting.accept(this.snapId) })
     this.showProblem()
-    this.setData({ state: 'failed', waits: false })
   },
 
   showProblem() {
     const { text } = this.data
     const { kind, retryAfter, requestId } = asFailure(this.problem)
     const sentence =
-      kind === 'busy' && retryAfter ? wording.fill(text.failures.busyFor, { seconds: retryAfter }) : text.failures[kind]
+      kind === 'busy' && retryAfter
+        ? wording.fill(text.failures.busyFor, { time: wording.duration(retryAfter, text.durations) })
+        : kind === 'noModel' && !settings.get().model
+          ? text.failures.noneReady
+          : text.failures[kind]
     const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
-    const [retry, settings] = [WORTH_A_RETRY.includes(kind), BY_MODEL.includes(kind)]
-    this.setData({ failure: { sentence, reference, retry, settings } })
+    const [retry, byModel] = [WORTH_A_RETRY.includes(kind), BY_MODEL.includes(kind) && Boolean(settings.get().model)]
+    const waitsLine = kind === 'offline' ? text.waits : text.waitsLonger
+    this.setData({ waitsLine, failure: { sentence, reference, retry, settings: byModel } })
   },
 
   onPhotoError() {
@@ -251,6 +274,7 @@ Page({
 
   onCancel() {
     this.stop()
+    if (this.isNew) snaps.cancel(this.snapId)
     routes.back()
   },
 
@@ -290,6 +314,7 @@ Page({
       subtitle: second || text.note,
       percent,
       app: appearance.texts().card.app,
+      box: this.outcome.box,
     })
   },
 
@@ -310,7 +335,8 @@ Page({
     const best = this.best()
     const title = best.percent ? wording.fill(text.shareTitle, best) : best.second
     const share = { title, path: best.percent ? routes.breed(rows[0].id) : best.id ? routes.breed(best.id) : routes.HOME }
-    return Object.assign({ promise: this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share)) }, share)
+    const drawn = this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share))
+    return Object.assign({ promise: drawn.catch(() => share) }, share)
   },
 })
 

@@ -2,6 +2,7 @@
 const appearance = require('../../services/appearance')
 const models = require('../../services/models')
 const settings = require('../../services/settings')
+const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 const LANGUAGES = ['phone', 'zh', 'en']
@@ -35,6 +36,7 @@ Page({
 
   onShow() {
     this.dress()
+    waiting.send()
   },
 
   dress() {

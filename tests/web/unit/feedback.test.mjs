@@ -127,12 +127,12 @@ for (const [level, changes, said] of [
   ['group', { group: HUSKY, confident: false }, { breed: 'n02' }],
   ['set', { set: ['n01', 'n02'] }, { breed: 'n02' }],
   ['unsure', { confident: false }, { breed: 'n02' }],
-  ['unknown', {}, { breed: 'n02' }],
+  ['unknown', {}, { verdict: 'other' }],
   ['no_dog', { dog: false }, { verdict: 'no_dog' }],
 ]) {
-  test(`an answer of the level "${level}" that is asked about gets the same question and buttons, about its first breed`, async () => {
+  test(`an answer of the level "${level}" that is asked about gets the same question and buttons, about what it claims`, async () => {
     const page = await answered({ level, ...changes, breeds: FIRST, feedback_asked: true })
-    const name = level === 'no_dog' ? '照片里没有狗' : FIRST[0].name_zh
+    const name = { no_dog: '照片里没有狗', unknown: '这里没有的品种' }[level] ?? FIRST[0].name_zh
     assert.deepEqual([page.data.feedback, page.data.canConfirm, page.data.question], ['open', true, `这样认对了吗：${name}？`])
     page.onRight()
     assert.deepEqual(sent('/api/feedback')[0].data, { request_id: ID, ...said })

@@ -207,10 +207,13 @@ test('a breed nobody knows is told as unknown', async () => {
   assert.equal(page.data.state, 'unknown')
 })
 
-test('a look-alike opens as a page of its own until ten pages are open, then in place of this one', async () => {
+test('a look-alike opens as a page of its own until ten pages are open, then instead of this one', async () => {
   const page = phone.open('breed', { id: 'n01' })
   page.onLookAlike(tap({ id: 'n02' }))
   assert.equal(phone.routes.at(-1), 'navigateTo /pages/breed/breed?id=n02')
+  page.onLookAlike(tap({ id: 'n02' })) // the second of a double tap
+  await settle()
+  assert.equal(phone.routes.length, 1)
   phone.pages = Array(10).fill(page)
   page.onLookAlike(tap({ id: 'n02' }))
   assert.equal(phone.routes.at(-1), 'redirectTo /pages/breed/breed?id=n02')

@@ -138,7 +138,7 @@ export class Phone {
 
 /** Lets everything that is waiting on promises run. */
 export async function settle() {
-  for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+  for (let turn = 0; turn < 100; turn++) await Promise.resolve()
 }
 
 export const tap = (dataset = {}) => ({ currentTarget: { dataset } })

@@ -18,6 +18,7 @@ async function toFile({ canvas, fileType = 'png', quality = 1, destWidth, destHe
   const blob = await new Promise((resolve) => {
     canvas.toBlob(resolve, type, quality)
   })
+  if (!blob) throw new Error('the canvas gives no picture')
   return { tempFilePath: addTemporary(blob) }
 }
 

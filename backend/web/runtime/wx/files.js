@@ -1,4 +1,4 @@
-/** wx.getFileSystemManager over the file store: the four calls the mini program makes. */
+/** wx.getFileSystemManager over the file store: the three calls the mini program makes. */
 import { api } from './api.js'
 import { keep, read, remove, USER_DATA_PATH } from './file_store.js'
 

@@ -1,6 +1,6 @@
 /** wx storage on localStorage: values are kept as JSON; a key that is not there reads as "". */
 
-const PREFIX = 'dogsnap:'
+export const PREFIX = 'dogsnap:'
 
 export const storage = {
   setStorageSync: (key, value) => localStorage.setItem(PREFIX + key, JSON.stringify(value)),

@@ -8,6 +8,9 @@ function language() {
   return navigator.language.startsWith('zh') ? navigator.language.replace('-', '_') : navigator.language.split('-')[0]
 }
 
+/** What another window stored while this one waited for it arrives a moment later. */
+const WAITED_MS = 50
+
 /** WeChat's scene number for "opened from the list of mini programs". */
 const SCENE_LIST = 1001
 
@@ -17,6 +20,15 @@ export const system = {
   getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
   getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),
   getNetworkType: async () => ({ networkType: navigator.onLine ? 'wifi' : 'none' }),
+  /** Only browsers have it: several windows share what is kept, and one of them at a time acts under a name. */
+  withLock: async (name, act) => {
+    if (!navigator.locks) return act() // plain http
+    const asked = Date.now()
+    return navigator.locks.request(name, async () => {
+      if (Date.now() - asked > WAITED_MS) await new Promise((resolve) => setTimeout(resolve, WAITED_MS))
+      return act()
+    })
+  },
   onNetworkStatusChange(listener) {
     for (const name of ['online', 'offline']) addEventListener(name, () => listener({ isConnected: navigator.onLine }))
   },
