@@ -11,7 +11,7 @@ import sqlite3
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 
 import colour_photos
 import pytest
@@ -488,7 +488,8 @@ def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its
     assert (found["better"], told["answers"] - before) == (None, 39)
     assert query(file, "SELECT * FROM phones WHERE phone LIKE '%person%'") == []
     late = classify(server, "c3", headers={"X-Request-Key": "late"}).json()["request_id"]
-    admin(server, "split", version=2, percent=30)
+    assert split(server, 30) == first, "another share is the same comparison"
+    split(server, 0)
     assert split(server, 30) == first + 1
     assert "has ended" in say(server, late, breed="c3").json()["note"]
     old, new = verdict(server)["feedback"]["comparisons"][-2:]
@@ -567,44 +568,39 @@ def test_of_one_in_k_answers_it_is_asked_and_the_others_do_not_count(start):
     assert sum(found["answered"]) == asked
 
 
-FORMAT_1 = """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL, answered_at TEXT NOT NULL,
-    model TEXT NOT NULL, split INTEGER NOT NULL, version INTEGER NOT NULL, level TEXT NOT NULL, breeds TEXT NOT NULL,
-    probability REAL, shadow_version INTEGER, shadow_level TEXT, shadow_breeds TEXT, shadow_probability REAL,
-    verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, shadow_is_right INTEGER, UNIQUE (request_id));
-    PRAGMA user_version=1;"""
-# Level, breeds, verdict, breed and is_right as the first format has them; breeds, is_right and holds after it.
-MOVED = [
-    (("breed", "golden retriever", "breed", "golden retriever", 1), ('["golden retriever"]', 1, 1)),
-    (("group", "c1 c2", "right", None, 1), ('["c1", "c2"]', None, 1)),
-    (("set", "c1 c3", "breed", "c2", 0), ('["c1", "c3"]', 0, 0)),
-    (("unknown", "c1", "other", None, 1), ('["c1"]', 0, 1)),
-    (("no_dog", "", "right", None, 1), ("[]", 1, 1)),
-    (("breed", "c1", "mix", None, None), ('["c1"]', None, None)),
-]
+@contextmanager
+def missing_for_a_moment(file):
+    """A file that is away while a server starts, and back before it is asked again."""
+    away = file.rename(file.with_name("away"))
+    yield
+    away.rename(file)
 
 
-def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path):
-    file = tmp_path / "feedback.db"
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.executescript(FORMAT_1)
-        insert = "INSERT INTO feedback VALUES (NULL, ?, ?, ?, 1, 2, ?, ?, 0.9, 3, 'breed', 'c1', 0.8, ?, ?, ?, 0)"
-        for number, (before, _) in enumerate(MOVED):
-            connection.execute(
-                insert, (f"{number:016}", time.strftime("%Y-%m-%dT%H:%M:%SZ"), MODEL, *before)
-            )
-    for _ in range(2):
-        server = start()
-        assert [(row["breeds"], row["is_right"], row["holds"]) for row in rows(file)] == [
-            after for _, after in MOVED
-        ]
-        told = verdict(server)["feedback"]
-        assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (
-            6,
-            2,
-            4,
-        )
-        assert told["comparisons"] == []
-        server.stop()
+def test_a_comparison_outlasts_a_start_at_which_a_version_is_not_there(start, models, tmp_path):
+    shutil.copytree(models, tmp_path / "models")
+    flags = ("--models", tmp_path / "models", "--switch-log", tmp_path / "switches.db")
+    with start(*flags) as server:
+        number = split(server)
+        answer = classify(server, "c3", headers={"X-Request-Key": "x"}).json()["request_id"]
+        say(server, answer, breed="c3")
+    with missing_for_a_moment(tmp_path / "models" / MODEL / "3" / "saved_model.pb"):
+        server = start(*flags)
+        verdict(server)
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert (found["split"], found["ended"], sum(found["answered"])) == (number, None, 1)
+
+
+def test_two_servers_with_one_file_end_only_their_own_comparisons(start, models, tmp_path):
+    first = start("--switch-log", tmp_path / "first.db")
+    number = split(first)
+    second = start("--switch-log", tmp_path / "second.db")
+    other = split(second, 20)
+    assert other != number
+    admin(second, "split", version=None, percent=0)
+    ended = {
+        each["split"]: bool(each["ended"]) for each in verdict(second)["feedback"]["comparisons"]
+    }
+    assert ended == {number: False, other: True}
 
 
 def test_a_shadow_is_compared_by_agreement_without_any_feedback(server):

@@ -4,6 +4,7 @@ import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+from dogsnap.routing.choices import Choices
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.answers.classification import Breed, Classification
 from dogsnap.serving.answers.levels import Level
@@ -14,7 +15,7 @@ from itsdangerous import TimestampSigner
 
 SECRET = "0123456789abcdef0123456789abcdef"
 DOGS, LABELS = "dogs", [{"id": f"n{number:08}", "name": f"breed {number}"} for number in range(120)]
-ARMS = (DOGS, "", 1, 2, 0.5)
+ARMS = (DOGS, "", 1, 2)
 
 
 def signed(
@@ -69,8 +70,15 @@ class SplitRepository:
 
     started = True
 
-    def splits(self) -> list[tuple[str, str, int, float]]:
-        return [(DOGS, "", 2, 0.5)]
+    def __init__(self) -> None:
+        choices = Choices({("default", ""): 1, ("split", ""): {"version": 2, "share": 0.5}})
+        self.router = SimpleNamespace(
+            is_known=True,
+            revision=1,
+            choices=lambda model: choices,
+            answering=lambda model: None,
+            splits=lambda: [(DOGS, "", 2, 0.5)],
+        )
 
     def default_version(self, name: str) -> int:
         return 1

@@ -55,6 +55,11 @@ class Router:
     def choices(self, model: str) -> Choices:
         return self._choices.get(model, NOTHING)
 
+    @property
+    def revision(self) -> int:
+        """The id of the newest switch; 0 before the first one."""
+        return self._last[0]
+
     def splits(self) -> list[tuple[str, str, int, float]]:
         """Every split: model, label ("" for the default), version, share in (0, 1]."""
         splits = []

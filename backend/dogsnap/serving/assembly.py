@@ -1,6 +1,8 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
+import hashlib
 import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -98,9 +100,13 @@ def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None
     secret = settings.feedback_secret.encode() or read_or_create_secret(
         file.with_name(f"{file.name}.secret")
     )
-    return Feedback(
-        store, Signer(secret), predictor.repository, predictor.metrics, settings.feedback_ask
-    )
+    switches = name_store(settings)
+    if switches == OFF:  # each server then has switches of its own
+        switches = f"{settings.host} {settings.port}"
+    owner = hashlib.sha256(os.fsencode(switches)).hexdigest()[:16]  # a URL may have a password
+    ask_every = settings.feedback_ask
+    repository, metrics = predictor.repository, predictor.metrics
+    return Feedback(store, Signer(secret), repository, metrics, ask_every, owner)
 
 
 def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

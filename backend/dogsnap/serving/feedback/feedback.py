@@ -7,7 +7,6 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from dogsnap.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
@@ -36,17 +35,19 @@ class Feedback:
         repository: ModelRepository,
         metrics: Metrics,
         ask_every: int = 1,
+        owner: str = "",
     ):
-        """The app is to ask about one in `ask_every` answers, chosen by chance."""
+        """The app is to ask about one in `ask_every` answers, chosen by chance; splits are of `owner`, a log of switches."""
         self.store = store
         self._signer = signer
         self._repository = repository
         self._metrics = metrics
         self._ask_every = ask_every
+        self._owner = owner
+        self._following = threading.Lock()  # from reading what is chosen until it is in the store
         self._splits: Mapping[tuple[str, str], sqlite3.Row] = {}
         # Split, phone's hash and version of what may not be in the store yet. Each use of the set is one atomic operation.
         self._asked: set[tuple[int, str, int]] = set()
-        self._names = lru_cache(64)(self._read_names)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
         self._thread.start()
@@ -135,30 +136,45 @@ class Feedback:
                 self.store.sweep()
 
     def _follow_splits(self) -> None:
-        """Open and close splits in the store as the repository has them; another version or share makes another split.
+        """Open and close splits in the store as they are chosen; another version makes another split.
 
         An answer does not wait for it: those of the first TICK_SECONDS of a split do not count in it.
         """
-        if not self._repository.started:  # the choices of before a restart are not all in force yet
+        router = self._repository.router
+        if not self._repository.started or not router.is_known:
             return
-        wanted: set[Arms] = set()
-        for model, label, version, share in self._repository.router.splits():
-            first = (
-                self._repository.labels(model)[0].get(label)
-                if label
-                else self._repository.default_version(model)
-            )
-            if first not in (None, version) and share < 1:
-                wanted.add((model, label, first, version, share))
-        self._splits = self.store.follow(wanted)
+        with self._following:
+            revision = router.revision
+            self._splits = self.store.follow(self._chosen_splits(), self._owner, revision)
+
+    def _chosen_splits(self) -> set[Arms]:
+        """What is chosen, whether or not it can answer at the moment."""
+        router = self._repository.router
+        chosen: set[Arms] = set()
+        for model, label, second, _ in router.splits():
+            first = router.choices(model).labels.get(label) if label else self._default(model)
+            if first not in (None, second):
+                chosen.add((model, label, first, second))
+        return chosen
+
+    def _default(self, model: str) -> int | None:
+        """The version that answers by default: the chosen one, or the one that goes on answering while none is chosen."""
+        router = self._repository.router
+        for version in (router.choices(model).default, router.answering(model)):
+            if version is not None:
+                return version
+        try:
+            return self._repository.default_version(model)
+        except NotFound:  # the model is gone
+            return None
 
     def _write_asked(self) -> None:
         if waiting := self._asked.copy():
             self.store.ask(waiting)
             self._asked.difference_update(waiting)
 
-    def _read_names(self, servable: ServableId) -> Mapping[str, str]:
-        """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""
+    def _names(self, servable: ServableId) -> Mapping[str, str]:
+        """The English name of each breed of a version, by id, as it is now. Raises NotFound, Unavailable."""
         with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
             return {label["id"]: label["name"] for label in found.description.labels}
 

@@ -36,9 +36,9 @@ COLUMNS = (
     ),
     *("verdict", "breed", "is_right", "holds", "text"),
 )
-# Model, label ("" for the default), the version that a split takes phones from, the one that gets them, its share in (0, 1).
-Arms = tuple[str, str, int, int, float]
-ARMS = "model, label, first, second, share"
+# Model, label ("" for the default), the version that a split takes phones from, the one that gets them.
+Arms = tuple[str, str, int, int]
+ARMS = "model, label, first, second"
 # What equal rows of feedback have in common: a report reads their sums in place of a million rows.
 KIND = "model, version, level, size, first, verdict, breed, is_right, holds"
 KIND_OF = """{0}.model, {0}.version, {0}.level, json_array_length({0}.breeds),
@@ -57,34 +57,33 @@ TABLES = (
     f"""CREATE TRIGGER removed AFTER DELETE ON feedback BEGIN
     UPDATE sums SET answers = answers - 1 WHERE ({KIND}) = ({KIND_OF.format("old")}); END""",
     # A split's tally (JSON) outlasts the rows that it counts; its salt is deleted when it ends.
+    # `owner`: the log of switches that the split is of.
     """CREATE TABLE splits (id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, label TEXT NOT NULL,
-    first INTEGER NOT NULL, second INTEGER NOT NULL, share REAL NOT NULL, started TEXT NOT NULL, ended TEXT, salt BLOB,
-    tally TEXT NOT NULL)""",
+    first INTEGER NOT NULL, second INTEGER NOT NULL, started TEXT NOT NULL, ended TEXT, salt BLOB,
+    tally TEXT NOT NULL, owner TEXT NOT NULL)""",
+    # The newest switch by which the splits of an owner were opened and ended, and when that was.
+    "CREATE TABLE followed (owner TEXT PRIMARY KEY, revision INTEGER NOT NULL, at TEXT NOT NULL)",
     """CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, has_voted INTEGER DEFAULT 0,
     PRIMARY KEY (split, phone)) WITHOUT ROWID""",
 )
-# The first format joined ids by spaces, judged groups and sets as a whole, and kept of a split only that there was one.
-MOVE = (
-    "ALTER TABLE feedback RENAME TO of_format_1",
-    *TABLES,
-    """INSERT INTO feedback SELECT number, request_id, answered_at, model, version, 0, 0, level,
-    CASE WHEN breeds = '' THEN '[]' WHEN level IN ('group', 'set') THEN '["' || replace(breeds, ' ', '", "') || '"]'
-    ELSE json_array(breeds) END, probability, verdict, breed, CASE WHEN level IN ('group', 'set') AND is_right THEN NULL
-    WHEN level = 'unknown' AND is_right IS NOT NULL THEN breed IS breeds ELSE is_right END, is_right, NULL FROM of_format_1""",
-    "DROP TABLE of_format_1",
-)
-FORMAT = 4
-# By PRAGMA user_version of a file: what leads to these tables. No release wrote the formats 2 and 3.
-STEPS = {0: TABLES, 1: MOVE, FORMAT: ()}
+FORMAT = 5  # PRAGMA user_version of a file; a new one has 0
 NOW = f"strftime('{TIME}', 'now')"
 INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{name}" for name in COLUMNS)})
     ON CONFLICT (request_id) DO NOTHING"""
-OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL"
-BEGIN = f"INSERT INTO splits (started, salt, tally, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
+OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL AND owner = ?"
+BEGIN = (
+    f"INSERT INTO splits (started, salt, tally, owner, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
+)
+# Of several servers with one log of switches none goes back to what was chosen before: unless the log began anew.
+LAG_SECONDS = 10
+FOLLOW = f"""INSERT INTO followed VALUES (:owner, :revision, {NOW}) ON CONFLICT (owner)
+    DO UPDATE SET revision = excluded.revision, at = excluded.at WHERE excluded.revision >= revision
+    OR at < strftime('{TIME}', 'now', '-{LAG_SECONDS} seconds') RETURNING 1"""
 ASK = (
     "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
 )
 VOTE = "UPDATE phones SET has_voted = 1 WHERE split = ? AND phone = ? AND version = ? AND NOT has_voted"
+IS_OPEN = "SELECT 1 FROM splits WHERE id = ? AND ended IS NULL"
 KEPT = "the feedback is kept, and counts in no comparison"
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
 EXPORT = f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY number LIMIT {AT_ONCE}"
@@ -104,7 +103,7 @@ class Store:
     def __init__(self, file: Path, days: int):
         """Open `file` or make it, and remove what is older than `days`.
 
-        Raises sqlite3.Error for a file that is no database, FailedPrecondition for one of a later format.
+        Raises sqlite3.Error for a file that is no database, FailedPrecondition for one of another format.
         """
         self._age = {"days": f"-{days} days"}
         self._lock = threading.Lock()
@@ -114,11 +113,11 @@ class Store:
             self._connection.execute(f"PRAGMA {pragma}")
         with self.transaction() as connection:
             ((found,),) = connection.execute("PRAGMA user_version").fetchall()
-            if found not in STEPS:
+            if found not in (0, FORMAT):
                 raise FailedPrecondition(
-                    f"the file has feedback of format {found}; this version writes {FORMAT}: choose another file"
+                    f"the file has feedback of format {found}; this version has format {FORMAT}: choose another file"
                 )
-            for statement in STEPS[found]:
+            for statement in () if found else TABLES:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version={FORMAT}")
         self.sweep()
@@ -143,20 +142,29 @@ class Store:
         with self.transaction() as connection:
             return connection.execute(statement, values).fetchall()
 
-    def follow(self, wanted: AbstractSet[Arms]) -> dict[tuple[str, str], sqlite3.Row]:
-        """Let exactly these splits be open: an ended one loses its salt, and its votes stay as they are.
+    def follow(
+        self, wanted: AbstractSet[Arms], owner: str = "", revision: int = 0
+    ) -> dict[tuple[str, str], sqlite3.Row]:
+        """Let exactly these splits of `owner` be open: an ended one loses its salt, and its votes stay as they are.
 
-        Returns the open ones by model and label, with `id` and `salt`, which stay the same while their arms do.
+        Nothing changes where the owner's splits follow a later `revision` already. Returns the open ones by model and label, with
+        `id` and `salt`, which stay the same while their arms do.
         """
         with self.transaction() as connection:
-            was = {tuple(arms): number for number, _, *arms in connection.execute(OPEN)}
+            was = {}
+            for number, _, *arms in connection.execute(OPEN, (owner,)):
+                was[tuple(arms)] = number
+            followed = {"owner": owner, "revision": revision}
+            if not connection.execute(FOLLOW, followed).fetchall():
+                wanted = was.keys()
             for arms in was.keys() - wanted:
                 connection.execute(
                     f"UPDATE splits SET ended = {NOW}, salt = NULL WHERE id = ?", (was[arms],)
                 )
             for arms in wanted - was.keys():
-                connection.execute(BEGIN, (secrets.token_bytes(16), json.dumps(new_tally()), *arms))
-            return {(row["model"], row["label"]): row for row in connection.execute(OPEN)}
+                begun = (secrets.token_bytes(16), json.dumps(new_tally()), owner, *arms)
+                connection.execute(BEGIN, begun)
+            return {(row["model"], row["label"]): row for row in connection.execute(OPEN, (owner,))}
 
     def ask(self, phones: Iterable[tuple[int, str, int]]) -> None:
         """Count phones (split, hash, version) as asked, each once in a split, if the split is not deleted."""
@@ -177,7 +185,7 @@ class Store:
             if not (row["asked"] and row["split"]):
                 return ""
             voter, is_right = (row["split"], row["phone"], row["version"]), row["is_right"]
-            if row["split"] not in (number for number, *_ in connection.execute(OPEN)):
+            if not connection.execute(IS_OPEN, (row["split"],)).fetchall():
                 return f"the split that this answer was part of has ended; {KEPT}"
             _ask(connection, *voter)
             if not connection.execute(VOTE, voter).rowcount:
