@@ -13,11 +13,16 @@ from pathlib import Path
 import pytest
 import requests
 from command_line import dogsnap
+from dogsnap.routing.choices import Choices
+from dogsnap.routing.resolver import resolve
+from dogsnap.routing.spec import ModelSpec
+from grpc_client import connected
+from grpc_contract import CLASSIFY_TASK, REGRESS_TASK, multi_inference
 from half_models import PATH, answer
 from process_readings import worker_of
 from redis_server import RedisServer, needs_redis
 from refusals import assert_refused
-from tiny_models import half_plus
+from tiny_models import half_plus, half_plus_two_of_examples
 from waiting import answers, wait_until
 
 STABLE = "/v1/models/half/labels/stable:predict"
@@ -236,6 +241,7 @@ def test_while_redis_is_away_answers_go_on_switches_wait_and_a_server_that_start
     listed = dogsnap("models", "list", "--url", server.url).output
     assert "switches are refused for now: Redis cannot be read" in listed
     wait_until(lambda: "what is chosen is not known" in text_of(late, "/readyz"), 60)
+    assert str(redis_server.port) not in late.get("/readyz").text  # addresses are for the log
     assert late.post(STABLE, json={"instances": [2.0]}).status_code == 503
     redis_server.start()
     wait_until(lambda: label(server, 2).status_code == 200)
@@ -370,3 +376,68 @@ def test_without_redis_answers_are_as_fast_as_with_it(start_server, models, redi
     print(f"\nwithout Redis ({trouble}) over with it: {sorted(round(each, 3) for each in ratios)}")
     assert statistics.median(ratios) < 1.05
     assert answer(server, path=STABLE) == 2.0
+
+
+@pytest.mark.long
+def test_routing_costs_a_hundredth_of_the_smallest_request(start_server, models):
+    """The resolution of a split, which hashes the client's key, against a request of a model that adds two numbers."""
+    values = {("label", "stable"): 1, ("split", "stable"): {"version": 2, "share": 0.1}}
+    choices = Choices(values)
+    spec = ModelSpec("half", label="stable", sticky_key="client 7")
+    available = {1, 2}.__contains__
+
+    def seconds_to_resolve(count: int = 20_000) -> float:
+        started = time.perf_counter()
+        for _ in range(count):
+            resolve(choices, spec, available)
+        return (time.perf_counter() - started) / count
+
+    server = start_server(models)
+    label(server, 1).raise_for_status()
+
+    def seconds_to_ask(count: int = 400) -> float:
+        with requests.Session() as session:
+            started = time.perf_counter()
+            for _ in range(count):
+                ask(server, session=session)
+            return (time.perf_counter() - started) / count
+
+    ratios = [seconds_to_resolve() / seconds_to_ask() for _ in range(5)]
+    print(f"\nrouting takes {100 * statistics.median(ratios):.2f} % of the smallest request")
+    assert statistics.median(ratios) < 0.01
+
+
+@needs_redis
+@pytest.mark.parametrize("way", ["server", "gateway"])
+def test_no_request_mixes_two_values_while_labels_move(start_server, redis_server, tmp_path, way):
+    """A call of two inferences runs the network twice; another server moves the label meanwhile."""
+    for number in ("1", "2"):
+        half_plus_two_of_examples(tmp_path / "half_plus_two" / number)
+    flags = ("--switch-log", redis_server.url)
+    mover = start_server(tmp_path, *flags)
+    if way == "gateway":
+        flags = (*flags, "--engine", target_of(start_server(tmp_path)))
+    asked = start_server(tmp_path, *flags)
+    request = multi_inference(REGRESS_TASK, CLASSIFY_TASK)
+    for task in request.tasks:
+        task.model_spec.version_label = "stable"
+    path, stop = "/api/admin/models/half_plus_two/labels/stable", threading.Event()
+    mover.post(path, json={"version": 1}).raise_for_status()
+    time.sleep(SEEN_BY_ALL)
+
+    def call() -> set[tuple[int, ...]]:
+        seen = set()
+        with connected(asked.grpc_port) as client:
+            while not stop.is_set():
+                results = client.prediction.MultiInference(request, 60).results
+                seen.add(tuple(each.model_spec.version.value for each in results))
+        return seen
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(call) for _ in range(4)]
+        for number in range(12):
+            mover.post(path, json={"version": 1 + number % 2}).raise_for_status()
+            time.sleep(0.4)
+        stop.set()
+        seen = set().union(*(each.result() for each in calls))
+    assert seen == {(1, 1), (2, 2)}

@@ -43,7 +43,7 @@ class RayCluster:
             "RAY_SERVE_WORKER_PROXY_HTTP_PORT": str(ports[2]),
             "RAY_SERVE_WORKER_PROXY_GRPC_PORT": str(ports[3]),
             # A proxy imports TensorFlow Serving's messages, which takes long on a busy machine.
-            "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+            "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
             "TF_CPP_MIN_LOG_LEVEL": "2",
         }
         command = [sys.executable, __file__, str(self._folder)]

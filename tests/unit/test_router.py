@@ -171,6 +171,15 @@ def test_what_another_release_wrote_is_a_sentence_and_nothing_changes(switch_log
     assert (late.is_known, sentence in late.trouble, len(store.read(0))) == (False, True, 2)
 
 
+def test_a_note_that_is_no_version_is_a_sentence(switch_log):
+    open_store(switch_log).note("answering", "half", "two")
+    router = open_router(switch_log)
+    assert (router.is_known, router.trouble) == (
+        False,
+        "the store says that half is answered by 'two'",
+    )
+
+
 def test_a_store_with_a_gap_is_refused_by_what_is_missing(switch_log):
     router, store = open_router(switch_log), open_store(switch_log)
     move(router, 1)

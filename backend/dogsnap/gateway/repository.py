@@ -24,7 +24,7 @@ from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from dogsnap.gateway.servable import RUNTIME, EngineServable
 from dogsnap.routing.changes import Versions
 from dogsnap.routing.resolver import resolve
-from dogsnap.routing.router import Router
+from dogsnap.routing.router import NOT_KNOWN, Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import InlineExecutor, remaining
 from dogsnap.serving.repository.interface import ModelRepository
@@ -77,7 +77,7 @@ class EngineRepository(ModelRepository):
     def _choose(self, spec: ModelSpec) -> ModelSpec:
         """`spec` by the number that was chosen here; the engine decides what was not chosen."""
         if not self.router.is_known:
-            raise Unavailable(self._trouble)
+            raise Unavailable(NOT_KNOWN)
         choices = self.router.choices(spec.name)
         is_engines = spec.label is not None and spec.label not in choices.labels
         if spec.version is not None:
@@ -227,7 +227,7 @@ class EngineRepository(ModelRepository):
         if not self.router.is_known:
             self.router.follow()
         if not self.router.is_known:  # what nobody chose must not answer
-            self._trouble = f"what is chosen is not known: {self.router.trouble}"
+            self._trouble = NOT_KNOWN
             return
         try:
             troubles = self.poll()

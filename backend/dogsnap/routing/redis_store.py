@@ -37,13 +37,12 @@ class RedisStore:
             raise InvalidArgument(f"--switch-log is no Redis URL ({error}); {EXPECTED}") from error
 
     def read(self, after: int) -> list[tuple[int, str]]:
-        with _talking("cannot be read"):
-            found = self._client.xrange(KEY, min=f"{after + 1}-0")
         switches = []
-        for identity, fields in found:
-            if FIELD not in fields:
-                raise Unavailable(f"the stream {KEY} in Redis is no log of switches of dogsnap")
-            switches.append((int(identity.partition(b"-")[0]), fields[FIELD].decode()))
+        with _talking("cannot be read"):
+            for identity, fields in self._client.xrange(KEY, min=f"{after + 1}-0"):
+                if FIELD not in fields:
+                    raise Unavailable(f"the stream {KEY} in Redis is no log of switches of dogsnap")
+                switches.append((int(identity.partition(b"-")[0]), fields[FIELD].decode()))
         return switches
 
     def append(self, number: int, text: str) -> None:
@@ -60,7 +59,7 @@ class RedisStore:
     def notes(self, kind: str) -> dict[str, str]:
         with _talking("cannot be read"):
             found = self._client.hgetall(f"dogsnap:{kind}")
-        return {name.decode(): text.decode() for name, text in found.items()}
+            return {name.decode(): text.decode() for name, text in found.items()}
 
     def note(self, kind: str, name: str, text: str) -> None:
         with _talking("cannot be written"):

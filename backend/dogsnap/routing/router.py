@@ -26,6 +26,8 @@ FOLLOW_SECONDS = 0.3
 MOST_SWITCHES = 1000  # newest ones that are shown and can be undone
 ANSWERING = "answering"  # kind of the notes: the version that answers while none is chosen
 NOTHING = Choices()
+# Why a server is not ready; the trouble itself names files and hosts, and is for administrators.
+NOT_KNOWN = "what is chosen is not known: the store of switches does not answer; see the log"
 Label = tuple[str, str]  # model and name
 
 
@@ -115,7 +117,8 @@ class Router:
             except DogsnapError as error:
                 trouble = error.message
         if trouble and not self.trouble:
-            log.error("switches are refused, the last choices go on answering: %s", trouble)
+            state = "the last choices go on answering" if self.is_known else "not ready"
+            log.error("switches are refused, %s: %s", state, trouble)
         elif self.trouble and not trouble:
             log.info("switches are possible again")
         self.trouble = trouble
@@ -141,6 +144,8 @@ class Router:
         switches = [Switch.from_text(*row) for row in rows]
         answering = {}
         for model, version in self._store.notes(ANSWERING).items():
+            if not version.isdecimal():
+                raise Unavailable(f"the store says that {model} is answered by {version[:20]!r}")
             answering[model] = int(version)
         changed = {model for model in answering if answering[model] != self.answering(model)}
         self._answering = answering

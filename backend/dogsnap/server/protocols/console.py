@@ -95,7 +95,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             ):  # while feedback cannot be read, the page shows the rest
                 verdicts[name] = verdict_on(name, settings, predictor, feedback)
         response = make_response(
-            render_template("models.html", models=described, switches=switches, verdicts=verdicts)
+            render_template(
+                "models.html",
+                models=described,
+                switches=switches,
+                verdicts=verdicts,
+                router=predictor.repository.router,
+            )
         )
         response.add_etag()
         return response.make_conditional(request)

@@ -24,7 +24,7 @@ from dogsnap.errors import (
 from dogsnap.routing.changes import Versions, label_side_changes
 from dogsnap.routing.choices import Change
 from dogsnap.routing.resolver import version_of_label
-from dogsnap.routing.router import Router, not_in_force
+from dogsnap.routing.router import NOT_KNOWN, Router, not_in_force
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import CONFIGURATION, CONFIGURATION_KIND, Switch, Who
 from dogsnap.serving.metrics import Metrics
@@ -203,7 +203,7 @@ class Repository(ModelRepository):
         """
         with self._lock:
             if not self.router.is_known and self.router.trouble:
-                return f"what is chosen is not known: {self.router.trouble}"
+                return NOT_KNOWN
             if not self.started:
                 return "the models are still loading"
             if not self._models:
@@ -340,7 +340,7 @@ class Repository(ModelRepository):
             if not self.router.is_known:
                 self.router.follow()
             if not self.router.is_known:  # what nobody chose must not answer
-                raise Unavailable(self.router.trouble)
+                raise Unavailable(NOT_KNOWN)
             with self._configuring:
                 with self._lock:
                     is_current = configs is self._configs  # no new configuration was sent meanwhile
