@@ -99,8 +99,9 @@ class SqliteStore:
 
     def _has_tables(self) -> bool:
         """Whether the file is ours; an empty one becomes so. Raises InvalidArgument for another."""
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        # One statement, since another process may make the tables between two.
+        query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        version, tables = self._connection.execute(query).fetchone()
         if version == FORMAT or (version == 0 and tables == 0):
             return bool(tables)
         raise InvalidArgument(
