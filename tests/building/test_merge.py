@@ -245,6 +245,40 @@ def logits(tmp_path_factory) -> Path:
     return save(tmp_path_factory.mktemp("models") / "mine" / "1", serving_default=serving_default)
 
 
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
+@pytest.mark.parametrize("size", [SIZE, (None, None)], ids=["of one size", "of any size"])
+def test_a_network_of_16_bits_gets_probabilities_that_json_has_a_form_for(
+    tmp_path, dtype, size
+) -> None:
+    def network(image):
+        mean = tf.cast(tf.reduce_mean(image, axis=[1, 2]), dtype)
+        return {"prediction": tf.nn.softmax(mean), "mean": mean}
+
+    spec = images_spec(None, *size, 3)
+    main = signature(lambda image: {"prediction": network(image)["prediction"]}, spec)
+    folder = save(tmp_path / "m" / "1", serving_default=main, scores=signature(network, spec))
+    merged = Loaded(merge(folder, Options(labels=NAMES, size=SIZE)))
+    for name, alias, values in (
+        ("serving_default", "image", TEXTS),
+        ("image_bytes", "image_bytes", tf.constant(PHOTOS)),
+        ("scores", "image_bytes", tf.constant(PHOTOS)),
+    ):
+        answer = merged.signatures[name](**{alias: values})
+        assert {value.dtype for value in answer.values()} == {tf.float32}
+        np.testing.assert_allclose(
+            answer["prediction"], tf.nn.softmax(tf.reduce_mean(IMAGES, axis=[1, 2])), atol=0.01
+        )
+
+
+def test_a_merged_version_without_labels_takes_files_where_it_takes_base64_text(tmp_path) -> None:
+    folder = merge(mean_colour(tmp_path / "m" / "1", IMAGE), Options())
+    servable = Servable.load(ServableId("m", 2), folder)
+    assert servable.description.raw["source"] == {"merged_from": "m/1", "decode": "base64"}
+    assert servable.of_bytes(servable.signature()) == servable.signature("image_bytes")
+    raw = merge(folder.with_name("1"), Options(decode="bytes"))
+    assert Description.read(raw).raw["source"]["decode"] == "bytes"
+
+
 NAMES = [{"id": name, "name": name} for name in ("red", "green", "blue")]
 
 
@@ -296,7 +330,7 @@ def test_logits_become_probabilities_and_names_for_a_network_that_describes_itse
         ),
         (
             Options(labels=[*NAMES, {"id": "grey", "name": "grey"}]),
-            r"there are 4 labels, and output \"logits\" has 3, \"features\" has 6 classes",
+            r"there are 4 labels, and output \"features\" has 6, \"logits\" has 3 classes",
         ),
         (
             Options(labels=NAMES),

@@ -12,6 +12,7 @@ DETECTED_NAMES = "detection_names"
 # need --size.
 MOST_PIXELS = 2**22
 CHANNELS = (1, 3)  # grey, colour
+HALVES = (tf.float16, tf.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ def normalise(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
             wanted.deviation, tf.float32
         )
     return tf.cast(images, wanted.dtype)
+
+
+def in_float32(tensors: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The same with float32 for half and bfloat16 numbers, which JSON has no form for."""
+    return {
+        name: tf.cast(value, tf.float32) if value.dtype in HALVES else value
+        for name, value in tensors.items()
+    }
 
 
 def softmax(logits: tf.Tensor) -> tf.Tensor:

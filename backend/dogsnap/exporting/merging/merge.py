@@ -90,21 +90,20 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
     check(description, "the description")
     merged = merger.signatures()
-    if description:
-        description["source"] = {
-            "merged_from": f"{folder.parent.name}/{folder.name}",
-            "decode": options.decode,
-        }
-        if wanted.size and (labels or "input_size" in description):
-            description["input_size"] = list(wanted.size)
-        if passing:
-            one = passing.one if isinstance(passing, EveryDog) else passing
-            report(f"a second pass where the first gives no breed more than {one.surest:.0%}")
-            decision = description["scores"]["second_pass"]["decision"]
-            description |= {"decision": decision, "second_pass": one.to_json()}
-        if isinstance(passing, EveryDog):
-            report(f"and one for each of up to {MOST} dogs")
-            description["every_dog"] = passing.to_json()
+    description["source"] = {
+        "merged_from": f"{folder.parent.name}/{folder.name}",
+        "decode": options.decode,
+    }
+    if wanted.size and (labels or "input_size" in description):
+        description["input_size"] = list(wanted.size)
+    if passing:
+        one = passing.one if isinstance(passing, EveryDog) else passing
+        report(f"a second pass where the first gives no breed more than {one.surest:.0%}")
+        decision = description["scores"]["second_pass"]["decision"]
+        description |= {"decision": decision, "second_pass": one.to_json()}
+    if isinstance(passing, EveryDog):
+        report(f"and one for each of up to {MOST} dogs")
+        description["every_dog"] = passing.to_json()
     warmup, acceleration = (
         warmup_requests(merged, wanted.size),
         merger.acceleration(folder, _ranges(description)),

@@ -107,7 +107,7 @@ class Merger:
         self.network_input, self.wanted, self.options = network_input, wanted, options
         self.names = list(names)
         self.outputs = source.signatures[richest].structured_outputs
-        self.main_outputs = list(source.signatures[network_input.signature].structured_outputs)
+        self.main_outputs = sorted(source.signatures[network_input.signature].structured_outputs)
         inputs = inputs_of(source.signatures[richest])
         self.further_inputs = {
             name: spec for name, spec in inputs.items() if name != network_input.name
@@ -205,7 +205,9 @@ class Merger:
         """`given`: what the network, or both passes of it, give."""
         after = traced(lambda **answers: answer(answers), specs=given)
         plain = answer in (self._main, self._all) and not (
-            self.options.softmax or self.options.encode
+            self.options.softmax
+            or self.options.encode
+            or any(spec.dtype in layers.HALVES for spec in self.outputs.values())
         )
         after_network = None if plain else after
         return Steps(
@@ -256,7 +258,7 @@ class Merger:
         return traced(signature, alias, self.further_inputs)
 
     def _all(self, answers: Tensors) -> Tensors:
-        answers = dict(answers)
+        answers = layers.in_float32(answers)
         if self.options.softmax:
             answers[self.classes] = layers.softmax(answers[self.classes])
         if self.image_output:
