@@ -53,15 +53,20 @@ def test_a_photo_gets_the_same_answer_here_and_by_a_server(
 
 
 @pytest.mark.parametrize("form", ["instances", "inputs"])
-def test_inputs_of_another_signature_are_refused_with_its_name(colour_server, form):
+def test_where_no_signature_is_named_the_one_with_the_inputs_of_the_request_answers(
+    colour_server, form
+):
     row = {"image_bytes": {"b64": base64.b64encode(encode(plain(BLUE), "JPEG")).decode()}}
     body = {form: [row] if form == "instances" else {"image_bytes": [row["image_bytes"]]}}
     path = "/v1/models/inception_v3/versions/2:predict"
+    named = colour_server.post(path, json={**body, "signature_name": "image_bytes"})
+    unnamed = colour_server.post(path, json=body)
+    assert (named.status_code, unnamed.json()) == (200, named.json())
     said = '; for image_bytes send "signature_name": "image_bytes"'
-    assert_refused(colour_server.post(path, json=body), 400, said)
-    assert (
-        colour_server.post(path, json={**body, "signature_name": "image_bytes"}).status_code == 200
-    )
+    other = {**body, "signature_name": "serving_default"}
+    assert_refused(colour_server.post(path, json=other), 400, said)
+    wrong = {form: [{"picture": "x"}] if form == "instances" else {"picture": ["x"]}}
+    assert_refused(colour_server.post(path, json=wrong), 400, "image")
 
 
 def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(

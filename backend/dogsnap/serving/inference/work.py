@@ -48,7 +48,10 @@ class Values:
         signature_name: str = DEFAULT_SIGNATURE,
         output_filter: Sequence[str] = (),
     ):
-        """`inputs` may be a function that makes the arrays when the signature is known."""
+        """`inputs` may be a function that makes the arrays when the signature is known.
+
+        Where none is named (""), one whose inputs are exactly those of the request answers instead of the default.
+        """
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
         self.size = 1  # rows in the run
 
@@ -57,18 +60,19 @@ class Values:
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         """Check the values for this version, and return the signature to run."""
-        self._signature = signature = servable.signature(self._signature_name)
+        signature = servable.signature(self._signature_name)
         try:
-            arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
+            arrays = self._arrays_for(signature)
         except OtherInputs as error:
-            names = [
-                f'"{name}"'
-                for name, each in servable.signatures.items()
-                if error.received == set(each.inputs)
-            ]
-            inputs = ", ".join(sorted(error.received))
-            hint = f'; for {inputs} send "signature_name": {" or ".join(names)}' if names else ""
-            raise InvalidArgument(error.message + hint) from None
+            names = _signatures_of(servable, error.received)
+            if self._signature_name or len(names) != 1:
+                inputs = ", ".join(sorted(error.received))
+                quoted = " or ".join(f'"{name}"' for name in names)
+                hint = f'; for {inputs} send "signature_name": {quoted}' if names else ""
+                raise InvalidArgument(error.message + hint) from None
+            signature = servable.signature(names[0])
+            arrays = self._arrays_for(signature)
+        self._signature = signature
         check_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
         check_output_filter(signature, self._filter)
@@ -77,6 +81,9 @@ class Values:
         shape = np.shape(next(iter(self._arrays.values()), 0))
         self.size = shape[0] if shape else 1
         return self._runs
+
+    def _arrays_for(self, signature: Signature) -> Arrays:
+        return self._inputs(signature) if callable(self._inputs) else self._inputs
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         """Run the signature; also returns the version that answered, which may be another one behind a gateway."""
@@ -103,6 +110,13 @@ class Values:
             servable.id,
             self._signature,
         )
+
+
+def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
+    """The signatures with exactly these inputs; of several the one that is named like its only input, if there is one."""
+    names = [name for name, each in servable.signatures.items() if inputs == set(each.inputs)]
+    alike = [name for name in names if inputs == {name}]
+    return alike or names
 
 
 class Examples(Values):
