@@ -91,6 +91,10 @@ class Unavailable(DogsnapError, code="UNAVAILABLE", http_status=503):
         self.retry_after = retry_after
 
 
+class NoRoom(Unavailable, code="RESOURCE_EXHAUSTED"):
+    """The memory for requests and answers is in use."""
+
+
 class Full(Unavailable):
     """The server is full: the request was refused before any work was done."""
 

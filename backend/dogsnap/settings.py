@@ -95,16 +95,25 @@ class Settings:
     deadline_ms: int = setting(
         30_000, "milliseconds after which an unanswered request gets 504", least=1
     )
+    grpc_deadline_ms: int = setting(
+        0,
+        "the same for a gRPC call, which ends at its client's deadline or at this; 0: --deadline-ms",
+    )
     max_body_mb: int = setting(16, "largest request body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(
         100,
         "largest request body with tensors (/v1/, POST / and gRPC), also after decompression, in MiB",
         least=1,
     )
+    max_answer_mb: int = setting(
+        256,
+        "largest answer with tensors, in MiB: of the tensors, and of their JSON where that is the answer",
+        least=1,
+    )
     max_held_mb: int = setting(
         1024,
-        "memory for the bodies of all HTTP requests together, in MiB; further ones get 503. gRPC messages have as much "
-        "again; further ones get RESOURCE_EXHAUSTED",
+        "memory for the bodies of all HTTP requests and answers together, in MiB; further ones get 503. gRPC has as "
+        "much again for its messages; further ones get RESOURCE_EXHAUSTED",
         least=1,
     )
     receive_seconds: int = setting(60, "seconds in which a request must have arrived", least=1)

@@ -281,11 +281,12 @@ def test_a_call_that_ends_before_its_message_or_sends_something_else_is_an_inval
 def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client_ends_its_wait(
     narrow,
 ):
-    large = predict_request(
-        "sleeper", x=np.full(180_000, 8.0 / 180_000, np.float32)
-    )  # 8 seconds in 0.7 MB
+    long = predict_request(
+        "sleeper", x=np.full(115_000, 8.0 / 115_000, np.float32)
+    )  # 8 seconds in 0.46 MB, which its answer takes, too
+    large = predict_request("sleeper", x=np.zeros(180_000, np.float32))
     with connected(narrow.grpc_port) as client:
-        running = client.prediction.Predict.future(large, SECONDS)
+        running = client.prediction.Predict.future(long, SECONDS)
         wait_until(lambda: held(narrow) == 1)
         code, details = refused(client.prediction.Predict, large, SECONDS)
         assert (code, "may take 1 MiB together (DOGSNAP_MAX_HELD_MB)" in details) == (
@@ -298,9 +299,9 @@ def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client
         wait_until(lambda: held(narrow) == 1)  # it has given its place back
         assert not running.done()
         assert running.result()
-        large.inputs["x"].CopyFrom(tf.make_tensor_proto(np.zeros(180_000, np.float32)))
+        long.inputs["x"].CopyFrom(tf.make_tensor_proto(np.zeros(115_000, np.float32)))
         wait_until(
-            lambda: client.prediction.Predict.future(large, SECONDS).code() == grpc.StatusCode.OK
+            lambda: client.prediction.Predict.future(long, SECONDS).code() == grpc.StatusCode.OK
         )
 
 

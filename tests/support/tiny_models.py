@@ -268,6 +268,22 @@ def pictures_and_words(folder: Path) -> Path:
     return save(folder, serving_default=both, count=count)
 
 
+def zeros(folder: Path) -> Path:
+    """As many zeros as are asked for; signature `empty`: so many rows without a value, `pairs`: two outputs of so many rows."""
+
+    def pairs(count):
+        return {"y": tf.zeros([count]), "z": tf.zeros([count])}
+
+    count = spec(tf.int32, name="count")
+    return save(
+        folder,
+        serving_default=signature(lambda count: {"y": tf.zeros([count])}, count),
+        empty=signature(lambda count: {"y": tf.zeros([count, 0])}, count),
+        pairs=signature(pairs, count),
+        texts=signature(lambda count: {"y": tf.fill([count], "a" * 1000)}, count),
+    )
+
+
 def sleeper(folder: Path) -> Path:
     """y = x after x seconds, without using the processor meanwhile; the inputs of one request add up."""
 

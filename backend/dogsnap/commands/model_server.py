@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dogsnap.commands.serve import run_server
-from dogsnap.settings import table, variable
+from dogsnap.settings import Settings, table, variable
 
 # Flag -> setting with the same meaning.
 SAME = {
@@ -175,7 +175,13 @@ def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
     models = Path(
         settings.get("model_base_path", ".")
     ).parent  # where the breeds of the app would be
-    defaults = {"host": "0.0.0.0", "version_policy": "latest", "models": models}
+    defaults = {
+        "host": "0.0.0.0",
+        "version_policy": "latest",
+        "models": models,
+        # --rest_api_timeout_in_ms is for REST alone
+        "grpc_deadline_ms": Settings().deadline_ms,
+    }
     return {
         **{name: value for name, value in defaults.items() if variable(name) not in os.environ},
         **settings,

@@ -25,7 +25,7 @@ def create_gateway(settings: Settings) -> Predictor:
     if target.is_ray:
         engine: EngineClient = RayClient(target, max_bytes, metrics, router, configs)
     else:
-        engine = EngineClient(target, max_bytes, metrics)
+        engine = EngineClient(target, max_bytes, metrics, settings.max_answer_mb * MEBIBYTE)
     only = settings.models / settings.default_model
     repository = EngineRepository(engine, configs, only, executor, router)
     return predictor_over(repository, executor, metrics, settings)

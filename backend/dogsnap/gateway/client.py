@@ -73,6 +73,7 @@ TRY_LATER = (
 )
 ADDRESS = re.compile(r"ipv[46]:|dns:|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 AGAIN = "; try again later"
+ANSWER_TOO_LARGE = "CLIENT: Received message larger than max"  # the side that received it
 TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
 
 
@@ -81,11 +82,16 @@ class EngineClient:
 
     service_config: ClassVar[dict[str, Any]] = SERVICE_CONFIG
 
-    def __init__(self, target: Target, max_bytes: int, metrics: Metrics):
-        """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
+    def __init__(
+        self, target: Target, max_bytes: int, metrics: Metrics, max_answer_bytes: int = -1
+    ):
+        """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried.
+
+        `max_answer_bytes`: of one answer; -1 for any size.
+        """
         self._target = target
         self._metadata_always = target.metadata
-        options = _options(target, max_bytes, self.service_config)
+        options = _options(target, max_bytes, max_answer_bytes, self.service_config)
         self._channel = grpc.insecure_channel(target.address(), options)
         as_bytes = {
             "request_serializer": None,
@@ -203,7 +209,7 @@ def _proxy_option(hosts: Iterable[tuple[str, int]]) -> tuple[str, int]:
 
 
 def _options(
-    target: Target, max_bytes: int, service_config: dict[str, Any]
+    target: Target, max_bytes: int, max_answer_bytes: int, service_config: dict[str, Any]
 ) -> list[tuple[str, Any]]:
     return [
         _proxy_option(target.hosts),
@@ -219,7 +225,7 @@ def _options(
         ("grpc.keepalive_timeout_ms", 8_000),
         ("grpc.http2.ping_timeout_ms", 8_000),  # the default for gRPC's other pings is a minute
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_receive_message_length", max_answer_bytes),
         # gRPC's default for the longest pause before it connects again is two minutes.
         ("grpc.initial_reconnect_backoff_ms", 100),
         (
@@ -256,6 +262,10 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
     code, details = error.code(), error.details() or ""
     if code in PASSED_ON:
         return PASSED_ON[code](details)
+    if ANSWER_TOO_LARGE in details:
+        return TooLarge(
+            f"the engine's answer is too large (DOGSNAP_MAX_ANSWER_MB); send less at once ({details})"
+        )
     if TOO_LARGE in details:
         return TooLarge(f"the engine takes no message of this size; send less at once ({details})")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:

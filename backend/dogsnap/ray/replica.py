@@ -15,10 +15,11 @@ from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 from dogsnap.errors import DogsnapError, FailedPrecondition, Internal
 from dogsnap.ray.model_files import VersionFiles
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols.tf_serving_grpc import ModelService, PredictionService
 from dogsnap.serving.assembly import create_predictor
-from dogsnap.settings import MEBIBYTE, Settings
+from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.ray")
 
@@ -64,7 +65,7 @@ class Replica:
             settings.run_threads + settings.queue_size, thread_name_prefix="call"
         )
         self._prediction = PredictionService(
-            self._predictor, settings.max_tensor_body_mb * MEBIBYTE
+            self._predictor, settings, HeldMemory(settings.max_held_mb)
         )
         self._models = ModelService(settings, self._predictor)
 

@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
-from dogsnap.errors import Unavailable
+from dogsnap.errors import NoRoom
 from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.settings import Settings
 
@@ -31,11 +31,11 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     as CANCELLED, the only status that grpcio can set from another thread.
     """
 
-    def __init__(self, places: int, settings: Settings):
+    def __init__(self, places: int, settings: Settings, memory: HeldMemory):
         self.threads = places + EXTRA_THREADS
         self._places = places
         self._seconds = settings.receive_seconds
-        self._memory = HeldMemory(settings.max_held_mb)
+        self._memory = memory
         self._active: set[Context] = set()
         self._waiting: dict[Context, float] = {}  # since when, oldest first
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         size = len(data)
         try:
             self._memory.take(size)
-        except Unavailable as error:
+        except NoRoom as error:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
         try:
             request = _read(data, handler, context)

@@ -13,6 +13,7 @@ from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_p
 from dogsnap import addresses
 from dogsnap.server.grpc_admission import AdmissionInterceptor
 from dogsnap.server.middleware.access_control import AccessControl
+from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.protocols.grpc_health import Health
 from dogsnap.server.protocols.open_inference_grpc import InferenceService
 from dogsnap.server.protocols.tf_serving_grpc import (
@@ -47,7 +48,8 @@ class GrpcServer:
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         self._stopped = threading.Event()
-        self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings)
+        memory = HeldMemory(settings.max_held_mb)
+        self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings, memory)
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
             interceptors=[self._arrivals, self._calls],
@@ -58,7 +60,7 @@ class GrpcServer:
                 ),
                 # Identity alone: grpcio inflates a message before anyone can count it against `max_held_mb`.
                 ("grpc.compression_enabled_algorithms_bitset", 1),
-                ("grpc.max_send_message_length", -1),  # responses are not limited
+                ("grpc.max_send_message_length", -1),  # answers have a limit of their own
                 (
                     "grpc.so_reuseport",
                     1,
@@ -72,10 +74,8 @@ class GrpcServer:
             # Without it, further calls would wait in an unbounded queue; grpcio answers them RESOURCE_EXHAUSTED.
             maximum_concurrent_rpcs=self._arrivals.threads,
         )
-        max_bytes = settings.max_tensor_body_mb * MEBIBYTE
-        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(predictor, max_bytes), self._server
-        )
+        service = PredictionService(predictor, settings, memory)
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, self._server)
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(settings, predictor), self._server
         )

@@ -29,7 +29,7 @@ log = logging.getLogger("dogsnap.serving")
 def check_configuration(settings: Settings) -> None:
     """Raises InvalidArgument if the files that describe models or batching cannot be read."""
     model_source(settings)()
-    _batching(settings, Metrics())
+    _preparation(settings, Metrics())
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
@@ -42,7 +42,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         metrics,
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
-        prepare=_batching(settings, metrics),
+        prepare=_preparation(settings, metrics),
         is_named=lambda name: names_model(settings, name),
         router=create_router(settings) if only is None else None,
     )
@@ -71,12 +71,17 @@ def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
         )
 
 
-def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
-    if not settings.enable_batching:
-        return lambda _: None
+def _preparation(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
+    """What each version gets from the settings when it is loaded. Raises InvalidArgument."""
     file = settings.batching_parameters_file
     parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
-    return lambda servable: servable.enable_batching(parameters, partial(metrics.ran, servable.id))
+
+    def prepare(servable: Servable) -> None:
+        servable.max_answer_mb = settings.max_answer_mb
+        if settings.enable_batching:
+            servable.enable_batching(parameters, partial(metrics.ran, servable.id))
+
+    return prepare
 
 
 def predictor_over(

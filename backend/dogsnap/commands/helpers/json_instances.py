@@ -49,9 +49,18 @@ def read_instances(file: Path) -> Instances:
         raise click.ClickException(
             f"{file} holds a whole request; expected one instance per line, without a list around them"
         )
+    if len(values) == 1 and isinstance(values[0], list) and _holds_instances(values[0]):
+        raise click.ClickException(
+            f"{file} holds one list of {len(values[0])} instances; {EXPECTED}, without a list around them"
+        )
     if not values:
         raise click.ClickException(f"{file} is empty; {EXPECTED}")
     return Instances(file, values, list(found))
+
+
+def _holds_instances(values: list[Any]) -> bool:
+    """Whether a list is of instances: an object is never part of one."""
+    return any(isinstance(value, dict) and set(value) != {"b64"} for value in values)
 
 
 def _instance(file: Path, number: int, line: bytes) -> Any:

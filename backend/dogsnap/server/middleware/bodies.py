@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask, request
 from werkzeug.wsgi import ClosingIterator
 
-from dogsnap.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
+from dogsnap.errors import InvalidArgument, NoRoom, TooLarge, TooSlow, UnsupportedMediaType
 from dogsnap.server.middleware.connections import (
     LINGER_SECONDS,
     PAUSE_SECONDS,
@@ -22,11 +22,13 @@ from dogsnap.server.middleware.connections import (
 from dogsnap.settings import MEBIBYTE, Settings
 
 SLICE = 64 * 1024  # bytes that are inflated at a time: more would be kept twice
+# Content-Encoding -> how the body is inflated; "" for not at all (RFC 9110, section 8.4.1).
+ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
 MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib_tech.html)
 
 
 class HeldMemory:
-    """Counts the bytes of all bodies together; gRPC's messages have one of their own. Thread-safe."""
+    """Counts the bytes of all requests and answers together; gRPC has one of its own. Thread-safe."""
 
     def __init__(self, max_mebibytes: int):
         self._most = max_mebibytes * MEBIBYTE
@@ -34,11 +36,11 @@ class HeldMemory:
         self._lock = threading.Lock()
 
     def take(self, count: int) -> None:
-        """Raises Unavailable if there is no room for so many bytes."""
+        """Raises NoRoom if there is no room for so many bytes."""
         with self._lock:
             if self._held + count > self._most:
-                raise Unavailable(
-                    f"requests that are being answered may take {self._most // MEBIBYTE} MiB together (DOGSNAP_MAX_HELD_MB), and "
+                raise NoRoom(
+                    f"requests and answers may take {self._most // MEBIBYTE} MiB together (DOGSNAP_MAX_HELD_MB), and "
                     "this is one more; try again later, or send less at once"
                 )
             self._held += count
@@ -60,10 +62,10 @@ class ReceivedBody:
         self._is_last = "close" in wishes or (is_old and "keep-alive" not in wishes)
         self._memory, self._deadlines, self._seconds = memory, deadlines, seconds
         self._end = time.monotonic() + seconds
-        self._held = 0
+        self._held = self._held_by_answer = 0
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end. Raises Unavailable, TooSlow, InvalidArgument."""
+        """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end. Raises NoRoom, TooSlow, InvalidArgument."""
         size = min(size, MEBIBYTE)
         piece, failure = b"", None
         self._take(size)
@@ -113,12 +115,19 @@ class ReceivedBody:
         self._held -= count
         self._memory.give_back(count)
 
+    def hold_answer(self, count: int) -> None:
+        """Count so many bytes until the answer is sent. Raises NoRoom."""
+        self._memory.take(count)
+        self._held_by_answer += count
+
     def release(self) -> None:
         """The answer is ready to be sent."""
         self._give_back(self._held)
 
     def finish(self) -> None:
-        """Discard what is left, so that the connection can be used again, or closed without losing the answer."""
+        """The answer is sent: discard what is left, so that the connection can be used again, or closed without losing it."""
+        self._memory.give_back(self._held_by_answer)
+        self._held_by_answer = 0
         with (
             suppress(Exception),
             self._deadlines.until(time.monotonic() + LINGER_SECONDS, self._connection),
@@ -148,6 +157,7 @@ def init_app(app: Flask, settings: Settings) -> None:
 
 def read_body(max_mebibytes: int, variable: str) -> bytes:
     """The body, inflated if it came gzipped; a damaged one is empty, as in TensorFlow Serving. Raises TooLarge."""
+    check_content_encoding()
     limit, length = max_mebibytes * MEBIBYTE, request.content_length or 0
     if length > limit:
         raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
@@ -162,11 +172,21 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
         raise InvalidArgument(
             f"the body ended early: {length} bytes were promised, {len(body)} came"
         )
-    if request.headers.get("Content-Encoding", "").lower() == "gzip":
+    if check_content_encoding() == "gzip":
         body = received.inflate(body, limit)
     if len(body) > limit:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)
     return body
+
+
+def check_content_encoding() -> str:
+    """The body's compression: gzip, or "" for none. Raises UnsupportedMediaType for another one."""
+    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in ENCODINGS:
+        raise UnsupportedMediaType(
+            f"the body is compressed as {encoding}; expected gzip or no Content-Encoding"
+        )
+    return ENCODINGS[encoding]
 
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:

@@ -1,17 +1,20 @@
 """JSON in requests and answers."""
 
 from codecs import BOM_UTF8
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import orjson
-from flask import Response, current_app
+from flask import Response, current_app, request
 
-from dogsnap.errors import InvalidArgument
+from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.server.middleware.bodies import read_body
 from dogsnap.serving.tensors.json_parsing import DEPTH_LIMIT, check_values, is_deeper, reading
+from dogsnap.serving.tensors.json_tensors import most_json_bytes
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.settings import Settings
+from dogsnap.settings import MEBIBYTE, Settings
 
 JSON_DEPTH = "JSON_DEPTH"  # the setting max_json_depth, in the application's configuration
 FLAT_VALUES = 100_000  # of an object of a few fields, counted as `check_values` does
@@ -21,6 +24,24 @@ def json_response(value: Any, status: int = 200, headers: dict[str, str] | None 
     """Strict JSON: NaN and infinities, which JSON does not have, become null."""
     body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, status, headers, mimetype="application/json")
+
+
+def tensors_response(
+    outputs: Mapping[str, np.ndarray],
+    write: Callable[[Mapping[str, np.ndarray]], Any],
+    servable: ServableId,
+    settings: Settings,
+    by_rows: bool = False,
+) -> Response:
+    """The JSON that `write` makes of outputs, counted in `max_held_mb` until it is sent. Raises TooLarge, NoRoom."""
+    most = most_json_bytes(outputs, by_rows)
+    if most > settings.max_answer_mb * MEBIBYTE:
+        raise TooLarge(
+            f"the answer may take {most / MEBIBYTE:.1f} MiB as JSON; at most {settings.max_answer_mb} MiB are "
+            "given (DOGSNAP_MAX_ANSWER_MB); send fewer rows at once, or ask by gRPC"
+        )
+    request.environ["wsgi.input"].hold_answer(most)
+    return json_response(write(outputs), headers=version_header(servable))
 
 
 def version_header(servable: ServableId) -> dict[str, str]:

@@ -4,6 +4,7 @@ Example values are written as "this value, in lists of these sizes", so that a c
 """
 
 import json
+import math
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.errors import InvalidArgument
+from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.serving.tensors.signatures import Signature
 
 # A photo of one grey pixel, as base64 text: what a text input of a photo model can really decode.
 ONE_PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
 )
+
+MOST_VALUES = 1_000_000  # of an example as JSON
 
 BASH = """#!/bin/bash
 
@@ -199,8 +202,14 @@ LANGUAGES = {
 
 
 def example_data(signature: Signature) -> dict[str, Any]:
-    """Example data for every input, as POST / takes it."""
+    """Example data for every input, as POST / takes it. Raises TooLarge for more than MOST_VALUES of them."""
     examples = {alias: _example(spec) for alias, spec in signature.inputs.items()}
+    for alias, (_, sizes) in examples.items():
+        if math.prod(sizes) > MOST_VALUES:
+            raise TooLarge(
+                f'input "{alias}" takes {math.prod(sizes)} values; examples have at most {MOST_VALUES}; '
+                "a generated client (gen_client) makes them itself"
+            )
     return {
         alias: np.full(sizes, value, dtype=object).tolist()
         for alias, (value, sizes) in examples.items()

@@ -17,7 +17,7 @@ from dogsnap.errors import DogsnapError, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.bodies import read_body, too_large
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import json_response, version_header
+from dogsnap.server.middleware.json_bodies import json_response, tensors_response
 from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import generated_clients, photo_bodies
 from dogsnap.server.protocols.fields import text_field, whole_number
@@ -49,10 +49,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             document = reading(body, settings.max_json_depth, settings.max_json_values)
             del body  # freed as soon as it is parsed
             prediction = _from_json(predictor, document)
-        outputs = {
-            alias: json_tensors.to_json(alias, value) for alias, value in prediction.outputs.items()
-        }
-        return json_response(outputs, headers=version_header(prediction.servable))
+        return tensors_response(
+            prediction.outputs, json_tensors.to_members, prediction.servable, settings
+        )
 
     @routes.get("/health")
     def health() -> Response:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,12 +27,13 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from dogsnap.errors import DogsnapError, Internal, InvalidArgument
+from dogsnap.errors import Cancelled, DogsnapError, Internal, InvalidArgument
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import check_author
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
+from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.middleware.request_ids import request_id, sticky_key
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols import open_inference_grpc
@@ -40,9 +41,9 @@ from dogsnap.server.tracing import Tracing
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.work import Examples, Task, Values, Work
 from dogsnap.serving.tensors.signatures import UnknownSignature
-from dogsnap.serving.tensors.tensor_protos import to_arrays, to_proto
+from dogsnap.serving.tensors.tensor_protos import fill_proto, tensor_bytes, to_arrays
 from dogsnap.serving.versions.model_configs import with_default_policy
-from dogsnap.settings import Settings
+from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "grpc"
 SERVICES = (
@@ -148,21 +149,36 @@ class CallInterceptor(grpc.ServerInterceptor):
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """tensorflow.serving.PredictionService over a predictor; its methods raise DogsnapError."""
 
-    def __init__(self, predictor: Predictor, max_bytes: int):
+    def __init__(self, predictor: Predictor, settings: Settings, memory: HeldMemory):
         self.predictor = predictor
-        self.max_bytes = max_bytes
+        self.max_bytes = settings.max_tensor_body_mb * MEBIBYTE
+        self._seconds = (settings.grpc_deadline_ms or settings.deadline_ms) / 1000
+        self._memory = memory
 
     def Predict(self, request: predict_pb2.PredictRequest, context: ServicerContext) -> Any:
+        hold = partial(self._hold, context)
         work = Values(
-            lambda _: to_arrays(request.inputs, self.max_bytes),
+            lambda _: to_arrays(request.inputs, self.max_bytes, hold),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
         )
         (prediction,) = self._answer(translate.spec_of(request), [work], context)
-        return predict_pb2.PredictResponse(
-            model_spec=translate.answered_by(prediction.servable, prediction.signature.name),
-            outputs={alias: to_proto(array) for alias, array in prediction.outputs.items()},
+        hold(sum(map(tensor_bytes, prediction.outputs.values())))
+        response = predict_pb2.PredictResponse(
+            model_spec=translate.answered_by(prediction.servable, prediction.signature.name)
         )
+        for alias, array in prediction.outputs.items():
+            fill_proto(response.outputs[alias], array)
+        return response
+
+    def _hold(self, context: ServicerContext, count: int) -> None:
+        """Count so many bytes until the call has ended. Raises NoRoom, and Cancelled if it has ended."""
+        if not count:
+            return
+        self._memory.take(count)
+        if not context.add_callback(partial(self._memory.give_back, count)):
+            self._memory.give_back(count)
+            raise Cancelled("the client has left")
 
     def Classify(
         self, request: classification_pb2.ClassificationRequest, context: ServicerContext
@@ -211,8 +227,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
         spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
+        remaining = context.time_remaining()
+        seconds = self._seconds if remaining is None else min(self._seconds, remaining)
         return self.predictor.answer(
-            spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active()
+            spec, works, PROTOCOL, seconds, lambda: not context.is_active()
         )
 
     def GetModelMetadata(

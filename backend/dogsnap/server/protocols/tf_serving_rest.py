@@ -1,6 +1,7 @@
 """TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status."""
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,12 @@ from google.protobuf import json_format
 from dogsnap.errors import InvalidArgument
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import json_response, tensor_fields, version_header
+from dogsnap.server.middleware.json_bodies import (
+    json_response,
+    tensor_fields,
+    tensors_response,
+    version_header,
+)
 from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import grpc_messages
 from dogsnap.serving.inference.predictor import Predictor
@@ -106,13 +112,15 @@ def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Respo
 
         works = [Values(inputs, signature_name(fields))]
         (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
-    outputs = prediction.outputs  # rows are answered with rows, columns with columns
-    answer = (
-        {"predictions": json_tensors.to_rows(outputs)}
-        if by_rows
-        else {"outputs": json_tensors.to_columns(outputs)}
-    )
-    return json_response(answer, headers=version_header(prediction.servable))
+
+    def write(outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Rows are answered with rows, columns with columns."""
+        if by_rows:
+            return {"predictions": json_tensors.to_rows(outputs)}
+        return {"outputs": json_tensors.to_columns(outputs)}
+
+    servable = prediction.servable
+    return tensors_response(prediction.outputs, write, servable, settings, by_rows)
 
 
 def signature_name(fields: dict[str, Any]) -> str:

@@ -53,12 +53,11 @@ class Predictor:
     ) -> list[Any]:
         """The path of a request: choose the version, wait for a place, check, run, offer it to the shadow, answer.
 
-        All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `is_gone`
+        All of `works` are answered by one version. `timeout` in seconds; None: `deadline_ms`; `is_gone`
         says whether the client has disconnected. Raises the types of `dogsnap.errors`.
         """
-        deadline = time.monotonic() + min(
-            self._deadline_seconds, self._deadline_seconds if timeout is None else timeout
-        )
+        seconds = self._deadline_seconds if timeout is None else timeout
+        deadline = time.monotonic() + seconds
         answers = []
         with (
             self.metrics.request(

@@ -18,6 +18,7 @@ from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Si
 from dogsnap.serving.versions.servable import BaseServable
 from dogsnap.settings import Settings
 
+PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
 
@@ -73,6 +74,7 @@ class Values:
             signature = servable.signature(names[0])
             arrays = self._arrays_for(signature)
         self._signature = signature
+        arrays = {**signature.defaults, **arrays}
         check_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
         check_output_filter(signature, self._filter)
@@ -138,6 +140,7 @@ class Examples(Values):
         self, servable: BaseServable, outputs: Outputs, metrics: Metrics
     ) -> tuple[ServableId, list[Any]]:
         """The version that answered, and the rows that `examples` gives for the method."""
+        servable.check_answer_size(PAIR_BYTES * sum(np.size(value) for value in outputs.values()))
         rows = classify_rows if self._method == "classify" else regress_rows
         return servable.id, rows(outputs, self._count)
 

@@ -34,6 +34,7 @@ from dogsnap.serving.versions.model_configs import (
     ModelConfig,
     check_configs,
     check_versions,
+    describe_base_path,
     from_json,
     to_json,
 )
@@ -90,6 +91,7 @@ class Repository(ModelRepository):
         self._moved_defaults: list[tuple[str, int | None, int | None]] = []
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
+        self._base_path_troubles: dict[str, str] = {}  # by model, so that each is logged once
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
         self._unready = ""
         self._troubles: list[str] = []
@@ -418,6 +420,10 @@ class Repository(ModelRepository):
             not folders and model.available()
         ):  # the disk is not mounted, or the versions are being replaced
             raise OSError(f"no version is left in {config.base_path}")
+        trouble = "" if folders else describe_base_path(config.base_path)
+        if trouble and self._base_path_troubles.get(model.name) != trouble:
+            log.warning("%s has no version: %s", model.name, trouble)
+        self._base_path_troubles[model.name] = trouble
         unsettled = False
         with self._lock:
             aspired = self._aspired(model, folders)

@@ -1,6 +1,7 @@
 """Converts between JSON and arrays as TensorFlow Serving's REST API does, with the phrases of its error messages."""
 
 import base64
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -25,6 +26,20 @@ JSON_TYPES: dict[tf.DType, frozenset[type]] = {
     tf.string: frozenset((str, dict)),
     **{dtype: frozenset((int,)) for dtype in INTEGERS},
 }
+# The longest text of a number and a comma.
+MOST_DIGITS = {
+    "bool": 6,
+    "int8": 5,
+    "uint8": 4,
+    "int16": 7,
+    "uint16": 6,
+    "int32": 12,
+    "float32": 16,
+}
+MOST_STRING_BYTES = (
+    80  # of a string as a Python object, with quotes and a comma, or as {"b64": ...}
+)
+ROW_BYTES = 200  # of an output's value in the object of one row
 TYPE_NAMES = {
     type(None): "Null",
     dict: "Object",
@@ -74,14 +89,20 @@ def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
                 f"Expecting {wanted} but got {got} at item {number} of input list"
             )
     if not as_objects:
-        (alias,) = signature.inputs
+        (alias,) = _value_inputs(signature)
         return {alias: _stacked(rows, signature.inputs[alias].dtype, "")}
     for number, row in enumerate(rows):
-        _check_row_keys(number, row, signature)
+        _check_row_keys(number, row, rows[0], signature)
     return {
         alias: _stacked([row[alias] for row in rows], spec.dtype, f"key: {alias} ")
         for alias, spec in signature.inputs.items()
+        if alias in rows[0]
     }
+
+
+def _value_inputs(signature: Signature) -> list[str]:
+    """The inputs that a request has to give: one of them may come as a bare value."""
+    return list(signature.inputs) if len(signature.inputs) == 1 else signature.required()
 
 
 def _check_one_input(signature: Signature, sentence: str) -> None:
@@ -90,13 +111,15 @@ def _check_one_input(signature: Signature, sentence: str) -> None:
         raise InvalidArgument(
             f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}"
         )
-    if len(signature.inputs) > 1:
+    if len(_value_inputs(signature)) != 1:
         raise InvalidArgument(
             f"{sentence} as multiple input tensors required as per tensorinfo_map; expected inputs: {_aliases(signature)}"
         )
 
 
-def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -> None:
+def _check_row_keys(
+    number: int, row: Mapping[str, Any], first: Mapping[str, Any], signature: Signature
+) -> None:
     for alias in row:
         if alias not in signature.inputs:
             raise OtherInputs(
@@ -104,7 +127,7 @@ def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -
                 f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}",
                 row,
             )
-    if len(row) != len(signature.inputs):
+    if row.keys() != first.keys() or not row.keys() >= set(signature.required()):
         raise InvalidArgument(
             f"Failed to process element: {number} of 'instances' list. JSON object: {show(row)} "
             f"keys must be equal to: {_aliases(signature)}"
@@ -115,15 +138,19 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
     """One array per input, each with its own shape; keys that are no input are ignored. Raises InvalidArgument."""
     if not _is_object(value):
         _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
-        (alias,) = signature.inputs
+        (alias,) = _value_inputs(signature)
         value = {alias: value}
-    for alias in signature.inputs:
+    for alias in signature.required():
         if alias not in value:
             raise OtherInputs(
                 f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}",
                 value,
             )
-    return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
+    arrays = {}
+    for alias, spec in signature.inputs.items():
+        if alias in value:
+            arrays[alias] = to_array(value[alias], spec.dtype)
+    return arrays
 
 
 def from_data(
@@ -138,8 +165,8 @@ def from_data(
             f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}"
         )
     columns = from_columns(data, signature, "data")
-    for alias, spec in signature.inputs.items():
-        column = columns[alias]
+    for alias, column in columns.items():
+        spec = signature.inputs[alias]
         if base64_decode and column.dtype == object:
             columns[alias] = np.fromiter(
                 map(decode_base64, column.flat), object, column.size
@@ -151,9 +178,11 @@ def from_data(
 
 def takes(signature: Signature, data: Any) -> bool:
     """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
-    if not isinstance(data, dict) or not set(signature.inputs) <= set(data):
+    if not isinstance(data, dict) or not set(signature.required()) <= set(data):
         return False
     for alias, spec in signature.inputs.items():
+        if alias not in data:
+            continue
         value = data[alias]
         while isinstance(value, list) and value:
             value = value[0]
@@ -313,6 +342,24 @@ def _aliases(signature: Signature) -> str:
     return ",".join(sorted(signature.inputs))
 
 
+def most_json_bytes(outputs: Mapping[str, np.ndarray], by_rows: bool) -> int:
+    """At most how much memory the outputs take as JSON, with the objects that rows of several outputs become on the way."""
+    total = 0
+    for alias, value in outputs.items():
+        lists = sum(math.prod(value.shape[:depth]) for depth in range(value.ndim))
+        total += 3 * lists + _most_text(value)
+        if by_rows and len(outputs) > 1:
+            total += len(value) * (ROW_BYTES + len(alias)) if value.ndim else 0
+    return total
+
+
+def _most_text(value: np.ndarray) -> int:
+    """The longest text of an array's values, each with a comma."""
+    if value.dtype == object:
+        return sum(MOST_STRING_BYTES + 6 * len(each) for each in value.flat)  # 6: \u0000
+    return MOST_DIGITS.get(value.dtype.name, 25) * value.size
+
+
 def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
     """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
     batch = None
@@ -330,9 +377,14 @@ def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def to_members(outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The outputs as an object by alias."""
+    return {alias: to_json(alias, value) for alias, value in outputs.items()}
+
+
 def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
     """The outputs as they are: the bare value for one output, else an object by alias."""
-    columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
+    columns = to_members(outputs)
     return next(iter(columns.values())) if len(columns) == 1 else columns
 
 

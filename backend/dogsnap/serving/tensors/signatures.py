@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, struct_pb2
@@ -33,6 +34,7 @@ class Signature:
     """Inputs and outputs of a signature, by alias; `method` is e.g. tensorflow/serving/predict.
 
     `unserved`: why an output cannot be served, by alias; it is not among `outputs`.
+    `defaults`: the values of inputs that a request may leave out.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Signature:
     inputs: Mapping[str, tf.TensorSpec]
     outputs: Mapping[str, tf.TensorSpec]
     unserved: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, name: str, definition: meta_graph_pb2.SignatureDef) -> "Signature":
@@ -50,9 +53,16 @@ class Signature:
         outputs = {
             alias: info for alias, info in definition.outputs.items() if alias not in unserved
         }
-        return cls(
-            name, definition.method_name, _specs(definition.inputs), _specs(outputs), unserved
-        )
+        inputs = _specs(definition.inputs)
+        defaults = {}
+        for alias, proto in definition.defaults.items():
+            if alias in inputs:
+                defaults[alias] = tf.make_ndarray(proto)
+        return cls(name, definition.method_name, inputs, _specs(outputs), unserved, defaults)
+
+    def required(self) -> list[str]:
+        """The inputs that have no default."""
+        return [alias for alias in self.inputs if alias not in self.defaults]
 
     def check_outputs(self, wanted: Sequence[str] = ()) -> None:
         """Raises InvalidArgument, naming the output, if one of those that are wanted (without names: all) cannot be served."""
@@ -108,7 +118,9 @@ class UnknownSignature(FailedPrecondition):
 
     def __init__(self, name: str, known: Sequence[str]):
         names = ", ".join(f'"{each}"' for each in known)
+        advice = "no signature: export it with tf.saved_model.save(model, folder, signatures=...)"
         super().__init__(
-            f'Serving signature name: "{name}" not found in signature def; this version has: {names}'
+            f'Serving signature name: "{name}" not found in signature def; this version has: '
+            f"{names or advice}"
         )
         self.name = name

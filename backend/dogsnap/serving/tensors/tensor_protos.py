@@ -1,7 +1,7 @@
 """Converts between TensorProto messages and arrays, without trusting the sizes that a message claims."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -32,15 +32,35 @@ FIELDS: dict[tf.DType, str] = {
     tf.complex128: "dcomplex_val",
 }
 HALVES = (tf.float16, tf.bfloat16)
+# What one value of a field is.
+FIELD_DTYPES = {
+    "half_val": np.int32,
+    "float_val": np.float32,
+    "double_val": np.float64,
+    "int_val": np.int32,
+    "int64_val": np.int64,
+    "uint32_val": np.uint32,
+    "uint64_val": np.uint64,
+    "bool_val": np.bool_,
+    "scomplex_val": np.float32,
+    "dcomplex_val": np.float64,
+}
+# Fields whose packed form on the wire is the memory of an array (little-endian).
+FIXED_WIDTH = ("float_val", "double_val", "scomplex_val", "dcomplex_val")
+PIECE = 65_536  # values that become Python objects at a time
+LENGTH_DELIMITED = 2  # wire type of a packed field
 
 
 def to_arrays(
-    protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int
+    protos: Mapping[str, tensor_pb2.TensorProto],
+    max_bytes: int,
+    hold: Callable[[int], None] = lambda count: None,
 ) -> dict[str, np.ndarray]:
     """Alias -> array of the message's dtype and shape; strings as object arrays of bytes.
 
-    A single value may fill the whole tensor, as tf.make_tensor_proto writes it; `max_bytes` limits all arrays together.
-    Raises InvalidArgument naming the alias, Unimplemented for a dtype that has no place in FIELDS.
+    The last value fills the rest of the tensor, as tf.make_tensor_proto writes it. `max_bytes` limits what is filled in all
+    arrays together; `hold` is called with its bytes before they are filled. Raises InvalidArgument naming the alias,
+    Unimplemented for a dtype that has no place in FIELDS.
     """
     arrays: dict[str, np.ndarray] = {}
     for alias, proto in protos.items():
@@ -53,36 +73,76 @@ def to_arrays(
                 if content
                 else _from_field(proto, dtype)
             )
-            max_bytes -= _filled_bytes(values, shape, max_bytes)
+            filled = _filled_bytes(values, shape, max_bytes)
+            hold(filled)
+            max_bytes -= filled
             arrays[alias] = _shaped(values, shape)
         except (InvalidArgument, Unimplemented) as error:
             raise type(error)(f'tensor parsing error: input "{alias}": {error.message}') from error
     return arrays
 
 
-def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
-    """Values in the field of their dtype (not tensor_content), since clients of TensorFlow Serving read `float_val` etc."""
+def fill_proto(proto: tensor_pb2.TensorProto, array: np.ndarray) -> None:
+    """Write an array into an empty message.
+
+    Values go into the field of their dtype (not tensor_content), since clients of TensorFlow Serving read `float_val` etc.
+    """
     dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
     if dtype not in FIELDS:
-        return tf.make_tensor_proto(array)
-    shape = tf.TensorShape(array.shape).as_proto()
-    proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape)
+        proto.CopyFrom(tf.make_tensor_proto(array))
+        return
+    proto.dtype = dtype.as_datatype_enum
+    proto.tensor_shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
     values = array.reshape(-1)
     if dtype in HALVES:
         values = values.view(np.uint16)
     elif dtype.is_complex:
         values = values.view(values.real.dtype)
-    getattr(proto, FIELDS[dtype]).extend(values.tolist())
-    return proto
+    name = FIELDS[dtype]
+    if name in FIXED_WIDTH:
+        _append_packed(proto, name, values)
+        return
+    field = getattr(proto, name)
+    for start in range(0, len(values), PIECE):
+        field.extend(values[start : start + PIECE].tolist())
+
+
+def _append_packed(proto: tensor_pb2.TensorProto, name: str, values: np.ndarray) -> None:
+    """Append values as protobuf packs them on the wire: a list of Python numbers takes eight times the memory."""
+    if not len(values):
+        return
+    number = proto.DESCRIPTOR.fields_by_name[name].number
+    data = np.ascontiguousarray(values).view(np.uint8).data
+    head = _varint(number << 3 | LENGTH_DELIMITED) + _varint(len(data))
+    proto.MergeFromString(b"".join((head, data)))
+
+
+def _varint(number: int) -> bytes:
+    """A whole number in protobuf's form: seven bits in each byte, the lowest first."""
+    parts = []
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def tensor_bytes(array: np.ndarray) -> int:
+    """The memory of an array's values; of strings with STRING_BYTES for each."""
+    if array.dtype != object:
+        return array.nbytes
+    return STRING_BYTES * array.size + sum(map(len, array.flat))
 
 
 def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The values in this shape; the last one fills the rest."""
+    count = math.prod(shape)
     try:
-        return (
-            values.reshape(shape)
-            if len(values) == math.prod(shape)
-            else np.broadcast_to(values, shape)
-        )
+        if len(values) == count:
+            return values.reshape(shape)
+        if len(values) == 1:
+            return np.broadcast_to(values, shape)
+        rest = np.broadcast_to(values[-1:], count - len(values))
+        return np.concatenate([values, rest]).reshape(shape)
     except ValueError:  # an empty shape may have sizes beyond all memory, but not for NumPy
         raise InvalidArgument(
             f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have"
@@ -90,15 +150,17 @@ def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
-    """The memory needed to fill the tensor from a single value; 0 if all values are given. Raises InvalidArgument."""
+    """The memory needed to fill the tensor with its last value; 0 if all are given. Raises InvalidArgument."""
     count = math.prod(shape)
     if len(values) == count:
         return 0
-    if len(values) != 1 or count == 0:
+    if not 0 < len(values) < count:
         raise InvalidArgument(
-            f"expected {count} values for shape {list(shape)}, received {len(values)}"
+            f"expected {count} values for shape {list(shape)}, or fewer, of which the last one is "
+            f"repeated, received {len(values)}"
         )
-    needed = count * (STRING_BYTES + len(values[0]) if values.dtype == object else values.itemsize)
+    one = STRING_BYTES + len(values[-1]) if values.dtype == object else values.itemsize
+    needed = count * one
     if needed > max_bytes:
         raise InvalidArgument(
             f"one value is to fill shape {list(shape)} with {needed} bytes; at most {max_bytes} bytes are taken "
@@ -134,10 +196,11 @@ def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
     field = getattr(proto, FIELDS[dtype])
     if dtype == tf.string:
         return np.fromiter(field, object, len(field))
-    received = np.array(field)
+    received: np.ndarray = np.fromiter(field, FIELD_DTYPES[FIELDS[dtype]], len(field))
     if dtype.is_complex:
         return received[: len(received) // 2 * 2].view(dtype.as_numpy_dtype)
-    values = received.astype(np.uint16 if dtype in HALVES else dtype.as_numpy_dtype)
+    to = np.uint16 if dtype in HALVES else dtype.as_numpy_dtype
+    values = received.astype(to, copy=False)
     if values.dtype.itemsize < received.dtype.itemsize and not np.array_equal(values, received):
         raise InvalidArgument(f"a value is out of the range of {dtype.name}")
     return values.view(dtype.as_numpy_dtype)

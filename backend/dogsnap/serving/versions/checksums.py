@@ -1,12 +1,15 @@
 """The checksums of a version's files, written by the export, verified before loading. They detect damage, not attacks."""
 
 import hashlib
+import re
 from pathlib import Path
 
 from dogsnap.errors import FailedPrecondition
 
 # In the format of coreutils: `sha256sum -c assets.extra/SHA256SUMS` verifies them.
 FILE = Path("assets.extra") / "SHA256SUMS"
+# A star marks a file that was read as binary (`sha256sum -b`).
+LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 
 
 def write(version: Path) -> None:
@@ -21,11 +24,14 @@ def verify(version: Path) -> None:
     if not (version / FILE).exists():
         return
     for line in (version / FILE).read_text(encoding="utf-8").splitlines():
-        expected, _, name = line.partition("  ")
+        if not line.strip():
+            continue
+        match = LINE.fullmatch(line)
+        expected, name = (match[1].lower(), match[2]) if match else ("", "")
         file = version / name
         if not name or ".." in file.parts or not file.is_relative_to(version):
             raise FailedPrecondition(
-                f"{version / FILE} is damaged: expected a checksum and a name, received {line!r}"
+                f"{version / FILE} is damaged: expected lines of `sha256sum`, a checksum and a name, received {line!r}"
             )
         received = digest(file) if file.is_file() else "nothing"
         if received != expected:

@@ -12,6 +12,7 @@ from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from dogsnap.errors import InvalidArgument
+from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import (
     aspired_versions,
     describe_unreadable,
@@ -172,6 +173,19 @@ def check_configs(configs: Sequence[ModelConfig]) -> None:
             raise InvalidArgument(
                 f"expected the model_platform tensorflow, received {_short(config)}"
             )
+
+
+def describe_base_path(base_path: str) -> str:
+    """Why no version is found at a base path, and what is expected there."""
+    expected = "expected a folder with one numeric folder for each version"
+    path = Path(base_path)
+    if "://" in base_path:
+        return f"{base_path} is no folder of this machine: mount it, or copy the model; {expected}"
+    if saved_model_file.find(path) is not None:
+        return f"{base_path} is a single version; {expected}: {path.parent}"
+    if not path.is_dir():
+        return f"there is no folder {base_path}; {expected}"
+    return f"{base_path} holds no folder with a number; {expected}"
 
 
 def check_versions(config: ModelConfig) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
@@ -10,9 +11,16 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
-from dogsnap.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
+from dogsnap.errors import (
+    DogsnapError,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    TooLarge,
+    Unavailable,
+    Unimplemented,
+)
 from dogsnap.serving.inference.batching import Batcher, BatchingParameters
 from dogsnap.serving.photos import preprocessing
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
@@ -24,10 +32,19 @@ from dogsnap.serving.tensors.signatures import (
     Signature,
     UnknownSignature,
 )
-from dogsnap.serving.versions import checksums, openvino_runtime, tensorflow1_sessions
+from dogsnap.serving.tensors.tensor_protos import STRING_BYTES, tensor_bytes
+from dogsnap.serving.versions import (
+    checksums,
+    openvino_runtime,
+    saved_model_file,
+    tensorflow1_sessions,
+)
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
+from dogsnap.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.servable")
+
+DEFAULTS = Settings()
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
 NO_MEMORY = (
@@ -51,6 +68,7 @@ class BaseServable:
     holds_shapes = True
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
+    max_answer_mb = DEFAULTS.max_answer_mb
     # By signature: what runs several requests at once.
     _batchers: Mapping[str, Batcher] = {}
 
@@ -75,6 +93,14 @@ class BaseServable:
             except InvalidArgument as error:
                 self._refused[name] = error
         self._check_labels()
+
+    def check_answer_size(self, count: int) -> None:
+        """Raises TooLarge, naming the limit, for outputs of so many bytes."""
+        if count > self.max_answer_mb * MEBIBYTE:
+            raise TooLarge(
+                f"the answer has {count / MEBIBYTE:.1f} MiB of tensors; at most {self.max_answer_mb} MiB are given "
+                "(DOGSNAP_MAX_ANSWER_MB); send fewer or smaller values at once"
+            )
 
     def answer(
         self, signature: Signature, feed: "Feed"
@@ -234,11 +260,7 @@ class Servable(BaseServable):
     def load(cls, identity: ServableId, path: Path) -> "Servable":
         """Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one."""
         checksums.verify(path)
-        graphs = saved_model_pb2.SavedModel.FromString(
-            (path / "saved_model.pb").read_bytes()
-        ).meta_graphs
-        if not graphs:
-            raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
+        graphs = saved_model_file.read(path)
         meta_graph = next(
             (graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0]
         )
@@ -291,8 +313,12 @@ class Servable(BaseServable):
                 alias: tf.constant(value, signature.inputs[alias].dtype)
                 for alias, value in inputs.items()
             }
-            outputs = self._functions[signature.name](**tensors)
-            return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
+            answer = self._functions[signature.name](**tensors)
+            outputs = {alias: answer.pop(alias) for alias in signature.outputs}
+            self._release_if_large(outputs, sum(map(_least_bytes, outputs.values())))
+            arrays = {alias: _to_numpy(output) for alias, output in outputs.items()}
+            self._release_if_large(arrays, sum(map(tensor_bytes, arrays.values())))
+            return arrays
         except tf.errors.OpError as error:
             note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
             raise _translated(error, note) from error
@@ -303,6 +329,12 @@ class Servable(BaseServable):
             raise Internal(
                 f"{self.id} failed on this request; the server's log has the reason"
             ) from error
+
+    def _release_if_large(self, outputs: dict[str, Any], size: int) -> None:
+        """Raises TooLarge for outputs of `size` bytes, which the error's traceback would hold."""
+        if size > self.max_answer_mb * MEBIBYTE:
+            outputs.clear()
+        self.check_answer_size(size)
 
     def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
         """How to send photos that came as base64 text where the graph takes files, or the other way round; "" otherwise."""
@@ -348,6 +380,14 @@ def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
     return np.asarray(value, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
 
 
+def _least_bytes(tensor: tf.Tensor | np.ndarray) -> int:
+    """The memory of an output before it is copied; of strings without their characters."""
+    if isinstance(tensor, np.ndarray):
+        return 0  # it is an array already
+    count = math.prod(tensor.shape)
+    return count * (STRING_BYTES if tensor.dtype == tf.string else tensor.dtype.size)
+
+
 def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
     if isinstance(tensor, np.ndarray):
         return tensor
@@ -366,6 +406,11 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
 def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable(NO_MEMORY)
+    if PYTHON_FUNCTION.search(error.message):
+        return Unimplemented(
+            "the graph of this version calls a Python function (tf.py_function, tf.numpy_function), which a "
+            "SavedModel does not hold; no server can run it: export the model without it"
+        )
     if not isinstance(error, INPUT_ERRORS):
         return Internal(kernel_sentence(error.message))
     if ONE_ROW in error.message:
@@ -373,6 +418,8 @@ def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     return InvalidArgument(kernel_sentence(error.message) + note)
 
 
+# What an operation says that calls a function of the process which exported the graph.
+PYTHON_FUNCTION = re.compile(r"\bcallback\b.{0,30}\bpyfunc_\d+")
 # What an operation says of a graph for one value that was given a list of one row, and what to do.
 ONE_ROW = "must be scalar but got shape[1]"
 WITHOUT_ROWS = (

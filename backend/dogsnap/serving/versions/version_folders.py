@@ -1,18 +1,24 @@
 """Folders of models and versions on disk: which there are, which a policy selects, and whether one is complete."""
 
 import errno
+import logging
 import os
 import re
 import stat
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
 from tensorflow_serving.config import file_system_storage_path_source_pb2
 
+from dogsnap.serving.versions import saved_model_file
+
 VersionPolicy: TypeAlias = (
     file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
 )
+log = logging.getLogger("dogsnap.models")
+
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 VERSION = re.compile("0*[0-9]{1,19}")
 MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
@@ -24,11 +30,20 @@ def version_folders(base_path: Path) -> dict[int, Path]:
 
     Raises OSError if the folder cannot be read; one that does not exist holds none.
     """
-    folders = {}
+    folders = dict[int, Path]()
     for child in _list(base_path):
         if VERSION.fullmatch(child.name) and int(child.name) <= MAX_INT64 and is_folder(child):
-            folders[int(child.name)] = child
+            number = int(child.name)
+            if number in folders:
+                _warn_of_same_number(folders[number], child)
+            folders[number] = child
     return folders
+
+
+@cache
+def _warn_of_same_number(other: Path, folder: Path) -> None:
+    """Once for each pair."""
+    log.warning("%s and %s are the same version; the second one is served", other, folder)
 
 
 def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
@@ -92,8 +107,8 @@ def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
 
 def missing(path: Path) -> str:
     """What a version folder lacks, as a SavedModel; "" if it is complete. Raises OSError if it cannot be read."""
-    if not (path / "saved_model.pb").is_file():
-        return "saved_model.pb"
+    if saved_model_file.find(path) is None:
+        return saved_model_file.BINARY
     variables = path / "variables"
     shards = (
         [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")]

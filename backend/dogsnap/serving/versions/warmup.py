@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import input_pb2, prediction_log_pb2
 
-from dogsnap.errors import FailedPrecondition
+from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.serving.photos import photo
 from dogsnap.serving.tensors.examples import merged
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import Servable, kernel_sentence
 
 RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_RECORDS = 1000  # as in TensorFlow Serving; more fail the load
@@ -30,9 +31,22 @@ def warm_up(servable: Servable) -> int:
     file = servable.path / RECORDS_FILE
     if not file.exists():
         return 0
-    records = list(read_records(file))
-    for record in records:
-        _run(servable, record)
+    try:
+        records = list(read_records(file))
+    except (tf.errors.DataLossError, DecodeError) as error:
+        raise FailedPrecondition(
+            f"{RECORDS_FILE} holds no warm-up requests: expected a TFRecord file with messages of the type "
+            f"PredictionLog; write it so, or remove it ({kernel_sentence(str(error))})"
+        ) from error
+    for number, record in enumerate(records):
+        try:
+            _run(servable, record)
+        except Exception as error:  # a graph can raise anything for values that do not fit
+            message = error.message if isinstance(error, DogsnapError) else repr(error)
+            raise FailedPrecondition(
+                f"warm-up request {number} of {RECORDS_FILE} fails: {message}; write the file for this version, "
+                "remove it, or serve without warm-up (DOGSNAP_WARM_UP=false)"
+            ) from error
     return len(records)
 
 
@@ -52,7 +66,8 @@ def _run(servable: Servable, record: prediction_log_pb2.PredictionLog) -> None:
     if kind == "predict_log":
         request = record.predict_log.request
         inputs = {alias: tf.make_ndarray(tensor) for alias, tensor in request.inputs.items()}
-        servable.run(servable.signature(request.model_spec.signature_name), inputs)
+        signature = servable.signature(request.model_spec.signature_name)
+        servable.run(signature, {**signature.defaults, **inputs})
     elif kind in ("classify_log", "regress_log", "multi_inference_log"):
         request = getattr(record, kind).request
         for task in request.tasks if kind == "multi_inference_log" else [request]:

@@ -1,0 +1,80 @@
+"""Reads the graphs of a SavedModel's file, and says what a file is that is none."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import graph_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from dogsnap.errors import FailedPrecondition
+
+BINARY, TEXT = "saved_model.pb", "saved_model.pbtxt"
+NAMES = (BINARY, TEXT)  # in TensorFlow's order
+POINTER_BYTES = 1024  # at most (the specification of Git LFS)
+LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/.*\n(?s:.*)size (\d+)\n")
+
+
+def find(version: Path) -> Path | None:
+    """The file of a version's graphs, as binary or as text; None if there is none."""
+    for name in NAMES:
+        if (version / name).is_file():
+            return version / name
+    return None
+
+
+def read(version: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
+    """The graphs of a version. Raises FailedPrecondition that says what the file is instead."""
+    file = find(version)
+    if file is None:
+        raise FailedPrecondition(f"{version} holds no {BINARY}, and no {TEXT}")
+    refuse_lfs_pointers(version)
+    contents = file.read_bytes()
+    try:
+        graphs = _parse(file, contents).meta_graphs
+    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        raise FailedPrecondition(f"{_describe(file, contents)}: {error}") from None
+    if not graphs:
+        raise FailedPrecondition(_describe(file, contents))
+    return graphs
+
+
+def refuse_lfs_pointers(version: Path) -> None:
+    """Raises FailedPrecondition for what Git writes instead of a large file until that is fetched."""
+    for file in sorted(version.rglob("*")):
+        if not file.is_file() or file.stat().st_size > POINTER_BYTES:
+            continue
+        pointer = LFS_POINTER.match(file.read_bytes())
+        if pointer:
+            raise FailedPrecondition(
+                f"{file.relative_to(version)} is a pointer of Git LFS to a file of {pointer[1].decode()} bytes, which "
+                "was not fetched: run `git lfs pull` where the version comes from, and copy it again"
+            )
+
+
+def _parse(file: Path, contents: bytes) -> saved_model_pb2.SavedModel:
+    if file.name == TEXT:
+        return text_format.Parse(contents.decode(), saved_model_pb2.SavedModel())
+    return saved_model_pb2.SavedModel.FromString(contents)
+
+
+def _describe(file: Path, contents: bytes) -> str:
+    """Why a file holds no graph that can be served, and what to do."""
+    if not contents:
+        return f"{file.name} is empty; copy the version again"
+    if _is_frozen_graph(contents):
+        return (
+            f"{file.name} is a frozen graph (a GraphDef), not a SavedModel: load it with tf.import_graph_def and "
+            "save it with tf.compat.v1.saved_model.simple_save, which names its inputs and outputs"
+        )
+    return f"{file.name} is no SavedModel, or damaged; export or copy the version again"
+
+
+def _is_frozen_graph(contents: bytes) -> bool:
+    try:
+        graph = graph_pb2.GraphDef.FromString(contents)
+    except DecodeError:
+        return False
+    return any(node.name and node.op for node in graph.node)

@@ -1,0 +1,55 @@
+"""Files that are nearly SavedModels: what was found, and what to do."""
+
+import pytest
+import tensorflow as tf
+import tiny_models
+from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions import saved_model_file
+from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.version_folders import missing
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+
+
+def frozen_graph() -> bytes:
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.compat.v1.placeholder(tf.float32, [None], "x") / 2, "y")
+    return graph.as_graph_def().SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("contents", "sentence"),
+    [
+        (POINTER, "pointer of Git LFS to a file of 12345 bytes, .* run `git lfs pull`"),
+        (frozen_graph(), r"frozen graph \(a GraphDef\), not a SavedModel"),
+        (b"", r"saved_model\.pb is empty"),
+        (b"<html>404</html>", "no SavedModel, or damaged"),
+    ],
+    ids=["lfs", "frozen", "empty", "other"],
+)
+def test_what_is_no_saved_model_is_called_by_its_name(tmp_path, contents, sentence):
+    (tmp_path / "saved_model.pb").write_bytes(contents)
+    with pytest.raises(FailedPrecondition, match=sentence):
+        saved_model_file.read(tmp_path)
+
+
+def test_a_pointer_of_git_lfs_is_found_among_the_variables(tmp_path):
+    version = tiny_models.half_plus(2.0, tmp_path / "1")
+    (version / "variables/variables.data-00000-of-00001").write_bytes(POINTER)
+    with pytest.raises(FailedPrecondition, match=r"variables\.data.* pointer of Git LFS"):
+        saved_model_file.read(version)
+
+
+def test_a_saved_model_as_text_is_served(tmp_path):
+    version = tiny_models.half_plus(2.0, tmp_path / "1")
+    file = version / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    (version / "saved_model.pbtxt").write_text(text_format.MessageToString(model))
+    file.unlink()
+    assert not missing(version)
+    servable = Servable.load(ServableId("half", 1), version)
+    outputs = servable.run(servable.signature(), {"x": [2.0]})
+    assert outputs["y"].tolist() == [3.0]
