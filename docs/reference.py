@@ -17,6 +17,9 @@ INTRODUCED = {
     "Commands": "`dogsnap serve` takes every setting as a flag.",
 }
 
+# What Prometheus' text format appends to the names.
+SUFFIXES = {"counter": "_total", "info": "_info"}
+
 
 def rows(*head: str, body: Iterable[Iterable[str]]) -> Iterator[str]:
     """The lines of a table."""
@@ -64,7 +67,7 @@ def metrics() -> Iterator[str]:
         predictor.close()
     body = (
         (
-            f"`{name}{'_total' * (each.type == 'counter')}`",
+            f"`{name}{SUFFIXES.get(each.type, '')}`",
             each.type,
             ", ".join(labels),
             each.documentation,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 import colour_photos
@@ -142,6 +143,14 @@ def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp
     monkeypatch.chdir(tmp_path)
     said = refused(dogsnap("serve", *flags))
     assert (sentence in said, "sesame" in said) == (True, False), said
+
+
+def test_the_release_stands_in_the_log_the_metrics_and_the_document_of_the_api(colour_server):
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    first, *_ = colour_server.log().splitlines()
+    assert f"dogsnap {release}; " in first
+    assert f'dogsnap_build_info{{version="{release}"}} 1.0' in colour_server.get("/metrics").text
+    assert colour_server.get("/openapi.json").json()["info"]["version"] == release
 
 
 def test_the_command_line_knows_its_commands_without_loading_tensorflow():

@@ -19,7 +19,7 @@ from limits import parse_many
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
-from dogsnap import admin_token
+from dogsnap import __version__, admin_token
 from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.gateway.target import Target
@@ -70,10 +70,10 @@ def run_server(**flags: Any) -> None:
     if not settings.admin_token:
         settings = with_written_token(settings)
     if settings.engine:
-        log.info("starting; the models run at %s", Target.parse(settings.engine))
+        log.info("dogsnap %s; the models run at %s", __version__, Target.parse(settings.engine))
     else:
         models = settings.model_config_file or settings.model_base_path or settings.models
-        log.info("starting; loading models from %s", models)
+        log.info("dogsnap %s; loading models from %s", __version__, models)
     Server(settings).run()
 
 

@@ -61,15 +61,12 @@ def train(
     work: Path | None,
     **named: Any,
 ) -> None:
-    """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint.
-
-    `dogsnap train cyclegan` trains a network of another kind, with options of its own.
-    """
+    """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     if data is None:
         raise click.UsageError(
-            "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
+            "Missing option '--data', the folder of photos (or the command 'dogs')."
         )
     from dogsnap.networks import popularity
     from dogsnap.training import artefacts, calibration, dataset, trainer
@@ -99,37 +96,6 @@ def train(
     )
     click.echo(
         f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; now: dogsnap export {out.name}"
-    )
-
-
-@train.command()
-@out_option("models/cyclegan")
-@work_option("cyclegan")
-@option("--ngf", "filters of the generators' first layer", AT_LEAST_ONE, default=64)
-@option("--steps", "  [default: the recipe's]", AT_LEAST_ONE)
-@option(
-    "--size",
-    "height and width of the pictures, a multiple of 8  [default: 64]",
-    click.IntRange(min=16),
-)
-@precision_option
-def cyclegan(
-    out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str
-) -> None:
-    """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
-    if size and size % 8:
-        raise click.UsageError(f"--size is {size}; expected a multiple of 8")
-    from dogsnap.training import cyclegan as networks
-    from dogsnap.training.trainer import use_precision
-
-    chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
-    recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
-    use_precision(precision)
-    model = networks.train(recipe, work or WORK / "cyclegan", click.echo)
-    scores = networks.finish(model, recipe, out)["sinusoid_share"]
-    click.echo(
-        f"the sinusoid's share of the spectrum: {scores['before']:.1%} before, {scores['after']:.1%} after; artefacts are in "
-        f"{out}; now: dogsnap export {out.name}"
     )
 
 

@@ -23,9 +23,7 @@ from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import dogs_head as dogs
 from dogsnap.networks.architectures import (
     ARCHITECTURES,
-    CYCLEGAN,
     STORED_WEIGHTS,
-    cyclegan_generator,
     heads,
     load_stored_weights,
 )
@@ -69,9 +67,6 @@ def export_stored(
     Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
     `report` is told the runtime. Raises ExportError, OSError or ValueError for missing files, or those of another network.
     """
-    recipe = read_json(artefacts / "recipe.json")
-    if recipe.get("architecture") == CYCLEGAN:
-        return Source(export_generator(name, recipe, artefacts, models))
     stored = read_stored(name, artefacts)
     return export_classifier(
         stored.model, stored.calibration, stored.description, models / name, report, stored.dogs
@@ -233,34 +228,6 @@ def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) ->
     file = artefacts.parent / GROUPS_FILE
     written = read_json(file) if file.is_file() else []
     return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]
-
-
-def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:
-    """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
-    size = tuple(recipe["size"])
-    model = cyclegan_generator(recipe["width"], size)
-    load_stored_weights(model, artefacts / STORED_WEIGHTS)
-    description = {
-        "model": name,
-        "input_size": list(size),
-        "input_range": [-1.0, 1.0],
-        "output_range": [-1.0, 1.0],
-        "recipe": recipe,
-        "scores": read_json(artefacts / "scores.json"),
-        "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
-    }
-    image = tf.TensorSpec((None, *size, 3), tf.float32, name="image")
-
-    @tf.function(input_signature=[image], autograph=False)
-    def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"generated": model(image, training=False)}
-
-    module = tf.Module()
-    module.variables_of_the_network = [variable.value for variable in model.variables]
-    warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
-    return write_version(
-        models / name, module, {"serving_default": serving_default}, description, warmup
-    )
 
 
 def read_json(

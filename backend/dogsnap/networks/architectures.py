@@ -102,58 +102,6 @@ def heads(
 
 
 ARCHITECTURES = {"inception_v3": inception_v3}
-# The name of the next architecture in its recipe; it generates images and has no classes.
-CYCLEGAN = "cyclegan_generator"
-
-
-def cyclegan_generator(
-    width: int = 64, size: tuple[int | None, int | None] = (64, 64)
-) -> keras.Model:
-    """The generator of CycleGAN (Zhu et al., 2017, section 7.2): c7s1-w, d2w, d4w, 6 or 9 residual blocks, u2w, uw, c7s1-3.
-
-    `width`: filters of the first layer, "ngf". Instance normalisation and ReLU behind every convolution but the last, which
-    ends in tanh. 6 blocks up to 128 pixels a side, 9 above and where `size` is open. Sides are multiples of 4.
-    Input: `image` float32 (n, height, width, 3) in [-1, 1]. Output: the same, shape and range.
-    """
-    image = keras.Input((*size, 3), name="image")
-    x = _normalised(keras.layers.Conv2D(width, 7, use_bias=False)(_reflected(image, 3)))
-    for filters in (2 * width, 4 * width):
-        x = _normalised(keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False)(x))
-    for _ in range(6 if None not in size and max(size) <= 128 else 9):
-        y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(x, 1)))
-        y = _normalised(
-            keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(y, 1)), slope=None
-        )
-        x = keras.layers.Add()([x, y])
-    for filters in (2 * width, width):
-        x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
-    x = keras.layers.Conv2D(3, 7, dtype="float32")(_reflected(x, 3))
-    return keras.Model(image, keras.layers.Activation("tanh", dtype="float32")(x), name=CYCLEGAN)
-
-
-def cyclegan_discriminator(width: int = 64, size: tuple[int, int] = (64, 64)) -> keras.Model:
-    """Tells real images from generated ones, patch by patch: C-w, C2w, C4w and a convolution to one number, leaky ReLU of 0.2.
-
-    Without the paper's last layer C8w, as is usual for images this small: a patch is then 46 pixels wide, not 70.
-    Input: float32 (n, height, width, 3) in [-1, 1]. Output: float32 (n, height / 8, width / 8, 1), near 1 for real patches.
-    """
-    image = keras.Input((*size, 3), name="image")
-    x = keras.layers.LeakyReLU(0.2)(keras.layers.Conv2D(width, 4, 2, "same")(image))
-    for filters in (2 * width, 4 * width):
-        x = _normalised(keras.layers.Conv2D(filters, 4, 2, "same", use_bias=False)(x), slope=0.2)
-    patches = keras.layers.Conv2D(1, 4, padding="same", dtype="float32")(x)
-    return keras.Model(image, patches, name="cyclegan_discriminator")
-
-
-def _normalised(x, slope: float | None = 0.0):
-    """Instance normalisation, then a ReLU of that `slope` below 0, or none."""
-    x = keras.layers.GroupNormalization(groups=-1, epsilon=1e-5)(x)
-    return x if slope is None else keras.layers.ReLU(negative_slope=slope)(x)
-
-
-def _reflected(x, by: int):
-    """Reflection padding: zero padding would be visible at the edges."""
-    return keras.ops.pad(x, ((0, 0), (by, by), (by, by), (0, 0)), mode="reflect")
 
 
 def feature_extractor(model: keras.Model) -> keras.Model:

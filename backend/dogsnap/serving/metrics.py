@@ -12,12 +12,14 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
     PlatformCollector,
     ProcessCollector,
 )
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dogsnap import __version__
 from dogsnap.errors import DogsnapError, Full
 from dogsnap.serving.tensors.signatures import ServableId
 
@@ -70,6 +72,8 @@ class Metrics(Collector):
         )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        build = Info("dogsnap_build", "the release that runs", registry=self.registry)
+        build.info({"version": __version__})
         counter, gauge, histogram = (
             partial(self.add, kind) for kind in (Counter, Gauge, Histogram)
         )

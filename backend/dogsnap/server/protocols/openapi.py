@@ -12,6 +12,7 @@ from typing import Any
 from flask import Blueprint, Flask, Response, current_app, redirect, request, send_from_directory
 from werkzeug.routing import Rule
 
+from dogsnap import __version__
 from dogsnap.server.middleware.access_control import KEY_HEADER
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols import (
@@ -373,7 +374,7 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
     description = "\n".join(["Limits of this server, each with its setting:", *limits])
     return {
         "openapi": "3.1.0",
-        "info": {"title": "dogsnap", "version": "1", "description": description},
+        "info": {"title": "dogsnap", "version": __version__, "description": description},
         "servers": [{"url": "."}],  # beside this document, below the path of a proxy, too
         "paths": {path: paths[path] for path in sorted(paths, key=_by_use)},
         "components": {
