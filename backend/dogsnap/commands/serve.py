@@ -67,13 +67,13 @@ def run_server(**flags: Any) -> None:
     prepare_logging(settings.log_format)
     if not replaced_process():
         refuse_taken_ports(settings)
-    if not settings.admin_token:
-        settings = with_written_token(settings)
     if settings.engine:
         log.info("dogsnap %s; the models run at %s", __version__, Target.parse(settings.engine))
     else:
         models = settings.model_config_file or settings.model_base_path or settings.models
         log.info("dogsnap %s; loading models from %s", __version__, models)
+    if not settings.admin_token:
+        settings = with_written_token(settings)
     Server(settings).run()
 
 
