@@ -69,7 +69,11 @@ def imports(file: Path) -> list[str]:
             found += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-    return [name.removeprefix("dogsnap.") for name in found if name.startswith("dogsnap.")]
+    return [
+        name.removeprefix("dogsnap.")
+        for name in found
+        if name.startswith("dogsnap.") and name != "dogsnap.__version__"
+    ]
 
 
 def test_a_module_imports_only_from_its_own_folder_and_from_lower_ones() -> None:
