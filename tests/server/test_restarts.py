@@ -21,7 +21,6 @@ from grpc_client import connected, predict_request
 from half_models import PATH, answer, switched
 from loading import Load, percentile
 from process_readings import children, held, sample, worker_of
-from refusals import assert_refused
 from waiting import wait_until
 
 BACK_SECONDS = 10.0
@@ -235,21 +234,20 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
 
 
 @pytest.mark.long
-def test_switches_before_a_new_server_takes_over_are_there_and_later_ones_refused(
-    start_server, models, tmp_path
-):
-    server = start_server(
-        models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2"
-    )
+def test_switches_while_a_new_server_takes_over_are_all_followed(start_server, models):
+    server = start_server(models, "--poll-seconds", "0.2")
     acknowledged = []
     with new_server(server):
-        while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
-            assert not is_gone(server.process.pid)
-            acknowledged.append(f"label{len(acknowledged)}")
-        assert_refused(response, 503, "is taking this one's place and has read")
-        wait_until(lambda: is_gone(server.process.pid), 60)
-        kept = server.get("/api/admin/models/half").json()["model"]["labels"]
-        assert acknowledged == sorted(kept, key=lambda name: int(name.removeprefix("label")))
+        while not is_gone(server.process.pid):
+            with suppress(requests.ConnectionError):
+                response = switched(server, f"label{len(acknowledged)}", 1)
+                assert response.status_code == 200, response.text
+                acknowledged.append(f"label{len(acknowledged)}")
+
+        def kept() -> set[str]:
+            return set(server.get("/api/admin/models/half").json()["model"]["labels"])
+
+        wait_until(lambda: kept() == set(acknowledged), 5)
         assert switched(server, "late", 1).status_code == 200
     print(f"SIGUSR2 under switches: 0 of {len(acknowledged)} acknowledged ones lost")
 
