@@ -22,7 +22,7 @@ from dogsnap.routing.switches import (
 
 log = logging.getLogger("dogsnap.switches")
 
-FOLLOW_SECONDS = 0.3
+FOLLOW_SECONDS = 0.2
 MOST_SWITCHES = 1000  # newest ones that are shown and can be undone
 ANSWERING = "answering"  # kind of the notes: the version that answers while none is chosen
 NOTHING = Choices()
