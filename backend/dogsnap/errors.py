@@ -1,5 +1,7 @@
 """The errors of all protocols: small types with a canonical status code, which maps to HTTP and gRPC."""
 
+from dogsnap.advice import REST, in_words_of
+
 
 class DogsnapError(Exception):
     """An error whose message is for the client: what was expected, what was received, what to do.
@@ -16,8 +18,14 @@ class DogsnapError(Exception):
         cls.http_status = http_status or cls.http_status
 
     def __init__(self, message: str):
-        super().__init__(message)
-        self.message = message
+        """`message` may hold marks of `advice`; the attribute has the words of REST in their place."""
+        self._marked = message
+        self.message = in_words_of(REST, message)
+        super().__init__(self.message)
+
+    def in_words_of(self, protocol: str) -> str:
+        """The message, with advice as a client of `protocol` can follow it."""
+        return in_words_of(protocol, self._marked)
 
 
 class InvalidArgument(DogsnapError, code="INVALID_ARGUMENT", http_status=400):

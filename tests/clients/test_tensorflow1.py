@@ -137,17 +137,19 @@ def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server
             'takes files and received base64 text: send {"b64": text}',
         ),
         (
-            "inception_v3/versions/2",
-            {"inputs": {"b64": text}},
-            "if it takes base64 text, send that as a plain string",
-        ),
-        (
             "inception_v3/versions/1",
             {"inputs": text},
             "is not of expected type: float; version 2 takes text",
         ),
     ):
         assert_refused(server.post(f"/v1/models/{model}:predict", json=body), 400, said)
+
+
+def test_a_graph_of_base64_text_takes_files_too(server, picture) -> None:
+    text = base64.b64encode(picture.read_bytes()).decode()
+    path = "/v1/models/inception_v3/versions/2:predict"
+    expected = server.post(path, json={"inputs": text}).json()
+    assert server.post(path, json={"inputs": {"b64": text}}).json() == expected
 
 
 def test_reference_variables_are_read_without_complaints(engine) -> None:

@@ -167,7 +167,7 @@ def test_of_several_models_one_has_to_be_named_or_be_the_default(
 ):
     for name in ("one", "other"):
         shutil.copytree(half_models / "half", tmp_path / name)
-    said = "models served here: one, other; name one of them in the request, or start the server with --default-model"
+    said = "models served here: one, other; name one of them in the request, or start the server with DOGSNAP_DEFAULT_MODEL"
     assert_refused(start_server(tmp_path).classify(PHOTO), 404, said)
     server = start_server(half_models, "--default-model", "nosuch")
     assert (

@@ -29,9 +29,9 @@ SIGNATURE_DEF = "signature_def"
 
 def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
     """The status code and message of an error, in the form that TensorFlow Serving's gRPC clients know."""
-    message = error.message
+    message = error.in_words_of("grpc")
     if isinstance(error, UnknownSignature):
-        message = f'Serving signature key "{error.name}" not found. {error.message}'
+        message = f'Serving signature key "{error.name}" not found. {message}'
     text = message.encode("utf-8", "replace")
     if len(text) > MAX_MESSAGE_BYTES:
         message = text[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore") + "...TRUNCATED"

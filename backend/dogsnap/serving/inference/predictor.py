@@ -1,9 +1,13 @@
 """The path of a request: choose the version, check the values, run the network, name the result."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
+
+import tensorflow as tf
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
@@ -20,9 +24,11 @@ from dogsnap.settings import Settings
 
 # Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.
 COPY_SIDE, COPY_QUALITY = 1280, 85
-TEXT_FOR_NUMBERS = (
-    "Type: String is not of expected type"  # in messages of `tensors`, as TensorFlow Serving has it
-)
+# By the kind of values that came, how messages say that another kind was expected.
+OTHER_KIND = {
+    "text": re.compile("Type: String is not of expected type|received string$"),
+    "numbers": re.compile("Type: Number is not of expected type: string|expected string values"),
+}
 
 
 class Predictor:
@@ -86,27 +92,32 @@ class Predictor:
         try:
             signature = work.prepare(servable, self._settings)
         except InvalidArgument as error:
-            raise self._with_version_of_text(servable, error) from error
+            raise self._with_version_of_kind(servable, error) from error
         if not servable.shares_runs(signature):  # runs that requests share count themselves
             self.metrics.ran(servable.id, work.size)
         with self.metrics.step("run", servable.id):
             return work.run(servable, signature)
 
-    def _with_version_of_text(
+    def _with_version_of_kind(
         self, servable: BaseServable, error: InvalidArgument
     ) -> InvalidArgument:
-        """The error; where text came for numbers, with the version that takes text."""
-        if TEXT_FOR_NUMBERS not in error.message:
+        """The error; where text came for numbers or numbers for text, with a version that takes it, the likest or largest."""
+        kind = next((kind for kind, words in OTHER_KIND.items() if words.search(error.message)), "")
+        own = servable.signatures.get(DEFAULT_SIGNATURE)
+        fitting = []
+        for number in self.repository.available(servable.id.name) if kind else []:
+            with (
+                suppress(FailedPrecondition, NotFound),
+                self.repository.acquire(ModelSpec(servable.id.name, number)) as other,
+            ):
+                signature = other.signature()
+                types = {spec.dtype == tf.string for spec in signature.inputs.values()}
+                if types == {kind == "text"}:
+                    is_like = own is not None and signature.outputs == own.outputs
+                    fitting.append((is_like, number))
+        if not fitting:
             return error
-
-        def takes_text(signature: Signature) -> bool:
-            return {spec.dtype.name for spec in signature.inputs.values()} == {"string"}
-
-        name = servable.id.name
-        for number in self.repository.available(name):
-            if self._takes(ModelSpec(name, number), DEFAULT_SIGNATURE, takes_text):
-                return InvalidArgument(f"{error.message}; version {number} takes text")
-        return error
+        return InvalidArgument(f"{error.message}; version {max(fitting)[1]} takes {kind}")
 
     def classify(
         self,

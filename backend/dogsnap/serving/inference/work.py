@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from dogsnap.advice import SIGNATURE
 from dogsnap.errors import InvalidArgument, Unavailable, UnsupportedPhoto
 from dogsnap.serving.answers.classification import Classification, checked_top_k, name_breeds
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos import photo, photo_values, preprocessing
 from dogsnap.serving.tensors.examples import check_signature, classify_rows, regress_rows
 from dogsnap.serving.tensors.json_tensors import OtherInputs
-from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
-from dogsnap.serving.versions.servable import BaseServable
+from dogsnap.serving.tensors.signatures import (
+    BYTES_SUFFIX,
+    DEFAULT_SIGNATURE,
+    ServableId,
+    Signature,
+)
+from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable
 from dogsnap.settings import Settings
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
@@ -69,12 +75,13 @@ class Values:
             if self._signature_name or len(names) != 1:
                 inputs = ", ".join(sorted(error.received))
                 quoted = " or ".join(f'"{name}"' for name in names)
-                hint = f'; for {inputs} send "signature_name": {quoted}' if names else ""
+                hint = f"; for {inputs} {SIGNATURE} {quoted}" if names else ""
                 raise InvalidArgument(error.message + hint) from None
             signature = servable.signature(names[0])
             arrays = self._arrays_for(signature)
         self._signature = signature
         arrays = {**signature.defaults, **arrays}
+        arrays, self._is_one_row = _fitted(signature, arrays, servable.holds_shapes)
         check_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
         check_output_filter(signature, self._filter)
@@ -107,11 +114,10 @@ class Values:
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
         """The result for the client; `servable` is the version that answered."""
-        return Prediction(
-            {alias: outputs[alias] for alias in self._filter or outputs},
-            servable.id,
-            self._signature,
-        )
+        wanted = {alias: outputs[alias] for alias in self._filter or outputs}
+        if self._is_one_row:
+            wanted = {alias: _as_row(output) for alias, output in wanted.items()}
+        return Prediction(wanted, servable.id, self._signature)
 
 
 def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
@@ -206,6 +212,32 @@ class Breeds(Photos):
 Work = Values | Photos
 
 
+def _fitted(
+    signature: Signature, arrays: Arrays, holds_shapes: bool
+) -> tuple[dict[str, np.ndarray], bool]:
+    """One string as the batch of one that an input takes, and a list of one as the value that a scalar input takes.
+
+    Also returns whether there was such a list, whose answer is a list of one again.
+    """
+    fitted = {alias: np.asarray(value) for alias, value in arrays.items()}
+    is_one_row = False
+    for alias, spec in signature.inputs.items():
+        value = fitted.get(alias)
+        if value is None or spec.shape.rank is None:
+            continue
+        if spec.dtype == tf.string and spec.shape.rank == 1 and value.ndim == 0:
+            fitted[alias] = value.reshape(1)
+        elif holds_shapes and spec.shape.rank == 0 and value.shape == (1,):
+            fitted[alias] = value.reshape(())
+            is_one_row = True
+    return fitted, is_one_row
+
+
+def _as_row(output: np.ndarray) -> np.ndarray:
+    """The answer to a list of one: with a first dimension of 1, which most graphs give by themselves."""
+    return output if output.shape[:1] == (1,) else np.asarray(output)[np.newaxis]
+
+
 def _check_count(
     servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
 ) -> None:
@@ -226,9 +258,11 @@ def _checked_photos(
         pictures = photo_values.decoded(arrays[next(iter(arrays))])
         if pictures is not None:
             signature, arrays = of_bytes, {of_bytes.name: pictures}
-    texts = {
-        alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string
-    }
+    texts = {}
+    for alias, spec in signature.inputs.items():
+        if spec.dtype == tf.string:
+            takes_text = servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX)
+            texts[alias] = photo_values.encoded(arrays[alias]) if takes_text else arrays[alias]
     return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
 
 
@@ -248,8 +282,9 @@ def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> N
                 f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}'
             )
         if shapes and not spec.shape.is_compatible_with(received.shape):
+            advice = f"; {ONE_BY_ONE}" if spec.shape.rank == 0 else ""
             raise InvalidArgument(
-                f'input "{alias}": expected shape {spec.shape}, received {received.shape}'
+                f'input "{alias}": expected shape {spec.shape}, received {received.shape}{advice}'
             )
 
 

@@ -58,12 +58,13 @@ EXAMPLE_STARTS = (
 class Decoding:
     """Whether a graph decodes pictures, and whether it reads more than the first frame.
 
-    `tensors`: the names of the inputs that reach a decoder; None if that is not known.
+    `tensors`: the names of the inputs that reach a decoder; None if that is not known. `base64`: it decodes base64 text.
     """
 
     pictures: bool = False
     frames: bool = False
     tensors: frozenset[str] | None = None
+    base64: bool = False
 
     @classmethod
     def of(cls, graph: graph_pb2.GraphDef, inputs: Iterable[str] = ()) -> "Decoding":
@@ -72,7 +73,8 @@ class Decoding:
             *graph.node,
             *(node for function in graph.library.function for node in function.node_def),
         ]
-        found = {node.op for node in nodes} & OPERATIONS
+        operations = {node.op for node in nodes}
+        found = operations & OPERATIONS
         # A SavedModel omits attributes with default values; this one's default is True.
         expands = any(
             node.op == "DecodeImage"
@@ -81,7 +83,7 @@ class Decoding:
         )
         reaching = {name for name in inputs if found and _reaches_decoder(graph, name)}
         frames = bool(found & OF_ALL_FRAMES) or expands
-        return cls(bool(found), frames, frozenset(reaching))
+        return cls(bool(found), frames, frozenset(reaching), "DecodeBase64" in operations)
 
 
 def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
@@ -168,6 +170,11 @@ def decoded(texts: np.ndarray) -> np.ndarray | None:
     except InvalidArgument:
         return None
     return contents if all(map(is_photo, contents.flat)) else None
+
+
+def encoded(values: np.ndarray) -> np.ndarray:
+    """Photos as the base64 text that a graph decodes; other values stay."""
+    return _each(values, lambda value: to_web_safe_base64(value) if is_photo(value) else value)
 
 
 def is_base64_of_photo(value: bytes) -> bool:

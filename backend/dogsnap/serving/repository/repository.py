@@ -122,7 +122,7 @@ class Repository(ModelRepository):
         served = ", ".join(sorted(self._models)) or "none"
         raise NotFound(
             f"Servable not found for request: Latest({name}); models served here: {served}; "
-            "name one of them in the request, or start the server with --default-model for "
+            "name one of them in the request, or start the server with DOGSNAP_DEFAULT_MODEL for "
             "requests that name none"
         )
 

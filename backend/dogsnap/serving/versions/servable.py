@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from dogsnap.advice import FILES, ONE_VALUE, TEXT
 from dogsnap.errors import (
     DogsnapError,
     FailedPrecondition,
@@ -342,12 +343,9 @@ class Servable(BaseServable):
             values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
             if takes_files and any(map(is_base64_of_photo, values)):
-                hint = (
-                    f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}'
-                )
+                hint = f'; input "{alias}" takes files and received base64 text: {FILES}'
             elif not takes_files and any(map(is_photo, values)):
-                hint = f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
-                hint += 'not as {"b64": text}'
+                hint = f'; input "{alias}" received files: if it takes base64 text, {TEXT}'
             else:
                 continue
             for other in self.signatures.values():
@@ -415,6 +413,8 @@ def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
         return Internal(kernel_sentence(error.message))
     if ONE_ROW in error.message:
         note += f"; {WITHOUT_ROWS}"
+    elif NOT_ONE in error.message:
+        note += f"; {ONE_BY_ONE}"
     return InvalidArgument(kernel_sentence(error.message) + note)
 
 
@@ -422,9 +422,12 @@ def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
 PYTHON_FUNCTION = re.compile(r"\bcallback\b.{0,30}\bpyfunc_\d+")
 # What an operation says of a graph for one value that was given a list of one row, and what to do.
 ONE_ROW = "must be scalar but got shape[1]"
-WITHOUT_ROWS = (
-    'this graph takes one value: send it as {"inputs": ...}, since "instances" is a list of rows'
+NOT_ONE = "must be scalar but got shape["
+ONE_BY_ONE = (
+    "this graph takes one value at a time: send a request for each; `dogsnap merge` makes of the network that takes images a "
+    "version that takes several"
 )
+WITHOUT_ROWS = f"this graph takes one value: {ONE_VALUE}"
 # Lines that TensorFlow adds to an operation's message: where the graph was built.
 TRACE_LINE = re.compile(
     r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$"

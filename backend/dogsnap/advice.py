@@ -1,0 +1,51 @@
+"""What errors advise to do, in the words of the protocol by which the client came: an error carries marks, its door the words."""
+
+import re
+
+# Marks in the message of an error; the words follow what they stand beside, such as the name of a signature.
+SIGNATURE = "\0signature\0"
+FILES = "\0files\0"
+TEXT = "\0text\0"
+ONE_VALUE = "\0one value\0"
+REST = "rest"
+# By the name between the signs of a mark, and by protocol; another protocol has the words of REST.
+WORDS = {
+    "signature": {
+        REST: 'send "signature_name":',
+        "grpc": "set model_spec.signature_name to",
+        "command": "add --signature-name",
+    },
+    "files": {
+        REST: 'send {"b64": text}',
+        "grpc": "send the bytes of the files",
+        "command": 'write {"b64": text}',
+    },
+    "text": {
+        REST: 'send that as a plain string, not as {"b64": text}',
+        "grpc": "send that text",
+        "command": 'write that as a plain string, not as {"b64": text}',
+    },
+    "one value": {
+        REST: 'send it as {"inputs": ...}, since "instances" is a list of rows',
+        "simple": "send it without a list around it",
+        "grpc": "send it as a tensor of shape ()",
+        "command": 'send it to a server as {"inputs": ...}, since a line is a row of a list',
+    },
+}
+MARK = re.compile(f"\0({'|'.join(WORDS)})\0")
+
+
+def in_words_of(protocol: str, message: str) -> str:
+    """The message with the words of a protocol in place of its marks."""
+    return MARK.sub(lambda mark: _words(mark[1], protocol), message)
+
+
+def marked(message: str, protocol: str) -> str:
+    """The message of another server that was asked by `protocol`, with marks in place of that protocol's words."""
+    for mark in WORDS:
+        message = message.replace(_words(mark, protocol), f"\0{mark}\0")
+    return message
+
+
+def _words(mark: str, protocol: str) -> str:
+    return WORDS[mark].get(protocol, WORDS[mark][REST])

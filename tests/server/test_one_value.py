@@ -1,0 +1,145 @@
+"""One value for a batch, and a list of one for a graph of one value: clients move from the one to the other unchanged."""
+
+import base64
+import json
+
+import grpc
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+from colour_photos import GREEN, encode, plain
+from command_line import dogsnap
+from grpc_client import connected, predict_request
+from refusals import assert_refused
+from tiny_models import colours
+
+PHOTO = encode(plain(GREEN), "PNG")
+TEXT = base64.b64encode(PHOTO).decode()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """inception_v3 with versions 1 and 2, and two graphs of one value: files, and a number."""
+    folder = tmp_path_factory.mktemp("models")
+    colours(folder / "inception_v3")
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string, "input_bytes")])
+    def inverted(input_bytes):
+        picture = tf.image.decode_png(input_bytes, channels=3)
+        return {"output_bytes": tf.io.encode_png(255 - picture)}
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.float32, "x")])
+    def half(x):
+        return {"y": x / 2, "pair": tf.stack([x, x])}
+
+    for name, function in (("inverted", inverted), ("half", half)):
+        module = tf.Module()
+        module.function = function
+        tf.saved_model.save(module, str(folder / name / "1"), signatures=function)
+    return folder
+
+
+def predicted(server, model: str, body: dict) -> requests.Response:
+    return server.post(f"/v1/models/{model}:predict", json=body)
+
+
+@pytest.mark.parametrize("form", ["instances", "inputs"])
+def test_a_graph_of_one_value_takes_a_list_of_one(server, form):
+    answer = predicted(server, "inverted", {form: [{"b64": TEXT}]}).json()
+    (picture,) = answer["predictions" if form == "instances" else "outputs"]
+    pixels = tf.image.decode_png(base64.b64decode(picture["b64"])).numpy()
+    np.testing.assert_array_equal(pixels, 255 - tf.image.decode_png(PHOTO).numpy())
+    assert predicted(server, "half", {"instances": [3.0]}).json() == {
+        "predictions": [{"y": 1.5, "pair": [3.0, 3.0]}]
+    }
+    assert predicted(server, "half", {"inputs": 3.0}).json()["outputs"]["y"] == 1.5
+    posted = server.post("/", json={"model_name": "half", "data": {"x": [3.0]}})
+    assert posted.json()["y"] == [1.5]
+
+
+def test_several_values_are_told_of_merge_wherever_they_are_sent(server):
+    said = "takes one value at a time: send a request for each; `dogsnap merge` makes"
+    three = [{"b64": TEXT}] * 3
+    assert_refused(predicted(server, "inverted", {"instances": three}), 400, said)
+    body = {"model_name": "inverted", "data": {"input_bytes": three}}
+    assert_refused(server.post("/", json=body), 400, said)
+    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
+        client.prediction.Predict(predict_request("inverted", input_bytes=[PHOTO] * 3), 60)
+    assert said in refused.value.details()
+
+
+def test_one_string_is_a_batch_of_one(server):
+    path = "inception_v3/versions/2"
+    answer = predicted(server, path, {"inputs": {"image": TEXT}}).json()["outputs"]
+    assert answer == predicted(server, path, {"inputs": {"image": [TEXT]}}).json()["outputs"]
+    assert np.argmax(answer) == 1
+    posted = server.post(
+        "/", json={"model_version": 2, "model_name": "inception_v3", "data": {"image": TEXT}}
+    )
+    assert np.argmax(posted.json()["prediction"]) == 1
+    with connected(server.grpc_port) as client:
+        request = predict_request("inception_v3", image=TEXT.encode())
+        request.model_spec.version.value = 2
+        assert (
+            client.prediction.Predict(request, 60).outputs["prediction"].tensor_shape.dim[0].size
+            == 1
+        )
+
+
+@pytest.mark.parametrize("signature", ["labels", "serving_default"])
+def test_files_go_to_every_signature_of_base64_text(server, signature):
+    body = {"signature_name": signature, "instances": [{"b64": TEXT}]}
+    files = predicted(server, "inception_v3/versions/2", body)
+    text = predicted(server, "inception_v3/versions/2", {**body, "instances": [TEXT]})
+    assert (files.status_code, files.json()) == (200, text.json())
+
+
+@pytest.mark.parametrize(
+    ("version", "value", "said"),
+    [
+        (2, [[[[0.5] * 3] * 16] * 16], "; version 1 takes numbers"),
+        (1, [TEXT], "; version 2 takes text"),
+    ],
+)
+def test_values_of_another_kind_are_told_of_the_version_that_takes_them(
+    server, version, value, said
+):
+    path = f"inception_v3/versions/{version}"
+    assert_refused(predicted(server, path, {"instances": value}), 400, said)
+
+
+ADVICE = {
+    "rest": 'send "signature_name": "image_bytes"',
+    "grpc": 'set model_spec.signature_name to "image_bytes"',
+    "command": 'add --signature-name "image_bytes"',
+}
+
+
+def test_advice_has_the_words_of_the_door(server, models, tmp_path):
+    row = {"image_bytes": {"b64": TEXT}}
+    refused = predicted(
+        server, "inception_v3/versions/2", {"signature_name": "labels", "instances": [row]}
+    )
+    assert_refused(refused, 400, ADVICE["rest"])
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row))
+    for where in (("--url", server.url), ("--models", models)):
+        flags = (
+            "--signature-name",
+            "labels",
+            "--json-instances",
+            file,
+            "--model",
+            "inception_v3",
+            "--version",
+            2,
+            *where,
+        )
+        assert ADVICE["command"] in dogsnap("predict", *flags).output
+    text = [TEXT.encode()]
+    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as error:
+        client.prediction.Predict(predict_request("inverted", input_bytes=text), 60)
+    assert "send the bytes of the files" in error.value.details()
+    body = {"model_name": "inverted", "data": {"input_bytes": [TEXT]}}
+    assert_refused(server.post("/", json=body), 400, 'send {"b64": text}')
