@@ -1,0 +1,138 @@
+"""A photo is never lost, sent once, and never spoken about because a canvas failed."""
+
+import pytest
+from phone import Phone
+from test_failures import waiting
+from test_ways_in import as_heic
+
+TOBLOB = {
+    "silent": "() => {}",
+    "null": "(done) => setTimeout(() => done(null))",
+    "white": """function (done, ...rest) {
+        const white = Object.assign(document.createElement('canvas'), {width: this.width, height: this.height})
+        const context = white.getContext('2d')
+        context.fillStyle = 'white'
+        context.fillRect(0, 0, this.width, this.height)
+        native.call(white, done, ...rest)
+    }""",
+}
+BROKEN = {
+    **{
+        name: f"{{const native = HTMLCanvasElement.prototype.toBlob; HTMLCanvasElement.prototype.toBlob = {body}}}"
+        for name, body in TOBLOB.items()
+    },
+    "nothing is drawn": "CanvasRenderingContext2D.prototype.drawImage = () => {}",
+    "noise is read": """CanvasRenderingContext2D.prototype.getImageData = (x, y, width, height) => {
+        const image = new ImageData(width, height)
+        image.data.forEach((_, index) => { image.data[index] = Math.random() * 256 })
+        return image
+    }""",
+}
+
+
+@pytest.fixture
+def colour_phone(open_phone, colour_server) -> Phone:
+    phone = open_phone(server=colour_server, locale="en-US")
+    phone.button("camera").wait_for()
+    return phone
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_where_the_canvas_fails_the_file_itself_is_sent(colour_phone, red_dog, kind):
+    phone = colour_phone
+    phone.page.evaluate(f"() => {{{BROKEN[kind]}}}")
+    sent = phone.posted_photo(lambda: phone.choose(red_dog))
+    assert sent == red_dog.read_bytes()
+    assert phone.wait_for_answer() == "shown"
+
+
+def test_a_photo_that_is_being_answered_survives_going_back_and_a_reload(
+    open_phone, own_server, red_dog
+):
+    server = own_server()
+    phone = open_phone(server=server, locale="en-US")
+    phone.button("camera").wait_for()
+    phone.page.route("**/api/classify", lambda route: route.abort("connectionrefused"))
+    phone.choose(red_dog)
+    phone.screen.get_by_text("trying again").wait_for()
+    phone.page.reload()
+    phone.screen.get_by_text("trying again").wait_for()
+    phone.page.go_back()
+    phone.button("camera").wait_for()
+    assert waiting(phone) == 1
+    assert phone.screen.locator(".recent-name").inner_text() == "Waiting"
+    phone.page.unroute("**/api/classify")
+    phone.wait_until(lambda: waiting(phone) == 0)  # without an event of the browser
+
+
+def test_a_photo_waits_as_long_as_the_server_asks(colour_phone, red_dog):
+    phone = colour_phone
+    busy = {"status": 429, "headers": {"Retry-After": "5400"}, "json": {"error": "busy"}}
+    phone.page.route("**/api/classify", lambda route: route.fulfill(**busy))
+    phone.choose(red_dog)
+    phone.screen.locator(".waits").wait_for()
+    assert "in an hour and a half" in phone.screen.locator(".failure").inner_text()
+    phone.back()
+    assert waiting(phone) == 1
+    phone.tap("settings")
+    phone.back()
+    phone.page.wait_for_timeout(1000)
+    assert phone.classify_requests() == 1
+
+
+def test_a_file_that_is_no_photo_leaves_the_list_of_those_that_wait_with_its_reason(
+    colour_phone, tmp_path
+):
+    phone = colour_phone
+    (tmp_path / "letter.jpg").write_text("Dear dog, " * 500)
+    phone.context.set_offline(True)
+    phone.choose(tmp_path / "letter.jpg")
+    phone.screen.locator(".waits").wait_for()
+    phone.back()
+    phone.context.set_offline(False)
+    phone.screen.locator(".recent-name", has_text="Not answered").wait_for()
+    assert waiting(phone) == 0
+    phone.tap(phone.screen.locator(".recent-item").first)
+    assert "not a photo" in phone.screen.locator(".failure").inner_text()
+
+
+def test_two_windows_send_a_waiting_photo_once_and_both_show_its_answer(colour_phone, red_dog):
+    phone = colour_phone
+    other = Phone(phone.context, phone.url, touch=True)
+    phone.context.set_offline(True)
+    phone.choose(red_dog)
+    phone.screen.locator(".waits").wait_for()
+    phone.back()
+    other.screen.locator(".recent-item").wait_for()
+    before = phone.classify_requests()
+    phone.context.set_offline(False)
+    for window in (phone, other):
+        window.screen.locator(".recent-name", has_text="Red dog").wait_for()
+    assert phone.classify_requests() + other.classify_requests() == before + 1
+
+
+def test_a_heic_that_waited_is_kept_as_a_picture_that_is_shown(colour_phone, red_dog, tmp_path):
+    phone = colour_phone
+    phone.context.set_offline(True)
+    phone.choose(as_heic(red_dog, tmp_path / "red.heic"))
+    phone.screen.locator(".waits").wait_for()
+    phone.back()
+    phone.context.set_offline(False)
+    phone.wait_until(lambda: waiting(phone) == 0)
+    assert phone.shown_picture(".recent-photo")["width"] > 0
+
+
+def test_a_phone_that_keeps_nothing_says_so_once(open_phone, colour_server, red_dog):
+    phone = open_phone(server=colour_server, locale="en-US")
+    phone.button("camera").wait_for()
+    phone.page.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') } }"
+    )
+    phone.choose(red_dog)
+    phone.screen.locator(".answer.state-shown").wait_for()
+    phone.screen.get_by_text("Free some space").wait_for()
+    phone.back()
+    phone.choose(red_dog)
+    phone.screen.locator(".answer.state-shown").wait_for()
+    phone.page.wait_for_timeout(300)
+    assert phone.screen.get_by_text("Free some space").count() == 0
