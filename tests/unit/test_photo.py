@@ -1,12 +1,15 @@
 """Photos: turned upright and checked by their limits before a pixel is decoded; test_app_api.py has one of every kind."""
 
+import io
+import struct
+
 import colour_photos
 import numpy as np
 import pytest
 from colour_photos import encode, huge_png, plain, stored, with_orientation
 from dogsnap.errors import TooLarge, UnsupportedPhoto
 from dogsnap.serving.photos import photo, preprocessing
-from PIL import Image
+from PIL import Image, ImageCms
 
 KINDS = colour_photos.every_kind()
 GREYS = colour_photos.every_grey()
@@ -119,3 +122,45 @@ def test_a_truncated_photo_that_has_to_be_decoded_here_is_refused(kind, size):
     whole = encode(Image.effect_noise(size, 80).convert("RGB"), kind)
     with pytest.raises(UnsupportedPhoto, match=r"damaged or cut off|none of these"):
         photo.check(whole[: len(whole) * 2 // 3]).upright()
+
+
+@pytest.mark.parametrize("lost", [1, 2, 40])
+def test_a_jpeg_without_its_last_bytes_is_read_as_far_as_it_goes(lost):
+    noise = np.random.default_rng(0).integers(0, 255, (64, 96, 3), dtype=np.uint8)
+    whole = encode(Image.fromarray(noise), "JPEG", quality=95)
+    assert np.array_equal(pixels(whole[:-lost])[:32], pixels(whole)[:32])
+
+
+# Red, green and blue of Display P3, adapted to D50 (SMPTE EG 432-1).
+DISPLAY_P3 = {
+    b"rXYZ": (0.51512, 0.24120, -0.00105),
+    b"gXYZ": (0.29198, 0.69225, 0.04189),
+    b"bXYZ": (0.15710, 0.06657, 0.78407),
+}
+
+
+def wide_gamut_profile() -> bytes:
+    """Pillow's sRGB profile with the colours of Display P3."""
+    profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    for tag, values in DISPLAY_P3.items():
+        place = profile.index(tag, 128)
+        (offset,) = struct.unpack_from(">I", profile, place + 4)
+        numbers = [round(value * 65536) for value in values]
+        struct.pack_into(">3i", profile, offset + 8, *numbers)
+    return bytes(profile)
+
+
+def test_the_copy_for_a_phone_has_the_colours_that_screens_assume():
+    image = Image.new("RGB", (80, 80), (200, 60, 60))
+    file = encode(image, "JPEG", quality=95, icc_profile=wide_gamut_profile())
+    with Image.open(io.BytesIO(photo.check(file).small_jpeg(64, 95))) as copy:
+        red, green, _ = copy.getpixel((10, 10))
+    assert red > 210
+    assert green < 55
+    damaged = encode(image, "JPEG", quality=95, icc_profile=b"no profile")
+    with Image.open(io.BytesIO(photo.check(damaged).small_jpeg(64, 95))) as copy:
+        assert abs(copy.getpixel((10, 10))[0] - 200) < 4
+
+
+def test_a_jpeg_of_one_colour_without_its_end_is_read():
+    assert np.ptp(pixels(encode(plain(), "JPEG")[:-2]), axis=(0, 1)).max() <= 2

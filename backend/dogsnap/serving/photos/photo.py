@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pillow_heif
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageCms
 
 from dogsnap.errors import InvalidArgument, TooLarge, UnsupportedPhoto
 from dogsnap.serving.photos.hostile_files import check_structure
@@ -27,6 +27,10 @@ UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, w
 # The least side when the size that the network needs is unknown: twice the usual 299 pixels, so that the antialiased resize
 # that follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
 REDUCED_SIDE = 640
+# A JPEG without its last bytes is shown by browsers; of one that lacks more of its height there is too little to see.
+MOST_MISSING = 0.1
+START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
+SRGB = ImageCms.createProfile("sRGB")
 DEFAULTS = Settings()  # the limits of photos that do not come in a request
 # EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
 UPRIGHT = {
@@ -53,6 +57,7 @@ class Photo:
 
         BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
+        self._end()
         image = self.opened or _open(self.contents)
         is_exact = (
             image.format in UNTOUCHED_KINDS
@@ -67,12 +72,23 @@ class Photo:
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
         """An upright JPEG without EXIF, longest side at most `longest` pixels, `quality` 1 to 95. Raises UnsupportedPhoto."""
+        self._end()
         image = _open(self.contents)
         with _damage_refused():
             small = _upright(image, longest)
             small.thumbnail((longest, longest))
+            small = _to_srgb(small, image.info.get("icc_profile"))
             small.info.clear()  # a comment would be written again
             return _encoded(small, "JPEG", quality=quality)
+
+    def _end(self) -> None:
+        """End a JPEG that lacks only its last bytes."""
+        is_jpeg = self.contents.startswith(b"\xff\xd8")
+        if not is_jpeg or self.contents.rfind(END_OF_IMAGE) > self.contents.rfind(START_OF_SCAN):
+            return
+        ended = self.contents + END_OF_IMAGE
+        if _missing(ended) <= MOST_MISSING:
+            self.contents, self.opened = ended, None
 
 
 def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
@@ -180,6 +196,30 @@ def _upright(image: Image.Image, least: int) -> Image.Image:
         image = image.reduce(factor)
     seen = _to_rgb(image)
     return seen.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else seen
+
+
+def _missing(contents: bytes) -> float:
+    """The share of a JPEG's height, at its lower end, that its decoder filled with one colour."""
+    with _damage_refused():
+        image = _open(contents)
+        image.draft("L", (1, 1))
+        rows = np.asarray(image.convert("L"))
+    is_plain = rows.max(axis=1) == rows.min(axis=1)
+    drawn = np.flatnonzero(~is_plain)
+    last = drawn[-1] if len(drawn) else len(rows) - 1  # of one colour: that is all there is
+    return float(1 - (last + 1) / len(rows))
+
+
+def _to_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
+    """An RGB picture in the colours that screens assume; as it is, where the profile is of another kind or damaged."""
+    if not profile:
+        return image
+    try:
+        source = ImageCms.getOpenProfile(io.BytesIO(profile))
+        converted = ImageCms.profileToProfile(image, source, SRGB, outputMode="RGB")
+    except (ImageCms.PyCMSError, OSError):
+        return image
+    return converted or image
 
 
 def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:
