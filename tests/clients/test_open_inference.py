@@ -83,7 +83,8 @@ def ask(server, inputs: list, path: str = "", **fields) -> requests.Response:
 
 
 def photo_input(data: list, **more) -> dict:
-    return {"name": "image", "shape": [len(data)], "datatype": "BYTES", "data": data, **more}
+    tensor = {"name": "image", "shape": [len(data)], "datatype": "BYTES", "data": data}
+    return {**tensor, **more}
 
 
 TEXT = base64.b64encode(PHOTO).decode()
@@ -92,8 +93,12 @@ TEXT = base64.b64encode(PHOTO).decode()
 @pytest.mark.parametrize("path", ["", "/versions/1", "/versions/2"])
 @pytest.mark.parametrize(
     "given",
-    [photo_input([TEXT]), photo_input([TEXT], parameters={"content_type": "base64"})],
-    ids=["text", "base64 of MLServer's codec"],
+    [
+        photo_input([TEXT]),
+        photo_input([TEXT], shape=[1, 1], parameters={"content_type": "base64"}),
+        photo_input([TEXT], shape=[1, 1], parameters={"content_type": "str"}),
+    ],
+    ids=["text", "MLServer's Base64Codec", "MLServer's StringCodec"],
 )
 def test_json_is_answered_with_json(server, path, given) -> None:
     response = ask(server, [given], path, id="a7")

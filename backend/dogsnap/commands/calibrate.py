@@ -37,14 +37,14 @@ from dogsnap.commands.train import POPULARITY, WORK, work_option
     PATH,
     multiple=True,
 )
-@option("--popularity", "see `dogsnap train`", EXISTING_FILE, default=POPULARITY)
+@option("--popularity", "see `dogsnap train`", EXISTING_FILE)
 @work_option("calibrate")
 def calibrate(
     folder: Path,
     data: Path,
     frames: Path | None,
     not_dogs: Path | None,
-    popularity: Path,
+    popularity: Path | None,
     work: Path | None,
     **further: tuple[Path, ...],
 ) -> None:
@@ -69,7 +69,7 @@ def calibrate(
     others = calibration.without_dog(no_dogs, validation, frames)
     photos = calibration.Photos(training, validation, others, further["taught"])
     scores = calibration.calibrate(
-        folder, photos, popularity, work or WORK / "calibrate", click.echo
+        folder, photos, popularity or POPULARITY, work or WORK / "calibrate", click.echo
     )
     click.echo(
         f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}"

@@ -1,6 +1,6 @@
 """`dogsnap train`: trains a network on a folder of photos and stores what `dogsnap export` builds a version from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,12 @@ def work_option(name: str) -> Callable:
 )
 @option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
 @option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
-@out_option("models/inception_v3")
+@option("--out", "where the artefacts go, such as models/mine", PATH)
+@option(
+    "--epochs",
+    "how often each photo is seen in all stages together  [default: the recipe's]",
+    click.FloatRange(min=0, min_open=True),
+)
 @work_option("RECIPE")
 @option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))
 @option(
@@ -57,7 +62,7 @@ def train(
     weights: str,
     recipe_name: str,
     not_dogs: Path | None,
-    out: Path,
+    out: Path | None,
     work: Path | None,
     **named: Any,
 ) -> None:
@@ -68,6 +73,10 @@ def train(
         raise click.UsageError(
             "Missing option '--data', the folder of photos (or the command 'dogs')."
         )
+    if out is None:
+        raise click.UsageError(
+            "Missing option '--out', the folder for what is trained, such as models/mine."
+        )
     from dogsnap.networks import popularity
     from dogsnap.training import artefacts, calibration, dataset, trainer
     from dogsnap.training.recipes import RECIPES
@@ -75,6 +84,8 @@ def train(
     if recipe_name not in RECIPES:
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
     recipe = RECIPES[recipe_name]
+    if named["epochs"]:
+        recipe = trainer.with_epochs(recipe, named["epochs"])
     folders = dataset.breed_folders(data)
     labels = dataset.labels_of(folders, named["breeds"])
     ranks = named["popularity"] or POPULARITY
@@ -88,7 +99,10 @@ def train(
     trainer.use_precision(named["precision"])
     work = work or WORK / recipe_name
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
-    model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
+    stored_classes = _other_classes(Path(weights), labels)
+    model = trainer.train(
+        recipe, fitted, validation, len(labels), weights, work, click.echo, stored_classes
+    )
     artefacts.finish(model, recipe, labels, fitted, no_dogs, out, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)
     scores = calibration.calibrate(
@@ -97,6 +111,24 @@ def train(
     click.echo(
         f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; now: dogsnap export {out.name}"
     )
+
+
+def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | None:
+    """How many classes a file of weights has, by the labels.json beside it, if they are not `labels`; None if they are."""
+    from dogsnap.exporting.export import read_json
+
+    file = weights.with_name("labels.json")
+    if not (weights.is_file() and file.is_file()):
+        return None
+    stored = [label["id"] for label in read_json(file)]
+    wanted = [label["id"] for label in labels]
+    if stored == wanted:
+        return None
+    click.echo(
+        f"{weights} has {len(stored)} classes, of which {len(set(stored) & set(wanted))} are among the {len(wanted)} here: "
+        "all layers but the last are taken from it, which is new"
+    )
+    return len(stored)
 
 
 @train.command()
@@ -115,7 +147,7 @@ def train(
     PATH,
     required=True,
 )
-@out_option("models/inception_v3")
+@option("--out", "folder with the network, where the head goes", PATH, required=True)
 @work_option("dogs")
 @option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
 @option("--epochs", "how often each is seen", AT_LEAST_ONE, default=16)

@@ -144,6 +144,14 @@ def load_stored_weights(model: keras.Model, path: Path) -> None:
         ) from error
 
 
+def load_all_but_breeds(model: keras.Model, stored: keras.Model, path: Path) -> None:
+    """The same for a model of other classes: `stored`, of the file's classes, reads it, and shares all but the breeds' head."""
+    load_stored_weights(stored, path)
+    for layer, source in zip(model.layers, stored.layers, strict=True):
+        if layer.name != "breeds":
+            layer.set_weights(source.get_weights())
+
+
 def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
     """Write the weights in half the size; `load_stored_weights` casts back. The file is replaced atomically."""
     size, classes = model.input_shape[1:3], model.get_layer("breeds").units

@@ -68,14 +68,18 @@ class Tensor:
                 f'input "{self.name}": shape is {list(self.shape)}; expected at most {MAX_RANK} sizes from 0 on'
             )
 
-    def array(self) -> np.ndarray:
-        """The values in the tensor's shape; strings as objects. Raises InvalidArgument."""
+    def array(self, rank: int | None = None) -> np.ndarray:
+        """The values in the tensor's shape; strings as objects. Raises InvalidArgument.
+
+        Strings (n, 1), as MLServer's codecs write them, are (n,) for an input of rank 1.
+        """
         values = self.read()
         if values.size != math.prod(self.shape):
             raise InvalidArgument(
                 f'input "{self.name}": shape {list(self.shape)} takes {math.prod(self.shape)} values, received {values.size}'
             )
-        return values.reshape(self.shape)
+        is_column = self.datatype == BYTES and rank == 1 and self.shape[1:] == (1,)
+        return values.reshape(-1 if is_column else self.shape)
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,10 @@ def _reader(tensors: Sequence[Tensor]) -> Callable[[Signature], dict[str, np.nda
                 f"expected the inputs {', '.join(signature.inputs) or 'none'}, received {', '.join(names) or 'none'}",
                 names,
             )
-        return {tensor.name: tensor.array() for tensor in tensors}
+        arrays = {}
+        for tensor in tensors:
+            arrays[tensor.name] = tensor.array(signature.inputs[tensor.name].shape.rank)
+        return arrays
 
     return read
 
