@@ -10,14 +10,32 @@ import sys
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 TEXT = "%(asctime)s %(name)s: %(message)s"
 # Fields of an event beside its message, set by `extra=` of a logging call.
-FIELDS = ("method", "path", "status", "seconds")
+FIELDS = ("method", "path", "status", "seconds", "bytes", "model", "version", "label")
 REQUEST_ID = ContextVar(
     "request_id", default=""
 )  # of the HTTP request or gRPC call that this thread answers
+
+
+class AnsweredBy(NamedTuple):
+    """Model and version that answered a request, and the label that it named; empty where none did."""
+
+    model: str = ""
+    version: str = ""
+    label: str = ""
+
+    def as_text(self) -> str:
+        """ " inception_v3/3 stable" for the end of a line."""
+        text = f" {self.model}/{self.version}" if self.model else ""
+        return f"{text} {self.label}" if self.label else text
+
+
+NOBODY = AnsweredBy()
+# Of the HTTP request or gRPC call that this thread answers.
+ANSWERED_BY = ContextVar("answered_by", default=NOBODY)
 
 
 class LossyStream:

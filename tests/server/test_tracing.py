@@ -61,7 +61,16 @@ def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothin
     ] == 2
     if "classify" in name:
         about = {each.key: each.value.int_value for each in span.attributes}
-        assert set(about) == {"http.route", "dogsnap.request_id", "http.response.status_code"}
+        assert set(about) == {
+            "http.route",
+            "dogsnap.request_id",
+            "http.response.status_code",
+            "http.response.body.size",
+            "dogsnap.model",
+            "dogsnap.version",
+            "dogsnap.label",
+        }
+        assert about["dogsnap.version"] == 2
         assert about["http.response.status_code"] == 200
 
 

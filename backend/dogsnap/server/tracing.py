@@ -13,6 +13,7 @@ import requests
 from flask import Flask, Response, g, request
 
 from dogsnap.addresses import proxies_of
+from dogsnap.logs import ANSWERED_BY
 
 NAME = "dogsnap"
 NANOSECONDS = 1_000_000_000
@@ -71,7 +72,14 @@ class Tracing:
             record_exception=False,
             set_status_on_exception=True,
         ) as span:
-            yield span
+            try:
+                yield span
+            finally:
+                model, version, label = ANSWERED_BY.get()
+                if model:
+                    span.set_attribute("dogsnap.model", model)
+                    span.set_attribute("dogsnap.version", int(version))
+                    span.set_attribute("dogsnap.label", label)
 
     def follow(self, app: Flask) -> None:
         """Trace every HTTP request of `app`. Call it after `request_ids.init_app`, which sets the request id."""
@@ -90,6 +98,8 @@ class Tracing:
         def note(response: Response) -> Response:
             if "span" in g:
                 g.span.set_attribute("http.response.status_code", response.status_code)
+                size = response.calculate_content_length() or 0
+                g.span.set_attribute("http.response.body.size", size)
             return response
 
         @app.teardown_request

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from dogsnap import __version__
 from dogsnap.errors import DogsnapError, Full
+from dogsnap.logs import ANSWERED_BY, AnsweredBy
 from dogsnap.serving.tensors.signatures import ServableId
 
 # Seconds; from a trivial model's call to the default deadline.
@@ -163,6 +164,7 @@ class Metrics(Collector):
             raise
         finally:
             model, version = _labels(record.servable)
+            ANSWERED_BY.set(AnsweredBy(model, version, label or ""))
             self._requests.labels(model, version, protocol, outcome).inc()
             self._seconds.labels(model, version, protocol).observe(time.perf_counter() - started)
             if label is not None and model:

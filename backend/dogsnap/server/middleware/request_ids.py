@@ -3,11 +3,12 @@
 import logging
 import re
 import secrets
+import time
 from collections.abc import Mapping
 
 from flask import Flask, Response, g, request
 
-from dogsnap.logs import REQUEST_ID
+from dogsnap.logs import ANSWERED_BY, NOBODY, REQUEST_ID
 from dogsnap.settings import Settings
 
 access = logging.getLogger("dogsnap.access")
@@ -49,6 +50,8 @@ def own_sticky_key() -> str:
 def _take() -> None:
     g.request_id = request_id(request.headers)
     REQUEST_ID.set(g.request_id)
+    ANSWERED_BY.set(NOBODY)  # the thread answered other requests before this one
+    g.started = time.perf_counter()
 
 
 def _add_header(response: Response) -> Response:
@@ -57,7 +60,20 @@ def _add_header(response: Response) -> Response:
 
 
 def _log_access(response: Response) -> Response:
-    fields = {"method": request.method, "path": request.path, "status": response.status_code}
+    answered_by = ANSWERED_BY.get()
+    fields = {
+        "method": request.method,
+        "path": request.path,
+        "status": response.status_code,
+        "seconds": round(time.perf_counter() - g.started, 3),
+        "bytes": response.calculate_content_length() or 0,
+    }
     # Not what the answer calls its id: that may go on with what feedback signs, and a log outlives what is deleted there.
-    access.info("%s %s %s %d", REQUEST_ID.get(), *fields.values(), extra=fields)
+    access.info(
+        "%s %s %s %d %.3f s %d bytes%s",
+        REQUEST_ID.get(),
+        *fields.values(),
+        answered_by.as_text(),
+        extra={**fields, **answered_by._asdict()},
+    )
     return response

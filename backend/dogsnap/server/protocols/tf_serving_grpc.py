@@ -28,7 +28,7 @@ from tensorflow_serving.apis import (
 )
 
 from dogsnap.errors import Cancelled, DogsnapError, Internal, InvalidArgument
-from dogsnap.logs import REQUEST_ID
+from dogsnap.logs import ANSWERED_BY, NOBODY, REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import check_author
 from dogsnap.server.middleware.access_control import AccessControl
@@ -95,17 +95,21 @@ class CallInterceptor(grpc.ServerInterceptor):
         headers = headers_of(context.invocation_metadata())
         address = self._address(context, headers)
         REQUEST_ID.set(request_id(headers))
+        ANSWERED_BY.set(NOBODY)
         STICKY_KEY.set(sticky_key(headers, address))
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
             self._leave()
-        code = grpc.StatusCode.OK
+        code, size = grpc.StatusCode.OK, 0
         try:
-            with self._tracing.request(f"grpc {name}", headers) if self._tracing else nullcontext():
+            tracing = self._tracing
+            with tracing.request(f"grpc {name}", headers) if tracing else nullcontext():
                 needs_key = name not in ADMINISTRATION
                 self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
-                return method(request, context)
+                response = method(request, context)
+                size = response.ByteSize()
+                return response
         except Exception as error:
             if not isinstance(error, DogsnapError):
                 number = REQUEST_ID.get()
@@ -121,8 +125,16 @@ class CallInterceptor(grpc.ServerInterceptor):
                     "method": name,
                     "status": code.name,
                     "seconds": round(time.perf_counter() - started, 3),
+                    "bytes": size,
                 }
-                access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
+                answered_by = ANSWERED_BY.get()
+                access.info(
+                    "%s %s %s %.3f s %d bytes%s",
+                    REQUEST_ID.get(),
+                    *fields.values(),
+                    answered_by.as_text(),
+                    extra={**fields, **answered_by._asdict()},
+                )
 
     def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
         """What the outermost of our proxies saw, or the peer's. What stands further left in X-Forwarded-For may be invented."""
