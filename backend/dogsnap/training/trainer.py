@@ -74,12 +74,14 @@ def train(
     remember(run, folder)
     teacher = None
     if recipe.teacher_share:
-        progress.begin("teacher")
+        if not (folder / "teacher.npy").is_file():
+            progress.begin("teacher")
         teacher = _taught(model, recipe, training, folder, report)
     for place, stage in enumerate(recipe.stages):
         staged = build(stage.size) if stage.size else model
         staged.set_weights(model.get_weights())
-        progress.begin(stage.name)
+        if not (folder / f"{stage.name}{WEIGHTS}").is_file():
+            progress.begin(stage.name)
         _run_stage(staged, recipe, place, training, validation, folder, report, teacher)
         model.set_weights(staged.get_weights())
     if recipe.soup:
