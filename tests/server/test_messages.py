@@ -62,7 +62,9 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(start_server, models):
-    server = start_server(models, wait=False).wait_until_ready("/v1/models/zeros/metadata")
+    server = start_server(models, "--warm-up", wait=False).wait_until_ready(
+        "/v1/models/zeros/metadata"
+    )
     return server
 
 

@@ -73,6 +73,12 @@ def to_arrays(
                 if content
                 else _from_field(proto, dtype)
             )
+            # Only values of a field are repeated; in content, as in TensorFlow, all are there.
+            if content and len(values) != math.prod(shape):
+                raise InvalidArgument(
+                    f"expected {math.prod(shape)} values for shape {list(shape)} in tensor_content, "
+                    f"received {len(values)}"
+                )
             filled = _filled_bytes(values, shape, max_bytes)
             hold(filled)
             max_bytes -= filled
