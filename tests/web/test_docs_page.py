@@ -19,6 +19,10 @@ def page(open_page, colour_server) -> Page:
 def test_every_operation_is_listed_with_the_limits_of_this_server(page, colour_server):
     paths = requests.get(f"{colour_server.url}/openapi.json", timeout=60).json()["paths"]
     assert page.locator("details").count() == sum(len(operations) for operations in paths.values())
+    groups = page.locator("h2").all_inner_texts()
+    assert groups[0] == "For the app and its clients"
+    assert len(groups) == len(set(groups)) >= 5
+    expect(page.locator("[id='api.classify'] code")).to_contain_text('"breeds"')
     expect(page.locator("#limits")).to_contain_text("DOGSNAP_MAX_PHOTO_PIXELS")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

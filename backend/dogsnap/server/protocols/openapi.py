@@ -50,6 +50,15 @@ ORDER = (
     "/api/admin",
     "",
 )
+# Who uses the paths that begin so.
+USERS = {
+    "/api/admin": "administrators",
+    "/api/": "the app and its clients",
+    "/v1/": "clients of TensorFlow Serving",
+    "/v2": "clients of the Open Inference Protocol",
+    "/console": "administrators",
+    "": "operation, pages and Simple TensorFlow Serving",
+}
 PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
 
 Schema = Mapping[str, Any]
@@ -376,7 +385,7 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "dogsnap", "version": __version__, "description": description},
         "servers": [{"url": "."}],  # beside this document, below the path of a proxy, too
-        "paths": {path: paths[path] for path in sorted(paths, key=_by_use)},
+        "paths": {path: _tagged(path, paths[path]) for path in sorted(paths, key=_by_use)},
         "components": {
             "schemas": {"Error": ERROR},
             "securitySchemes": {
@@ -386,6 +395,12 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
         },
         "security": [{}, {"key": []}, {"token": []}],
     }
+
+
+def _tagged(path: str, operations: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The operations of a path with the group of users that they are for."""
+    tag = next(name for start, name in USERS.items() if path.startswith(start))
+    return {method: {**operation, "tags": [tag]} for method, operation in operations.items()}
 
 
 def _by_use(path: str) -> tuple[int, str]:

@@ -103,14 +103,21 @@ function operation(path, method, described) {
     send(form, method, path, output);
   });
   const title = make("summary", {}, make("b", {}, `${method.toUpperCase()} ${path} `), make("span", {}, described.summary));
-  return make("details", { id: described.operationId }, title, form, output);
+  const answer = described.responses["200"].content["application/json"]?.schema;
+  const shown = answer ? [make("p", {}, "an answer: ", make("code", {}, JSON.stringify(example(answer))))] : [];
+  return make("details", { id: described.operationId }, title, ...shown, form, output);
 }
 
 const openapi = await (await fetch("openapi.json")).json();
 one("#limits").textContent = openapi.info.description.replaceAll("`", "");
-const shown = Object.entries(openapi.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, described]) => operation(path, method, described)),
-);
+const groups = new Map();
+for (const [path, methods] of Object.entries(openapi.paths)) {
+  for (const [method, described] of Object.entries(methods)) {
+    const [group] = described.tags;
+    if (!groups.has(group)) groups.set(group, [make("h2", {}, `For ${group}`)]);
+    groups.get(group).push(operation(path, method, described));
+  }
+}
 const main = one("#operations");
-main.replaceChildren(...shown);
+main.replaceChildren(...[...groups.values()].flat());
 main.removeAttribute("aria-busy");
