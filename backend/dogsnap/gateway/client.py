@@ -273,7 +273,7 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
         return errors.DeadlineExceeded(TOO_LATE)
     if code in TRY_LATER:
         log.debug("no engine answers: %s %s", code.name, details)
-        return EngineUnreachable(details)
+        return EngineUnreachable(details, code is grpc.StatusCode.RESOURCE_EXHAUSTED)
     log.error(
         "request %s failed at the engine: %s %s",
         REQUEST_ID.get() or "of our own",
@@ -288,7 +288,8 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
 class EngineUnreachable(Unavailable):
     """No engine is reachable. `details`, from the engine or gRPC, may contain its address and are only for the log."""
 
-    def __init__(self, details: str):
+    def __init__(self, details: str, is_full: bool = False):
         words = "" if ADDRESS.search(details) else f": {details.removesuffix(AGAIN)}"
         super().__init__(f"no engine behind this server can answer now{words}{AGAIN}")
         self.details = details
+        self.is_full = is_full

@@ -13,13 +13,19 @@ from typing import Any
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    predict_pb2,
+)
 
 from dogsnap.errors import EngineFailed, InvalidArgument, NotFound, Unavailable
 from dogsnap.gateway.client import (
+    ASK_SECONDS,
     ONE_ENGINE_SECONDS,
     SERVICE_CONFIG,
     EngineClient,
+    EngineUnreachable,
 )
 from dogsnap.gateway.target import Target
 from dogsnap.routing.router import Router
@@ -115,12 +121,20 @@ class RayClient(EngineClient):
         return max(running or versions)
 
     def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
-        """As documented in EngineClient; a call whose replica died is made again until it is late."""
+        return self._repeat(lambda: super(RayClient, self).predict(request, spec))
+
+    def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        return self._repeat(lambda: super(RayClient, self).metadata(spec))
+
+    def _repeat(self, call: Callable[[], Any]) -> Any:
+        """A call whose replica or node died is made again until it is late: it changed nothing."""
+        end = time.monotonic() + remaining(ASK_SECONDS) - AGAIN_SECONDS
         while True:
             try:
-                return super().predict(request, spec)
-            except EngineFailed:
-                if remaining(0.0) <= AGAIN_SECONDS:
+                return call()
+            except (EngineFailed, EngineUnreachable) as error:
+                is_full = isinstance(error, EngineUnreachable) and error.is_full
+                if is_full or time.monotonic() >= end:
                     raise
             except NotFound as error:
                 # The application was replaced by another one with the same version.
