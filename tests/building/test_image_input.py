@@ -1,9 +1,12 @@
 """Finding the image input of a SavedModel from its signatures: layouts, options that choose, and the sentences of refusals."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from dogsnap.exporting.layers import fit
 from dogsnap.exporting.merging.image_input import Layout, find_image_input, image_input, layout_of
-from dogsnap.exporting.merging.options import MergeError, Options
+from dogsnap.exporting.merging.options import PREPROCESSING, MergeError, Options
+from keras.applications.imagenet_utils import preprocess_input
 
 
 def spec(*shape: int | None, dtype: tf.DType = tf.float32) -> tf.TensorSpec:
@@ -97,10 +100,32 @@ def test_size_and_range_come_from_the_shape_else_from_the_options_else_from_the_
     [
         (FREE, Options(), "give it with --size HEIGHT WIDTH"),
         (FIXED, Options(size=(6, 7)), r"--size is 6 7; .* takes 8 9 alone"),
-        (FIXED, Options(input_range=(-1, 1), mean=(0.5,)), "mean the same; give one of them"),
+        (
+            FIXED,
+            Options(preprocessing="caffe", mean=(0.5,)),
+            "--preprocessing caffe states channels, range, mean and deviation",
+        ),
         (FIXED, Options(input_range=(1, 1)), "expected two different numbers"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(found, options, sentence) -> None:
     with pytest.raises(MergeError, match=sentence):
         image_input(found, options, {})
+
+
+CAFFE = Options(channels="bgr", input_range=(0, 255), mean=(103.939, 116.779, 123.68))
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [*((mode, Options(preprocessing=mode)) for mode in PREPROCESSING), ("caffe", CAFFE)],
+)
+@pytest.mark.parametrize("order", ["channels_last", "channels_first"])
+def test_pictures_are_preprocessed_as_keras_does(mode, options, order) -> None:
+    pictures = np.random.default_rng(1).integers(0, 256, (2, 8, 9, 3)).astype(np.float32)
+    shape = (None, 8, 9, 3) if order == "channels_last" else (None, 3, 8, 9)
+    found = find_image_input({"serving_default": {"x": spec(*shape)}})
+    prepared = fit(tf.constant(pictures / 255), image_input(found, options, {}))
+    given = pictures if order == "channels_last" else pictures.transpose(0, 3, 1, 2)
+    expected = preprocess_input(given.copy(), data_format=order, mode=mode)
+    np.testing.assert_allclose(prepared, expected, atol=1e-4)

@@ -43,7 +43,7 @@ def test_classes_come_as_json_with_all_that_it_says_of_them(tmp_path) -> None:
         ("red\n\ngreen", "labels.txt", "class 2 has no name"),
         ("red\nred", "labels.txt", "red is there 2 times; expected it once"),
         *(
-            (text, "labels.json", 'expected a list of names, or of {"id", "name"}, as')
+            (text, "labels.json", 'expected as JSON a list of names or of {"id", "name"}')
             for text in ("{", '[{"id": 1}]', "7")
         ),
     ],
@@ -53,3 +53,66 @@ def test_a_file_without_whole_classes_is_refused_in_a_sentence(tmp_path, text, n
         read(tmp_path, text, name)
     assert said in refused.value.message
     assert name in refused.value.message
+
+
+TO_NINE = "".join(f', "{number}": "{number}th"' for number in range(3, 10))
+SHAPES = ["circle", "square", "stripes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ('{"stripes": 2, "circle": 0, "square": 1}', SHAPES),
+        ('{"2": "stripes", "10": "x", "0": "circle", "1": "square"' + TO_NINE + "}", None),
+        ('{"2": "stripes", "0": "circle", "1": "square"}', SHAPES),
+        ("{2: 'stripes', 0: 'circle', 1: 'square'}", SHAPES),
+        (
+            '{"1": ["n2", "square"], "0": ["n1", "circle"], "2": ["n3", "stripes"]}',
+            ["n1", "n2", "n3"],
+        ),
+        (
+            '{"model_type": "vit", "id2label": {"2": "stripes", "0": "circle", "1": "square"}}',
+            SHAPES,
+        ),
+        ('{"labels": ["circle", "square", "stripes"]}', SHAPES),
+        ('["circle", "square", "stripes"]', SHAPES),
+    ],
+)
+@pytest.mark.parametrize("name", ["labels.json", "labels.txt"])
+def test_classes_with_numbers_stand_by_their_numbers(tmp_path, text, ids, name):
+    labels = read(tmp_path, text, name)
+    assert [label["name"] for label in labels][:3] == SHAPES
+    assert ids is None or [label["id"] for label in labels] == ids
+
+
+@pytest.mark.parametrize("sign", [" ", ": ", ":", ","])
+def test_lines_with_numbers_stand_by_them(tmp_path, sign):
+    lines = [f"{number}{sign}{SHAPES[number]}" for number in (2, 0, 1)]
+    assert [label["id"] for label in read(tmp_path, "\n".join(lines))] == SHAPES
+
+
+def test_names_that_begin_with_a_number_stay_in_their_order(tmp_path):
+    assert [label["name"] for label in read(tmp_path, "2 Euro\n1 Euro")] == ["2 Euro", "1 Euro"]
+
+
+def test_two_numbered_classes_of_one_name_have_their_numbers_as_ids(tmp_path):
+    labels = read(tmp_path, '{"0": "crane", "1": "heron", "2": "crane"}')
+    assert [label["id"] for label in labels] == ["0", "heron", "2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"circle": 1, "square": 2}',
+        '{"circle": 0, "square": 0}',
+        '{"circle": "round", "square": "not"}',
+        '{"circle": 0.5}',
+        '{"circle": {"id": 0}}',
+        "{}",
+        '{"circle": true}',
+        '{"0": ["a", "b", "c"]}',
+    ],
+)
+def test_an_object_of_no_known_form_is_refused(tmp_path, text):
+    with pytest.raises(click.ClickException, match="expected"):
+        read(tmp_path, text, "labels.json")

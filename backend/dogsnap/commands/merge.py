@@ -51,9 +51,22 @@ from dogsnap.commands.helpers.arguments import (
     nargs=2,
 )
 @option(
-    "--mean", "taken off an image in [0, 1]: a number, or one a channel: 0.5,0.5,0.5", default="0"
+    "--mean",
+    "taken off the numbers of --input-range, else of 0 1: a number, or one a channel: 0.485,0.456,0.406",
+    default="0",
 )
 @option("--deviation", "and divided by; --mean 0.5 --deviation 0.5 gives [-1, 1]", default="1")
+@option(
+    "--channels",
+    "the order of the network's colours, and of --mean and --deviation  [default: rgb]",
+    click.Choice(["rgb", "bgr"]),
+)
+@option(
+    "--preprocessing",
+    "the mode of Keras' preprocess_input, in place of the five above: caffe (ResNet50, VGG: bgr, 0 to 255, mean taken off), tf "
+    "(MobileNet, Inception, Xception: -1 to 1), torch (DenseNet)",
+    click.Choice(["caffe", "tf", "torch"]),
+)
 @option(
     "--output-range",
     "LOW HIGH: numbers that become black and white with --encode png  [default: what the source says or shows]",
@@ -67,7 +80,8 @@ from dogsnap.commands.helpers.arguments import (
 @option("--softmax", "the class output holds logits: answer with probabilities", is_flag=True)
 @option(
     "--labels",
-    "the classes in their order: a name a line, or id:name, or labels.json; our own exports bring theirs",
+    "the classes in their order: a name a line, or id:name, or JSON, also class_indices of Keras and id2label of "
+    "Transformers; our own exports bring theirs",
     EXISTING_FILE,
 )
 @option(

@@ -22,6 +22,7 @@ class ImageInput:
     `size`: (height, width); None: each picture in its own size. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
     place of (n, h, w, c). `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) /
     deviation, so that 0.5 and 0.5 give [-1, 1]. They are ignored for an integer `dtype`, which gets [0, 255].
+    `is_bgr`: blue comes first, and mean and deviation are in that order.
     """
 
     size: tuple[int, int] | None
@@ -31,6 +32,7 @@ class ImageInput:
     mean: Sequence[float] = (0.0,)
     deviation: Sequence[float] = (1.0,)
     resizing: Resizing = SQUASHED
+    is_bgr: bool = False
 
 
 def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
@@ -42,6 +44,8 @@ def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
     """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, value range, dtype and layout of the network's input."""
     if wanted.channels == 1:
         images = tf.image.rgb_to_grayscale(images)
+    elif wanted.is_bgr:
+        images = tf.reverse(images, axis=[-1])
     images = normalise(images, wanted)
     return tf.transpose(images, (0, 3, 1, 2)) if wanted.channels_first else images
 
@@ -68,6 +72,14 @@ def in_float32(tensors: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def softmax(logits: tf.Tensor) -> tf.Tensor:
     """Logits (n, classes) -> probabilities float32 (n, classes)."""
     return tf.nn.softmax(tf.cast(logits, tf.float32))
+
+
+def two_classes(numbers: tf.Tensor, of_logits: bool) -> tf.Tensor:
+    """The probability p of the second class, or its logit, (n, 1) or (n,) -> 1 - p and p, float32 (n, 2)."""
+    second = tf.reshape(tf.cast(numbers, tf.float32), (-1, 1))
+    if of_logits:
+        second = tf.sigmoid(second)
+    return tf.concat([1.0 - second, second], axis=1)
 
 
 def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, tf.Tensor]:

@@ -1,9 +1,12 @@
 """How commands declare their options, and the options and path types that several share."""
 
+import ast
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from click.core import ParameterSource
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
+NUMBERED_LABEL = re.compile(r"(?P<number>\d+)[\s:,]+(?P<name>\D.*)")
+LABELS_EXPECTED = 'expected as JSON a list of names or of {"id", "name"}, or an object from number to name or from name to number'
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -62,12 +67,16 @@ json_option = option(
 def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
     """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
 
-    A line is a name, id:name, or an id of WordNet and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). Raises
+    A line is a name, id:name, number and name ("0 cat"), or an id of WordNet and a name ("n02085620 Chihuahua",
+    "n02085620-Chihuahua"). As JSON: see LABELS_EXPECTED, also below "labels" or "id2label". What is numbered stands by its
+    number, whatever the order. Raises
     click.ClickException for a line without a name, or for a duplicate id `of_breeds`: ImageNet has two cranes.
     """
     if file is None:
         return []
-    labels = _json_labels(file) if file.suffix == ".json" else _text_labels(file)
+    text = file.read_text(encoding="utf-8-sig")
+    is_json = file.suffix == ".json" or text.lstrip().startswith(("{", "["))
+    labels = _json_labels(file, text) if is_json else _text_labels(file, text)
     if not labels:
         raise click.ClickException(
             f"{file} holds no class; expected a name a line, id:name, or a list as JSON"
@@ -86,11 +95,16 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
     return labels
 
 
-def _text_labels(file: Path) -> list[dict[str, str]]:
-    lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").rstrip().splitlines()]
+def _text_labels(file: Path, text: str) -> list[dict[str, str]]:
+    lines = [line.strip() for line in text.rstrip().splitlines()]
     of_wordnet = [WORDNET_LABEL.fullmatch(line) for line in lines]
     if all(of_wordnet):
         return [{"id": each["id"], "name": each["name"]} for each in of_wordnet]
+    numbered = [NUMBERED_LABEL.fullmatch(line) for line in lines]
+    if all(numbered):
+        pairs = [(int(each["number"]), each["name"]) for each in numbered]
+        if _is_count(pairs):  # others are names, such as those of coins
+            return _numbered_labels(file, pairs)
     if all(":" in line for line in lines):
         return [
             {"id": id_.strip(), "name": name.strip()}
@@ -99,15 +113,55 @@ def _text_labels(file: Path) -> list[dict[str, str]]:
     return [{"id": line, "name": line} for line in lines]
 
 
-def _json_labels(file: Path) -> list[dict[str, str]]:
+def _json_labels(file: Path, text: str) -> list[dict[str, str]]:
     try:
-        labels = json.loads(file.read_text(encoding="utf-8-sig"))
+        labels = json.loads(text)
+    except ValueError as error:
+        try:
+            labels = ast.literal_eval(text)  # a dictionary as Python prints it
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error}") from None
+    for field in ("labels", "id2label"):
+        if isinstance(labels, dict) and isinstance(labels.get(field), list | dict):
+            labels = labels[field]
+    try:
+        if isinstance(labels, dict):
+            return _numbered_labels(file, [_numbered(*item) for item in labels.items()])
         named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
         return [{"id": label["name"], **label} for label in named]
     except (KeyError, TypeError, ValueError) as error:
+        raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error!r}") from None
+
+
+def _numbered(key: Any, value: Any) -> tuple[int, Any]:
+    """Number and name of an entry: {"cat": 0} of Keras, {"0": "cat"} of Transformers, {"0": ["n02123045", "cat"]} of ImageNet."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value, key
+    if isinstance(value, str) or (isinstance(value, list | tuple) and len(value) == 2):
+        return int(key), value
+    raise ValueError(f"{key!r}: {value!r}")
+
+
+def _is_count(numbered: list[tuple[int, Any]]) -> bool:
+    """Whether the numbers are 0, 1, 2, ..., in any order."""
+    return sorted(number for number, _ in numbered) == list(range(len(numbered)))
+
+
+def _numbered_labels(file: Path, numbered: list[tuple[int, Any]]) -> list[dict[str, str]]:
+    """By their numbers, which count the classes from 0. Raises click.ClickException where they do not."""
+    if not _is_count(numbered):
+        listed = ", ".join(str(number) for number, _ in numbered[:10])
         raise click.ClickException(
-            f'{file}: expected a list of names, or of {{"id", "name"}}, as JSON: {error!r}'
-        ) from None
+            f"{file}: expected the numbers 0 to {len(numbered) - 1}, each once, received {listed}"
+        )
+    labels = []
+    names = Counter(name for _, name in numbered if isinstance(name, str))
+    for number, name in sorted(numbered, key=itemgetter(0)):
+        if not isinstance(name, str):
+            labels.append({"id": str(name[0]), "name": str(name[1])})
+        else:  # ImageNet has two cranes
+            labels.append({"id": name if names[name] == 1 else str(number), "name": name})
+    return labels
 
 
 def refuse_unwritable(folder: Path) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from dogsnap.exporting import layers
 from dogsnap.exporting.freezing import Function
 from dogsnap.exporting.merging.input_range import stated_scale
-from dogsnap.exporting.merging.options import MergeError, Options
+from dogsnap.exporting.merging.options import PREPROCESSING, MergeError, Options
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -147,6 +147,13 @@ def layout_of(
     return Layout(batch, image[1], image[2], image[0], True) if image[0] in channels else None
 
 
+def is_bgr(options: Options) -> bool:
+    channels = options.channels
+    if options.preprocessing:
+        channels = PREPROCESSING[options.preprocessing][0]
+    return channels == "bgr"
+
+
 def image_input(
     network_input: NetworkInput, options: Options, description: Mapping
 ) -> layers.ImageInput:
@@ -172,6 +179,7 @@ def image_input(
         layout.channels,
         layout.channels_first,
         network_input.spec.dtype,
+        is_bgr=is_bgr(options),
     )
     scale = stated_scale(options, description)
     return replace(image, mean=scale.mean, deviation=scale.deviation) if scale else image

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dogsnap.exporting import layers
 from dogsnap.exporting.freezing import FrozenGraph, Node
-from dogsnap.exporting.merging.options import MergeError, Options
+from dogsnap.exporting.merging.options import PREPROCESSING, MergeError, Options
 
 # Operations that give a picture in the numbers of the one they take: Keras' augmentation and resizing, and changed channels.
 SAME_NUMBERS = {
@@ -39,14 +39,17 @@ class Scale:
 def stated_scale(options: Options, description: Mapping) -> Scale | None:
     """The scale that the options or the source's description state, if any. Raises MergeError for what contradicts itself."""
     by_mean = tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
-    if by_mean and options.input_range:
-        raise MergeError(
-            "--input-range and --mean with --deviation mean the same; give one of them"
-        )
-    if by_mean:
-        return Scale(options.mean, options.deviation, "")
-    if options.input_range:
-        return _scale_to("--input-range", options.input_range, "")
+    if options.preprocessing:
+        if by_mean or options.input_range or options.channels:
+            raise MergeError(
+                f"--preprocessing {options.preprocessing} states channels, range, mean and deviation; give it without "
+                "--channels, --input-range, --mean and --deviation"
+            )
+        _, ends, mean, deviation = PREPROCESSING[options.preprocessing]
+        return _scale_to("--preprocessing", ends, "", mean, deviation)
+    if by_mean or options.input_range:
+        ends = options.input_range or (0.0, 1.0)
+        return _scale_to("--input-range", ends, "", options.mean, options.deviation)
     if "input_range" in description:
         return _scale_to("input_range", description["input_range"], ", as the source says")
     return None
@@ -130,9 +133,18 @@ def _scale_behind(
     return (factor, offset - value) if inputs[0] == picture else (-factor, value - offset)
 
 
-def _scale_to(name: str, stated: Sequence[float], reason: str) -> Scale:
+def _scale_to(
+    name: str,
+    stated: Sequence[float],
+    reason: str,
+    mean: Sequence[float] = (0.0,),
+    deviation: Sequence[float] = (1.0,),
+) -> Scale:
+    """From [0, 1] to `stated`; `mean` and `deviation` are counted in its numbers."""
     low, high = checked_range(name, stated)
-    return Scale(((0.0 - low) / (high - low),), (1 / (high - low),), reason)
+    means = [(number - low) / (high - low) for number in mean]
+    deviations = [number / (high - low) for number in deviation]
+    return Scale(tuple(means), tuple(deviations), reason)
 
 
 def checked_range(name: str, stated: Sequence[float]) -> tuple[float, float]:

@@ -125,7 +125,8 @@ def report_input(
         height, width = wanted.size
         size = f"as {height} x {width} (height x width)"
     is_free = network_input.layout.height is None or network_input.layout.width is None
-    channels = "grey" if wanted.channels == 1 else "red, green and blue"
+    colours = "blue, green and red" if wanted.is_bgr else "red, green and blue"
+    channels = "grey" if wanted.channels == 1 else colours
     layout = f"{channels} {'first' if wanted.channels_first else 'last'}"
     report(f"images go in {size}, {layout}{'; --size HEIGHT WIDTH says otherwise' * is_free}")
     report(range_text(wanted, scale.reason))
@@ -133,7 +134,14 @@ def report_input(
 
 def report_outputs(merger: Merger, options: Options, report: Report) -> None:
     """Report what is taken for probabilities or renamed."""
-    if merger.classes and options.softmax:
+    if merger.is_one_number:
+        first, second = merger.names
+        kind = "a logit" if options.softmax else "a probability; --softmax says that it is a logit"
+        report(
+            f'output "{merger.classes}" is one number, p of "{second}" ({kind}): "{first}" gets 1 - p; '
+            f'where it is p of "{first}", give --labels in the other order'
+        )
+    elif merger.classes and options.softmax:
         report(f'output "{merger.classes}" holds logits, which become probabilities')
     elif merger.classes:
         report(

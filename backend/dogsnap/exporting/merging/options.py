@@ -4,6 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# What Keras' `preprocess_input` makes of a picture, by its `mode`: channels, range, mean and deviation. ResNet50 and VGG16 take
+# caffe, MobileNet, Inception and Xception tf, DenseNet torch.
+PREPROCESSING = {
+    "caffe": ("bgr", (0.0, 255.0), (103.939, 116.779, 123.68), (1.0,)),
+    "tf": ("rgb", (-1.0, 1.0), (0.0,), (1.0,)),
+    "torch": ("rgb", (0.0, 1.0), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
 
 class MergeError(ValueError):
     """The version cannot be merged as requested; the message lists the choices."""
@@ -15,9 +23,11 @@ class Options:
 
     `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
     scores the names in signatures.DETECTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
-    in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open. `mean`, `deviation`:
-    see layers.ImageInput; `input_range`, in their place: the numbers that stand for black and white in the network's input;
-    `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the classes in their order, each {"id",
+    in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open. `input_range`: the
+    numbers that stand for black and white in the network's input; `mean`, `deviation`: taken off these, and divided by, one
+    number or one per channel; `channels`: "rgb" or "bgr". `preprocessing`, in the place of these four: a key of PREPROCESSING.
+    `output_range`: black and white in its output.
+    `softmax`: the class output holds logits. `labels`: the classes in their order, each {"id",
     "name", "name_zh"}. `description`: fields for what the version says about itself, beside those of the source.
     `first_class`: added to a detector's classes. `fast`, `second_pass`: as the flags of `dogsnap merge`.
     """
@@ -41,4 +51,6 @@ class Options:
     fast: bool = False
     second_pass: bool = False
     layout: str | None = None
+    channels: str | None = None
+    preprocessing: str | None = None
     description: Mapping[str, Any] = field(default_factory=dict)

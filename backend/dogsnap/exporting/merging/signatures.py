@@ -1,5 +1,6 @@
 """Puts decoding in front of a frozen network, and answers in the wanted form behind it: the signatures of a merged version."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -39,12 +40,21 @@ DETECTIONS = {
     "detection_classes": ("classes", "class", "a class per box (n, k)"),
     "detection_scores": ("scores", "score", "a score per box (n, k)"),
 }
+# Names that nobody chose. Keras counts them through a process: the same network has others when it is exported again.
+LAYERS = (
+    "batch_normalization|conv2d|dense|functional|global_average_pooling2d|global_max_pooling2d|input_layer|keras_layer|keras_tensor|"
+    "rescaling|sequential|zero_padding2d"
+)
+ORDINARY = "activation|dropout|flatten|input|model|normalization|output|random_\\w+|reshape|resizing|softmax"
+GENERATED = re.compile(rf"(?:(?:{LAYERS})(?:_\d+)?|(?:{ORDINARY})_\d+)(?:_input)?")
+COUNTED = re.compile(r".*?(\d+)(?:_input)?")
 TOP_K = 5
 PLANNED_BY = (
     "box",
     "prediction",
     CELLS,
 )  # outputs that decide which parts of which photos get a second pass
+IMAGE = "image"  # the input for photos
 PREDICTION = "prediction"  # the output by which a server names classes
 TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
 
@@ -90,6 +100,28 @@ def decoded(alias: str, contents: tf.Tensor) -> tf.Tensor:
     return contents if alias.endswith(BYTES) else decode_base64(contents)
 
 
+def is_one_number(spec: tf.TensorSpec, rank: int) -> bool:
+    """Whether an output holds one number for each picture: (n, 1) or (n,) where class outputs have the rank 2."""
+    if not spec.dtype.is_floating or spec.shape.rank is None:
+        return False
+    return spec.shape.rank == rank - 1 or (spec.shape.rank == rank and spec.shape[-1] == 1)
+
+
+def lasting_names(names: Sequence[str], base: str) -> dict[str, str]:
+    """By each name, the one to give it: generated ones are `base`_1, `base`_2... in their order; chosen ones stay.
+
+    ["keras_tensor_9", "age", "keras_tensor_10"], "input" -> "input_1", "age", "input_2"
+    """
+
+    def count(name: str) -> int:
+        found = COUNTED.fullmatch(name)
+        return int(found[1]) if found else 0
+
+    generated = sorted((name for name in names if GENERATED.fullmatch(name)), key=count)
+    numbers = {name: f"{base}_{number}" for number, name in enumerate(generated, start=1)}
+    return {name: numbers.get(name, name) for name in names}
+
+
 class Merger:
     """The signatures of a merged version, made of layers around one frozen network."""
 
@@ -109,10 +141,11 @@ class Merger:
         self.outputs = source.signatures[richest].structured_outputs
         self.main_outputs = sorted(source.signatures[network_input.signature].structured_outputs)
         inputs = inputs_of(source.signatures[richest])
-        self.further_inputs = {
-            name: spec for name, spec in inputs.items() if name != network_input.name
-        }
+        further = [name for name in inputs if name != network_input.name]
+        self.names_of_further = lasting_names(further, "input")
+        self.further_inputs = {self.names_of_further[name]: inputs[name] for name in further}
         self.classes = None if options.encode == "detections" else self._class_output()
+        self.is_one_number = bool(self.classes) and self._is_one_number()
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
         self.output_range = (0.0, 1.0)
@@ -133,7 +166,9 @@ class Merger:
         if self.options.decode == "bytes":
             text = raw = f"input{BYTES}"
         else:
-            text = self.network_input.name.removesuffix(BYTES)
+            name = self.network_input.name
+            is_generated = GENERATED.fullmatch(name) and IMAGE not in self.further_inputs
+            text = IMAGE if is_generated else name.removesuffix(BYTES)
             raw = f"{text}{BYTES}"
             parts[raw] = (raw, self._main)
         parts[DEFAULT_SIGNATURE] = (text, self._main)
@@ -141,7 +176,7 @@ class Merger:
             parts[richest] = (raw, self._all)
         if self.names and self.classes:
             parts["labels"] = (text, self._named)
-            if self.classes != PREDICTION:
+            if self.class_alias != PREDICTION:
                 parts.setdefault("scores", (raw, self._prediction))
         return parts
 
@@ -207,6 +242,8 @@ class Merger:
         plain = answer in (self._main, self._all) and not (
             self.options.softmax
             or self.options.encode
+            or self.renamed
+            or self.is_one_number
             or any(spec.dtype in layers.HALVES for spec in self.outputs.values())
         )
         after_network = None if plain else after
@@ -229,10 +266,11 @@ class Merger:
         return traced(before, alias)
 
     def _network(self) -> Callable[..., Tensors]:
-        order = sorted([self.network_input.name, *self.further_inputs])
+        order = sorted([self.network_input.name, *self.names_of_further])
 
         def run(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
-            fed = {self.network_input.name: images, **further}
+            fed = {name: further[alias] for name, alias in self.names_of_further.items()}
+            fed[self.network_input.name] = images
             return self.frozen(*[fed[name] for name in order])
 
         if self.network_input.layout.batch != "many":
@@ -259,7 +297,9 @@ class Merger:
 
     def _all(self, answers: Tensors) -> Tensors:
         answers = layers.in_float32(answers)
-        if self.options.softmax:
+        if self.is_one_number:
+            answers[self.classes] = layers.two_classes(answers[self.classes], self.options.softmax)
+        elif self.options.softmax:
             answers[self.classes] = layers.softmax(answers[self.classes])
         if self.image_output:
             images = answers[self.image_output]
@@ -306,7 +346,7 @@ class Merger:
     def check_probabilities(self) -> None:
         """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
         advice = ", which are no probabilities; add --softmax if they are logits"
-        self._check_trial(self._all(self._tried()), self.classes, 0.001, advice)
+        self._check_trial(self._all(self._tried()), self.class_alias, 0.001, advice)
 
     def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
         low, high = float(tf.reduce_min(answers[output])), float(tf.reduce_max(answers[output]))
@@ -327,7 +367,9 @@ class Merger:
         if self.image_output:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
-            return {}
+            is_free = self.classes and PREDICTION not in self.outputs
+            is_generated = is_free and GENERATED.fullmatch(self.classes)
+            return {self.classes: PREDICTION} if is_generated else {}
         return {self._detection(name): name for name in DETECTIONS}
 
     def _detection(self, name: str) -> str:
@@ -339,17 +381,17 @@ class Merger:
         return self._only([name] if name in self.main_outputs else named, expected, option)
 
     def _prediction(self, answers: Tensors) -> Tensors:
-        return {PREDICTION: self._all(answers)[self.classes]}
+        return {PREDICTION: self._all(answers)[self.class_alias]}
 
     def _named(self, answers: Tensors) -> Tensors:
         return layers.top_k(
-            self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names))
+            self._all(answers)[self.class_alias], self.names, min(TOP_K, len(self.names))
         )
 
     def _class_output(self) -> str | None:
         if not (self.names or self.options.softmax):
             return None
-        rank = 1 if self.network_input.layout.batch == "none" else 2
+        rank = self._class_rank()
         specs = {name: self.outputs[name] for name in self.main_outputs}
         numbers = {
             name: spec
@@ -362,6 +404,8 @@ class Merger:
             for name, spec in numbers.items()
             if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
         ]
+        if classes == 2 and not fitting:
+            fitting = [name for name, spec in specs.items() if is_one_number(spec, rank)]
         if classes and numbers and not fitting:
             counts = [f'"{name}" has {spec.shape[-1]}' for name, spec in numbers.items()]
             raise MergeError(
@@ -369,6 +413,18 @@ class Merger:
                 "expected a label for each class, in the order of the output"
             )
         return self._only(fitting, f"numbers per class ({classes or 'any'} classes)")
+
+    def _is_one_number(self) -> bool:
+        spec = self.outputs[self.classes]
+        return len(self.names) == 2 and is_one_number(spec, self._class_rank())
+
+    def _class_rank(self) -> int:
+        return 1 if self.network_input.layout.batch == "none" else 2
+
+    @property
+    def class_alias(self) -> str:
+        """The class output's name in the merged version."""
+        return self.renamed.get(self.classes, self.classes)
 
     def _image_output(self) -> str:
         named = self.options.output
