@@ -133,6 +133,7 @@ def test_reflection_lists_and_describes_the_services(client):
     services = {each.name for each in listed.list_services_response.service}
     assert services == {
         *SERVICES,
+        "inference.GRPCInferenceService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }

@@ -222,9 +222,11 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     at = time.mktime(time.strptime(row.pop("answered_at"), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     assert abs(time.time() - at) < 60
     row.pop("number")
+    assert re.fullmatch("[0-9a-f]{16}", row.pop("voter"))
     assert row == {
         "request_id": number, "model": MODEL, "split": 0, "asked": 1, "version": 2, "level": "breed", "breeds": '["c1"]',
         "verdict": "breed", "breed": "c2", "is_right": 0, "holds": 0, "text": None,
+        "block": None,
     }  # fmt: skip
 
 
@@ -245,9 +247,8 @@ def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(
     server = start_server(models, "--feedback", file)
     colours = [(200, 0, 0), (200, 200, 0), (200, 0, 200), (150, 150, 150), (2, 2, 2)]
     for colour, said in zip(colours, ("c1", "c2", "c2", "other", "no_dog"), strict=True):
-        answer = server.classify(
-            colour_photos.encode(colour_photos.plain(colour), "PNG"), version=3
-        )
+        photo = colour_photos.encode(colour_photos.plain(colour), "PNG")
+        answer = server.classify(photo, version=3, headers={"X-Request-Key": str(colour)})
         kind = "breed" if said.startswith("c") else "verdict"
         assert say(server, answer.json()["request_id"], **{kind: said}).status_code == 200
     kept = [
@@ -266,8 +267,8 @@ def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(
     worth = version["levels"]
     assert {level: each["answers"] for level, each in worth.items()} == dict.fromkeys(worth, 1)
     assert (worth["group"]["holds"], worth["group"]["breeds"], worth["set"]["holds"]) == (1, 2, 0)
-    for _ in range(2):
-        answer = classify(server, version=4).json()
+    for phone in "ab":
+        answer = classify(server, version=4, headers={"X-Request-Key": phone}).json()
         assert answer["breeds"][0]["id"] == names[0]
         assert say(server, answer["feedback_id"], breed=names[1]).status_code == 200
     *_, row = csv.DictReader(io.StringIO(server.get("/api/admin/feedback.csv").text))
@@ -566,6 +567,69 @@ def test_of_one_in_k_answers_it_is_asked_and_the_others_do_not_count(start):
     (found,) = verdict(server)["feedback"]["comparisons"]
     assert 5 < asked < 40
     assert sum(found["answered"]) == asked
+
+
+def test_versions_are_counted_by_what_was_asked_one_vote_a_phone_and_not_what_is_taken_back(start):
+    server = start("--feedback-ask", "2")
+
+    def answers_of(phone: str) -> tuple[dict, dict]:
+        """An answer that the app asks about, and one that it does not."""
+        found: dict[bool, dict] = {}
+        while len(found) < 2:
+            answer = classify(server, "c3", headers={"X-Request-Key": phone}, version=2).json()
+            found[answer["feedback_asked"]] = answer
+        return found[True], found[False]
+
+    def counted() -> list[tuple]:
+        told = verdict(server)["feedback"]
+        levels = [each["levels"]["breed"]["answers"] for each in told["versions"]]
+        return [told["answers"], *levels, *(each["counted"] for each in told["versions"])]
+
+    asked, unasked = answers_of("one")
+    say(server, unasked["feedback_id"], verdict="wrong")
+    assert counted() == [1]
+    assert "1 answers with feedback" in printed(server)
+    say(server, asked["feedback_id"], verdict="right")
+    for _ in range(3):
+        say(server, answers_of("one")[0]["feedback_id"], verdict="wrong")
+    assert counted() == [5, 1, 1]
+    say(server, answers_of("another")[0]["feedback_id"], verdict="right")
+    assert counted() == [6, 2, 2]
+    forget = {"request_ids": [asked["feedback_id"]]}
+    assert server.post("/api/feedback/forget", json=forget).json()["forgotten"] == 1
+    assert counted() == [5, 1, 1]
+    say(server, asked["feedback_id"], verdict="right")
+    assert counted() == [6, 2, 2]
+
+
+def test_another_version_under_the_same_number_knows_its_own_breeds_and_has_its_own_votes(
+    start, tmp_path
+):
+    models = tmp_path / "models"
+    two = tiny_models.colours(models / MODEL) / "2"
+    server = start("--models", models)
+    answer = classify(server, version=2).json()
+    assert say(server, answer["feedback_id"], breed="c2").status_code == 200
+
+    def rename(description: dict) -> None:
+        for label in description["labels"]:
+            label |= {"id": label["id"].replace("c", "d"), "name": f"new {label['name']}"}
+
+    new = tiny_models.changed_version(two, tmp_path / "new" / "2", rename)
+    two.rename(tmp_path / "old")
+    wait_until(lambda: server.classify(PHOTOS["c1"], version=2).status_code != 200)
+    (tmp_path / "new" / "2" if new is None else new).rename(two)
+    wait_until(lambda: server.classify(PHOTOS["c1"], version=2).status_code == 200)
+    answer = classify(server, version=2).json()
+    assert answer["breeds"][0]["id"] == "d1"
+    assert_refused(
+        say(server, answer["feedback_id"], breed="c2"), 400, "a breed that the version knows"
+    )
+    assert say(server, answer["feedback_id"], breed="d2").status_code == 200
+    (version,) = verdict(server)["feedback"]["versions"]
+    corrections = {(each["answered"], each["said"]) for each in version["corrections"]}
+    assert ("new red dog", "new green dog") in corrections
+    assert version["counted"] == 2
 
 
 @contextmanager

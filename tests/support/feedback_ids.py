@@ -21,7 +21,10 @@ ARMS = (DOGS, "", 1, 2)
 def signed(
     age: float = 0, secret=SECRET, version=2, split=0, phone="", model="inception_v3"
 ) -> str:
-    """The id of an answer `age` seconds ago that named the version's first breed, and that the app asks about."""
+    """The id of an answer `age` seconds ago that named the version's first breed, and that the app asks about.
+
+    Each is of another phone as far as the version is concerned.
+    """
 
     class Then(TimestampSigner):
         def get_timestamp(self) -> int:
@@ -34,9 +37,8 @@ def signed(
         "breeds": ["c1"],
         "probability": 0.9,
     }
-    return Signer(secret.encode(), Then).signed(
-        new_id(), {**facts, "asked": True, "split": split, "phone": phone}
-    )
+    of_phone = {"asked": True, "split": split, "phone": phone, "voter": new_id()}
+    return Signer(secret.encode(), Then).signed(new_id(), facts | of_phone)
 
 
 def row(number: int, version: int, is_right: bool | None, **more) -> dict:
@@ -53,6 +55,7 @@ def row(number: int, version: int, is_right: bool | None, **more) -> dict:
         "asked": True,
         "split": 1,
         "phone": str(number),
+        "voter": f"{version}-{number}",
         "version": version,
         "request_id": str(number),
     }

@@ -231,6 +231,64 @@ def test_a_verdict_that_was_found_stays_whatever_comes_after(store):
     assert (found["better"], found["right"], found["counted"]) == (2, [350, 150], [500, 500])
 
 
+def votes_by_sides(store, phones: range) -> None:
+    for phone in phones:
+        store.add(row(phone, 1 + phone % 2, phone % 2 == 1))
+
+
+def test_votes_that_are_taken_back_are_gone_from_sums_blocks_and_what_was_found_also_after_the_split(
+    store,
+):
+    store.follow({ARMS})
+    votes_by_sides(store, range(107))
+    store.add(row(200, 1, None))
+    (before,) = verdict(store, DOGS, [1, 2], {})["comparisons"]
+    assert (before["better"], before["answered"]) == (2, [55, 53])
+    store.follow(set())
+    assert store.forget([str(number) for number in range(1000)]) == 108
+    told = verdict(store, DOGS, [1, 2], {})
+    (after,) = told["comparisons"]
+    assert (after["better"], after["asked"]) == (None, [55, 53])
+    assert [after[name] for name in ("answered", "counted", "right")] == [[0, 0]] * 3
+    assert (told["answers"], told["versions"]) == (0, [])
+    ((text,),) = store.run("SELECT tally FROM splits")
+    assert json.loads(text)["logs"] == pytest.approx([0] * 10)
+
+
+def test_a_block_out_of_which_a_vote_is_taken_leaves_the_next_ones_whole(store):
+    def vote(*phones: int) -> None:
+        for phone in phones:
+            store.add(row(phone, 1 + phone % 2, phone % 3 == 0))
+
+    store.follow({ARMS})
+    vote(*range(30))
+    assert store.forget(["3", "25"]) == 2
+    vote(3, *range(30, 45))
+    (found,) = verdict(store, DOGS, [1, 2], {})["comparisons"]
+    assert found["counted"] == [23, 21]
+    ((text,),) = store.run("SELECT tally FROM splits")
+    sizes = [sum(block["counted"]) for block in json.loads(text)["blocks"]]
+    assert sizes == [19, 20, 5]
+
+
+def test_feedback_on_a_split_that_is_deleted_can_be_forgotten(store):
+    store.follow({ARMS})
+    votes_by_sides(store, range(2))
+    store.run("DELETE FROM splits")
+    assert store.forget(["0", "1"]) == 2
+
+
+def test_a_phone_that_took_its_vote_back_votes_again(store):
+    store.follow({ARMS})
+    store.add(row(1, 1, False))
+    assert "one vote" in store.add(row(1, 1, True, request_id="again"))
+    store.forget(["1", "again"])
+    assert store.add(row(1, 1, True, request_id="third")) == ""
+    told = verdict(store, DOGS, [1, 2], {})
+    assert (told["comparisons"][0]["counted"], told["versions"][0]["counted"]) == ([1, 0], 1)
+    assert (told["comparisons"][0]["right"], told["versions"][0]["right"]) == ([1, 0], 1)
+
+
 @pytest.mark.parametrize(("answers", "correlation"), [(1, 0), (5, 0.1), (20, 0.3)])
 def test_a_store_that_is_read_daily_names_the_winner_that_the_votes_name(answers, correlation):
     given = [

@@ -29,6 +29,7 @@ def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for each in versions
     ]
     if rows:
+        yield "of each version one vote for each phone that was asked"
         yield from table([head, *rows])
     for each in versions:
         yield from _levels(each)

@@ -14,6 +14,7 @@ Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 EFFECTS = np.array([sign * 2.0**power for power in range(-3, 2) for sign in (-1, 1)])
 # Votes that are compared with one another. A smaller block tells less (1 / BLOCK is lost), a larger one lasts longer.
 BLOCK = 20
+NO_BLOCK = -1  # of a vote that is in no block
 P_OF_RATES = 0.001  # below it the rates of answering differ: who answers depends on the version
 # The smallest difference that the estimate of votes still needed assumes: a smaller one is hardly worth the wait.
 LEAST_DIFFERENCE = 0.01
@@ -46,22 +47,59 @@ def p_of_rates(answered: Sequence[int], asked: Sequence[int]) -> float:
 def new_tally() -> dict[str, Any]:
     """Of a split: SUMS, which side is `better` (0, 1, or None while that is not known), and the test's state.
 
-    `blocks`: what is in blocks of the right and of all votes, and the logarithm of their evidence by effect.
+    `blocks`: of the right and of all votes, what is in each block; the last one is not full yet. `logs`: the logarithm of the
+    evidence of the full ones, by effect.
     """
-    blocks = {"right": [0, 0], "counted": [0, 0], "logs": [0.0] * len(EFFECTS)}
-    return {**{name: [0, 0] for name in SUMS}, "better": None, "blocks": blocks}
+    sums = {name: [0, 0] for name in SUMS}
+    return {**sums, "better": None, "blocks": [_new_block()], "logs": [0.0] * len(EFFECTS)}
 
 
-def count(tally: dict[str, Any], side: int, **more: int) -> None:
-    """Add to SUMS of a side, at most one vote at a time. A side that was found better stays the better one."""
+def _new_block() -> dict[str, list[int]]:
+    return {"right": [0, 0], "counted": [0, 0]}
+
+
+def count(tally: dict[str, Any], side: int, **more: int) -> int:
+    """Add to SUMS of a side, at most one vote at a time. A side that was found better stays the better one.
+
+    Returns the number of the block that has the vote, NO_BLOCK if none has it: it is not counted, or a side is found better.
+    """
     for name, number in more.items():
         tally[name][side] += number
+    if tally["better"] is not None or not more.get("counted"):
+        return NO_BLOCK
     blocks = tally["blocks"]
-    if tally["better"] is None and sum(tally["counted"]) - sum(blocks["counted"]) == BLOCK:
-        block = (np.subtract(tally[name], blocks[name]).tolist() for name in ("right", "counted"))
-        logs = (blocks["logs"] + gains(*block)).tolist()
-        tally["blocks"] = {"right": [*tally["right"]], "counted": [*tally["counted"]], "logs": logs}
-        tally["better"] = int(EFFECTS[np.argmax(logs)] > 0) if missing(logs) <= 0 else None
+    number = len(blocks) - 1
+    _add(blocks[number], side, more["right"], 1)
+    if sum(blocks[number]["counted"]) == BLOCK:
+        blocks.append(_new_block())
+        _add_evidence(tally, gains(**blocks[number]))
+    return number
+
+
+def take_back(tally: dict[str, Any], side: int, is_right: bool | None, block: int) -> None:
+    """Take a vote of a side off SUMS and its block, as if it had never come."""
+    tally["answered"][side] -= 1
+    if is_right is None:
+        return
+    _add(tally, side, is_right, -1)
+    if block == NO_BLOCK:
+        return
+    votes = tally["blocks"][block]
+    before = gains(**votes)
+    _add(votes, side, is_right, -1)
+    if block < len(tally["blocks"]) - 1:
+        _add_evidence(tally, gains(**votes) - before)
+
+
+def _add(votes: dict[str, Any], side: int, is_right: int, number: int) -> None:
+    votes["counted"][side] += number
+    votes["right"][side] += number * is_right
+
+
+def _add_evidence(tally: dict[str, Any], logs: npt.NDArray[np.float64]) -> None:
+    tally["logs"] = (tally["logs"] + logs).tolist()
+    is_found = missing(tally["logs"]) <= 0
+    tally["better"] = int(EFFECTS[np.argmax(tally["logs"])] > 0) if is_found else None
 
 
 def gains(right: Sequence[int], counted: Sequence[int]) -> npt.NDArray[np.float64]:
@@ -100,4 +138,4 @@ def votes_needed(tally: dict[str, Any]) -> int:
         max(LEAST_DIFFERENCE, abs(second - first)),
     )
     per_vote = share * (1 - share) * difference**2 / (2 * pooled * (1 - pooled))
-    return max(1, math.ceil(missing(tally["blocks"]["logs"]) / per_vote))
+    return max(1, math.ceil(missing(tally["logs"]) / per_vote))

@@ -22,7 +22,6 @@ from dogsnap.serving.tensors.signatures import ServableId
 
 TICK_SECONDS = 2.0
 MOST_WAITING = 10_000  # phones asked that wait while the store cannot be written; more are left out
-FORGET = "DELETE FROM feedback WHERE request_id IN (SELECT value FROM json_each(?)) RETURNING 1"
 
 
 class Feedback:
@@ -63,6 +62,7 @@ class Feedback:
             "version": version,
             "asked": asked,
             "split": 0,
+            "voter": self._signer.voter(spec.name, version, spec.sticky_key) if asked else None,
             **claim_of(result),
         }
         split = self._splits.get((spec.name, spec.label or ""))
@@ -83,7 +83,8 @@ class Feedback:
         """
         number, facts, at = self._signer.opened(request_id)
         answered = ServableId(facts["model"], facts["version"])
-        check_said(said, breed, text, self._names(answered))
+        names = self._names(answered)
+        check_said(said, breed, text, names)
         is_right, holds = judge(facts["level"], facts["breeds"], said or BREED, breed)
         row = {**facts, "breeds": json.dumps(facts["breeds"], ensure_ascii=False)}
         row |= {
@@ -96,6 +97,7 @@ class Feedback:
             "breed": breed or None,
             "is_right": is_right,
             "holds": holds,
+            "voter": self._voter(facts, names),
         }
         why_not = self.store.add(row)
         outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
@@ -103,16 +105,20 @@ class Feedback:
         return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback on these answers, however old; returns how many. Unknown ids are ignored. Raises Unavailable."""
+        """Delete the feedback and the votes on these answers, however old; returns how many. Unknown ids are ignored.
+
+        Raises Unavailable.
+        """
         numbers = []
         for each in request_ids:
             with suppress(InvalidArgument, NotFound):
                 numbers.append(self._signer.opened(each, max_age=None)[0])
-        return len(self.store.run(FORGET, (json.dumps(numbers),)))
+        return self.store.forget(numbers)
 
     def verdict(self, model: str) -> dict[str, Any]:
         """As `report.verdict` gives it, for the versions that are still there. Raises Unavailable."""
-        self._follow_splits()
+        with suppress(Unavailable):  # on a full disk the report is of the splits as they were
+            self._follow_splits()
         self._write_asked()
         there = [each.version for each in self._repository.status(ModelSpec(model))]
         names: dict[str, str] = {}
@@ -172,6 +178,14 @@ class Feedback:
         if waiting := self._asked.copy():
             self.store.ask(waiting)
             self._asked.difference_update(waiting)
+
+    def _voter(self, facts: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
+        """The phone's hash for the version with these breeds: another version under the same number has votes of its own.
+
+        None if the app was not to ask, and for an id from before an update, which has none.
+        """
+        voter = facts.get("voter")
+        return voter and self._signer.voter(voter, *names)
 
     def _names(self, servable: ServableId) -> Mapping[str, str]:
         """The English name of each breed of a version, by id, as it is now. Raises NotFound, Unavailable."""

@@ -11,9 +11,12 @@ from dogsnap.serving.feedback.store import Store
 MOST = 10  # corrections of a version, and typed names
 LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
     sum(answers * (is_right >= 0)) AS counted, sum(answers * (holds = 1)) AS holds,
-    1.0 * sum(answers * size) / sum(answers) AS breeds FROM sums WHERE model = ? AND version = ? AND answers > 0 GROUP BY level"""
+    1.0 * sum(answers * size) / sum(answers) AS breeds FROM sums
+    WHERE model = ? AND version = ? AND is_vote AND answers > 0 GROUP BY level"""
 CORRECTIONS = f"""SELECT first AS answered, iif(breed = '', verdict, breed) AS said, sum(answers) AS times FROM sums
-    WHERE model = ? AND version = ? AND answers > 0 AND is_right = 0 GROUP BY first, said ORDER BY times DESC LIMIT {MOST}"""
+    WHERE model = ? AND version = ? AND is_vote AND answers > 0 AND is_right = 0
+    GROUP BY first, said ORDER BY times DESC LIMIT {MOST}"""
+ANSWERS = "SELECT ifnull(sum(answers), 0) AS answers FROM sums WHERE model = ? AND version = ?"
 TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
     GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
 SPLITS = "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
@@ -30,7 +33,7 @@ def verdict(
     ]
     splits = store.run(SPLITS, (model,))
     return {
-        "answers": sum(level["answers"] for each in found for level in each["levels"].values()),
+        "answers": sum(_answers(store, model, version) for version in versions),
         "versions": found,
         "comparisons": [
             _comparison(each) for each in splits if {each["first"], each["second"]} <= {*versions}
@@ -39,8 +42,15 @@ def verdict(
     }
 
 
+def _answers(store: Store, model: str, version: int) -> int:
+    """All feedback on a version, also what is no vote."""
+    (row,) = store.run(ANSWERS, (model, version))
+    answers: int = row["answers"]
+    return answers
+
+
 def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -> dict[str, Any]:
-    """`right` first named breeds of `counted`, where that can be told."""
+    """By votes, one for each phone that was asked: `right` first named breeds of `counted`, where that can be told."""
     levels = {row["level"]: dict(row) for row in store.run(LEVELS, (model, version))}
     corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
     for each in corrections:

@@ -1,6 +1,8 @@
 """Signed ids that contain version and claim of an answer, so that nothing is stored until feedback arrives."""
 
 import hashlib
+import hmac
+import json
 import re
 import secrets
 from collections.abc import Mapping
@@ -17,19 +19,26 @@ FORM = re.compile(
     r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)"
 )  # the request's id or a new one, and what itsdangerous signed
 SECRET_BYTES = 32
+HASH_BYTES = 8  # of a phone: two of a million share one with a probability of 1 in 10 million
 # Feedback is accepted for a day after the answer: later, users do not remember which dog it was.
 MAX_AGE_SECONDS = 24 * 3600
 
 
 class Signer:
-    """Signs and verifies ids with `facts`: columns of the table of feedback, and the hash of the `phone`. Thread-safe."""
+    """Signs and verifies ids with `facts`: columns of the table of feedback, and the phone's hash in its split. Thread-safe."""
 
     def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):
+        self._secret = secret
         options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
         self._serializer = URLSafeTimedSerializer(secret, signer=clock, signer_kwargs=options)
 
     def signed(self, number: str, facts: Mapping[str, Any]) -> str:
         return f"{number}.{self._serializer.dumps(facts, salt=number)}"
+
+    def voter(self, *parts: str | int) -> str:
+        """A hash of a phone and what it votes on; those of one phone for two versions cannot be matched."""
+        text = json.dumps(("voter", *parts))
+        return hmac.digest(self._secret, text.encode(), "sha256")[:HASH_BYTES].hex()
 
     def opened(
         self, request_id: str, max_age: int | None = MAX_AGE_SECONDS

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dogsnap.errors import AlreadyExists, FailedPrecondition, Unavailable
-from dogsnap.serving.feedback.comparison import count, new_tally
+from dogsnap.serving.feedback.comparison import count, new_tally, take_back
 
 log = logging.getLogger("dogsnap.feedback")
 
@@ -34,21 +34,22 @@ COLUMNS = (
         "breeds",
         "probability",
     ),
-    *("verdict", "breed", "is_right", "holds", "text"),
+    *("verdict", "breed", "is_right", "holds", "text", "voter"),
 )
 # Model, label ("" for the default), the version that a split takes phones from, the one that gets them.
 Arms = tuple[str, str, int, int]
 ARMS = "model, label, first, second"
-# What equal rows of feedback have in common: a report reads their sums in place of a million rows.
-KIND = "model, version, level, size, first, verdict, breed, is_right, holds"
-KIND_OF = """{0}.model, {0}.version, {0}.level, json_array_length({0}.breeds),
+# What equal rows of feedback have in common: a report reads their sums instead of a million rows.
+KIND = "model, version, is_vote, level, size, first, verdict, breed, is_right, holds"
+KIND_OF = """{0}.model, {0}.version, {0}.voter IS NOT NULL, {0}.level, json_array_length({0}.breeds),
     ifnull(json_extract({0}.breeds, '$[0]'), {0}.level), {0}.verdict, ifnull({0}.breed, ''), ifnull({0}.is_right, -1),
     ifnull({0}.holds, -1)"""
 TABLES = (
+    # `voter`: the hash of the phone whose vote on the version this is. `block`: in which block of its split's votes it counts.
     """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
     model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
     breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER,
-    text TEXT)""",
+    text TEXT, voter TEXT UNIQUE, block INTEGER)""",
     "CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL",
     "CREATE INDEX by_time ON feedback (answered_at)",
     f"CREATE TABLE sums ({KIND}, answers, PRIMARY KEY ({KIND})) WITHOUT ROWID",
@@ -63,13 +64,16 @@ TABLES = (
     tally TEXT NOT NULL, owner TEXT NOT NULL)""",
     # The newest switch by which the splits of an owner were opened and ended, and when that was.
     "CREATE TABLE followed (owner TEXT PRIMARY KEY, revision INTEGER NOT NULL, at TEXT NOT NULL)",
-    """CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, has_voted INTEGER DEFAULT 0,
+    # `vote`: the request id of the feedback that is the phone's vote in the split.
+    """CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, vote TEXT,
     PRIMARY KEY (split, phone)) WITHOUT ROWID""",
+    "CREATE INDEX by_vote ON phones (vote) WHERE vote IS NOT NULL",
 )
 FORMAT = 5  # PRAGMA user_version of a file; a new one has 0
 NOW = f"strftime('{TIME}', 'now')"
-INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{name}" for name in COLUMNS)})
-    ON CONFLICT (request_id) DO NOTHING"""
+# A phone's further feedback on a version is no vote: it is kept without the hash.
+INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{name}" for name in COLUMNS[:-1])},
+    iif(EXISTS (SELECT 1 FROM feedback WHERE voter = :voter), NULL, :voter)) ON CONFLICT (request_id) DO NOTHING"""
 OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL AND owner = ?"
 BEGIN = (
     f"INSERT INTO splits (started, salt, tally, owner, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
@@ -82,7 +86,14 @@ FOLLOW = f"""INSERT INTO followed VALUES (:owner, :revision, {NOW}) ON CONFLICT 
 ASK = (
     "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
 )
-VOTE = "UPDATE phones SET has_voted = 1 WHERE split = ? AND phone = ? AND version = ? AND NOT has_voted"
+VOTE = """UPDATE phones SET vote = :request_id WHERE split = :split AND phone = :phone AND version = :version
+    AND vote IS NULL"""
+SET_BLOCK = "UPDATE feedback SET block = ? WHERE request_id = ?"
+TALLY = "SELECT second, tally FROM splits WHERE id = ?"
+SET_TALLY = "UPDATE splits SET tally = ? WHERE id = ?"
+FORGET = """DELETE FROM feedback WHERE request_id IN (SELECT value FROM json_each(?))
+    RETURNING split, version, is_right, block"""
+FORGET_VOTES = "UPDATE phones SET vote = NULL WHERE vote IN (SELECT value FROM json_each(?))"
 IS_OPEN = "SELECT 1 FROM splits WHERE id = ? AND ended IS NULL"
 KEPT = "the feedback is kept, and counts in no comparison"
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
@@ -173,7 +184,9 @@ class Store:
                 _ask(connection, *each)
 
     def add(self, row: Mapping[str, Any]) -> str:
-        """Add a row of feedback: COLUMNS, and the hash of the `phone`, whose vote counts in its split if the app was to ask.
+        """Add a row of feedback: COLUMNS, and the hash of the `phone` in its split, where it counts if the app was to ask.
+
+        `voter` is the phone's hash for the version, None if the app was not to ask. The row is its vote if it has none yet.
 
         Returns why such a vote does not count, or "". Raises AlreadyExists for a request id that has feedback.
         """
@@ -184,13 +197,13 @@ class Store:
                 )
             if not (row["asked"] and row["split"]):
                 return ""
-            voter, is_right = (row["split"], row["phone"], row["version"]), row["is_right"]
             if not connection.execute(IS_OPEN, (row["split"],)).fetchall():
                 return f"the split that this answer was part of has ended; {KEPT}"
-            _ask(connection, *voter)
-            if not connection.execute(VOTE, voter).rowcount:
+            _ask(connection, row["split"], row["phone"], row["version"])
+            if not connection.execute(VOTE, row).rowcount:
                 return f"each phone has one vote in a split, on the version it was first asked about; {KEPT}"
-            _count(
+            is_right = row["is_right"]
+            block = _count(
                 connection,
                 row["split"],
                 row["version"],
@@ -198,7 +211,22 @@ class Store:
                 counted=is_right is not None,
                 right=bool(is_right),
             )
+            connection.execute(SET_BLOCK, (block, row["request_id"]))
             return ""
+
+    def forget(self, request_ids: Sequence[str]) -> int:
+        """Delete the feedback on these answers, and the votes in splits with it; returns how many rows that were.
+
+        The phone can vote again.
+        """
+        numbers = json.dumps(request_ids)
+        with self.transaction() as connection:
+            rows = connection.execute(FORGET, (numbers,)).fetchall()
+            for row in rows:
+                if row["block"] is not None:
+                    _take_back(connection, row)
+            connection.execute(FORGET_VOTES, (numbers,))
+            return len(rows)
 
     def sweep(self) -> None:
         """Delete what is older than the retention time, a little at a time: others write in between."""
@@ -233,10 +261,18 @@ def _ask(connection: sqlite3.Connection, split: int, phone: str, version: int) -
         _count(connection, split, version, asked=1)
 
 
-def _count(connection: sqlite3.Connection, split: int, version: int, **more: int) -> None:
-    ((second, text),) = connection.execute(
-        "SELECT second, tally FROM splits WHERE id = ?", (split,)
-    )
+def _count(connection: sqlite3.Connection, split: int, version: int, **more: int) -> int:
+    """Count in a split's tally; returns the vote's block, as `comparison.count` does."""
+    ((second, text),) = connection.execute(TALLY, (split,))
     tally = json.loads(text)
-    count(tally, int(version == second), **more)
-    connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(tally), split))
+    block = count(tally, int(version == second), **more)
+    connection.execute(SET_TALLY, (json.dumps(tally), split))
+    return block
+
+
+def _take_back(connection: sqlite3.Connection, row: sqlite3.Row) -> None:
+    """Take a vote off its split's tally, if the split is not deleted."""
+    for second, text in connection.execute(TALLY, (row["split"],)).fetchall():
+        tally = json.loads(text)
+        take_back(tally, int(row["version"] == second), row["is_right"], row["block"])
+        connection.execute(SET_TALLY, (json.dumps(tally), row["split"]))
