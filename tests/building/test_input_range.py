@@ -39,6 +39,11 @@ def resized(low: float, high: float) -> np.ndarray:
     return low + (high - low) * np.stack(images) / 255
 
 
+def name_of(part: object) -> str:
+    """The same in every process, as the tests are distributed by their names."""
+    return getattr(part, "name", getattr(part, "__name__", str(part)))
+
+
 @pytest.mark.parametrize("save", [keras.Model.export, tf.saved_model.save], ids=["export", "save"])
 @pytest.mark.parametrize(
     ("first", "ends"),
@@ -54,7 +59,7 @@ def resized(low: float, high: float) -> np.ndarray:
         ([layers.Rescaling(0.5, 0.5)], (-1, 1)),
         ([], (0, 1)),
     ],
-    ids=lambda value: "-".join(getattr(each, "name", str(each)) for each in value),
+    ids=lambda value: "-".join(map(name_of, value)),
 )
 def test_a_merged_network_answers_as_keras_does(tmp_path, first, ends, save) -> None:
     model = network(*first)
