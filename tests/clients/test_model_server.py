@@ -71,7 +71,7 @@ def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(tm
 FLAGS = {
     "port=9000": {"grpc_port": 9000},
     "rest_api_port=9001": {"port": 9001},
-    "rest_api_timeout_in_ms=5000": {"deadline_ms": 5000},
+    "rest_api_timeout_in_ms=5000": {"deadline_ms": 5000, "grpc_deadline_ms": 30_000},
     "rest_api_enable_cors_support": {"enable_cors": True},
     "model_name=vit": {"model_name": "vit"},
     "model_base_path=/m/vit": {"model_base_path": "/m/vit", "models": Path("/m")},
