@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from dogsnap.files import locked, write_private
+from dogsnap.files import hold_lock, write_private
 
 TOKEN_BYTES = 32
 LEAST_CHARACTERS = 16  # 64 bits if they are random hexadecimal digits
@@ -27,11 +27,11 @@ def token_files(port: int) -> Sequence[Path]:
 def write_token(port: int) -> str:
     """The token for a server on `port`, in a file that only its user can read. Raises OSError.
 
-    One that lies there already stays: a server that takes another's place has the same.
+    One that is there already stays: a server that replaces another one has the same.
     """
     file = token_files(port)[0]
     file.parent.mkdir(0o700, parents=True, exist_ok=True)
-    with locked(file):
+    with hold_lock(file):
         token = _private_text(file)
         if len(token) < LEAST_CHARACTERS:
             token = secrets.token_urlsafe(TOKEN_BYTES)

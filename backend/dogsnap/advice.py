@@ -36,16 +36,17 @@ MARK = re.compile(f"\0({'|'.join(WORDS)})\0")
 
 
 def in_words_of(protocol: str, message: str) -> str:
-    """The message with the words of a protocol in place of its marks."""
-    return MARK.sub(lambda mark: _words(mark[1], protocol), message)
+    """The message with the words of a protocol instead of its marks."""
+    return MARK.sub(lambda mark: _find_words(mark[1], protocol), message)
 
 
-def marked(message: str, protocol: str) -> str:
-    """The message of another server that was asked by `protocol`, with marks in place of that protocol's words."""
+def put_marks(message: str, protocol: str) -> str:
+    """The message of another server that was asked by `protocol`, with marks instead of that protocol's words."""
     for mark in WORDS:
-        message = message.replace(_words(mark, protocol), f"\0{mark}\0")
+        message = message.replace(_find_words(mark, protocol), f"\0{mark}\0")
     return message
 
 
-def _words(mark: str, protocol: str) -> str:
-    return WORDS[mark].get(protocol, WORDS[mark][REST])
+def _find_words(mark: str, protocol: str) -> str:
+    words = WORDS[mark]
+    return words.get(protocol, words[REST])

@@ -1,4 +1,30 @@
-"""The errors of all protocols: small types with a canonical status code, which maps to HTTP and gRPC."""
+"""The errors of all protocols: small types with a canonical status code, which maps to HTTP and gRPC.
+
+The whole hierarchy, with the code of gRPC and the status of HTTP:
+
+DogsnapError                UNKNOWN              500
+  x InvalidArgument         INVALID_ARGUMENT     400
+    · TooLarge              INVALID_ARGUMENT     413
+    · TooSlow               INVALID_ARGUMENT     408
+    · UnsupportedPhoto      INVALID_ARGUMENT     415
+    · PhotoRefused          INVALID_ARGUMENT     422
+    · UnsupportedMediaType  INVALID_ARGUMENT     415
+  x FailedPrecondition      FAILED_PRECONDITION  400
+  x NotFound                NOT_FOUND            404
+  x Aborted                 ABORTED              409
+  x AlreadyExists           ALREADY_EXISTS       409
+  x Unauthenticated         UNAUTHENTICATED      401
+  x PermissionDenied        PERMISSION_DENIED    403
+  x Unimplemented           UNIMPLEMENTED        501
+  x Cancelled               CANCELLED            499
+  x DeadlineExceeded        DEADLINE_EXCEEDED    504
+  x Unavailable             UNAVAILABLE          503, with Retry-After
+    · NoRoom                RESOURCE_EXHAUSTED   503
+    · Full                  UNAVAILABLE          503
+    · TooManyRequests       RESOURCE_EXHAUSTED   429
+  x Internal                INTERNAL             500
+    · EngineFailed          INTERNAL             502
+"""
 
 from dogsnap.advice import REST, in_words_of
 
@@ -18,7 +44,7 @@ class DogsnapError(Exception):
         cls.http_status = http_status or cls.http_status
 
     def __init__(self, message: str):
-        """`message` may hold marks of `advice`; the attribute has the words of REST in their place."""
+        """`message` may hold marks of `advice`; the attribute has the words of REST instead."""
         self._marked = message
         self.message = in_words_of(REST, message)
         super().__init__(self.message)

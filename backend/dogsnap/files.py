@@ -11,7 +11,7 @@ from pathlib import Path
 
 # Formats that TensorFlow decodes.
 PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
-# Formats that TensorFlow does not decode; `fitting.dataset.photo_bytes` makes them readable for it.
+# Formats that TensorFlow does not decode; `training.dataset.photo_bytes` makes them readable for it.
 CONVERTED_ENDINGS = (".heic", ".heif", ".avif")
 READ_ENDINGS = (*PHOTO_ENDINGS, *CONVERTED_ENDINGS)
 
@@ -73,7 +73,7 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
+def hold_lock(file: Path) -> Iterator[None]:
     """Wait until no other process is in such a block for `file`: it reads, changes and writes it alone.
 
     The lock is on an empty file beside it, which stays: `file` itself is replaced, and a lock on it with it. Raises OSError.

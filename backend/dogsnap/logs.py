@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 TEXT = "%(asctime)s %(name)s: %(message)s"
 # Fields of an event beside its message, set by `extra=` of a logging call.
 FIELDS = ("method", "path", "status", "seconds", "bytes", "model", "version", "label")
-REQUEST_ID = ContextVar(
-    "request_id", default=""
-)  # of the HTTP request or gRPC call that this thread answers
+# Of the HTTP request or gRPC call that this thread answers.
+REQUEST_ID = ContextVar("request_id", default="")
 
 
 class AnsweredBy(NamedTuple):
@@ -29,17 +28,20 @@ class AnsweredBy(NamedTuple):
 
     def as_text(self) -> str:
         """ " inception_v3/3 stable" for the end of a line."""
-        text = f" {self.model}/{self.version}" if self.model else ""
-        return f"{text} {self.label}" if self.label else text
+        text = ""
+        if self.model:
+            text += f" {self.model}/{self.version}"
+        if self.label:
+            text += f" {self.label}"
+        return text
 
 
 NOBODY = AnsweredBy()
-# Of the HTTP request or gRPC call that this thread answers.
 ANSWERED_BY = ContextVar("answered_by", default=NOBODY)
 
 
 class LossyStream:
-    """A standard stream that drops lines in place of raising when the disk is full or the reader is gone."""
+    """A standard stream that drops lines instead of raising when the disk is full or the reader is gone."""
 
     encoding = "utf-8"
 
@@ -98,7 +100,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        event |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        for name in FIELDS:
+            if hasattr(record, name):
+                event[name] = getattr(record, name)
         request_id = getattr(record, "request_id", "") or REQUEST_ID.get()
         if request_id:
             event["request_id"] = request_id

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dogsnap
 from dogsnap import processor
-from dogsnap.files import locked, replacing, sync
+from dogsnap.files import hold_lock, replacing, sync
 
 SUMS = "assets.extra/SHA256SUMS"  # what serving.versions.checksums, which loads TensorFlow, writes into a version
 # Beside the versions: the checksums of each version as it was built, by its number, and the digest of what all were made from.
@@ -47,12 +47,13 @@ def renew(
     """
     notes = folder / NOTES
     notes.mkdir(parents=True, exist_ok=True)
-    with locked(notes / MADE_FROM):
+    with hold_lock(notes / MADE_FROM):
         for unfinished in folder.glob(f"{BUILDING}*"):
             shutil.rmtree(unfinished, ignore_errors=True)
         source = _digest(artefacts, options)
-        built = [(folder / number).is_dir() for number in _noted(notes)]
-        if _read(notes / MADE_FROM) == source and built and all(built):
+        versions = [folder / number for number in _list_built(notes)]
+        are_there = bool(versions) and all(version.is_dir() for version in versions)
+        if are_there and _read(notes / MADE_FROM) == source:
             return False
         report(f"building the versions of {folder} from the stored weights (up to a minute) ...")
         # Within `folder`, so that a version is moved to its place by one rename.
@@ -61,7 +62,7 @@ def renew(
             (notes / MADE_FROM).unlink(missing_ok=True)
             _remove_former(folder, notes, Path(building))
             for version in sorted((Path(building) / folder.name).glob("[0-9]*")):
-                _place(version, folder / version.name, notes, report)
+                _move_in(version, folder / version.name, notes, report)
             sync(folder)
         with replacing(notes / MADE_FROM) as temporary:
             temporary.write_text(source, encoding="utf-8")
@@ -71,8 +72,12 @@ def renew(
 def _digest(artefacts: Path, options: str) -> str:
     """SHA-256 of the weights and what else is read, of the options and the code, and of what runs it."""
     root = Path(dogsnap.__file__).parent
-    files = {path.name: path for path in artefacts.iterdir() if not path.name.startswith(".")}
-    files |= {f"../{name}": artefacts.parent / name for name in SHARED}
+    files = {}
+    for path in artefacts.iterdir():
+        if not path.name.startswith("."):
+            files[path.name] = path
+    for name in SHARED:
+        files[f"../{name}"] = artefacts.parent / name
     for part in CODE:
         for path in (root / part).rglob("*"):
             if path.suffix in (".py", ".json"):
@@ -82,12 +87,14 @@ def _digest(artefacts: Path, options: str) -> str:
         if path.is_file():
             lines.append(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}")
     for package in PACKAGES:
-        releases = {each.version for each in metadata.distributions(name=package)}
+        installed = metadata.distributions(name=package)
+        releases = {distribution.version for distribution in installed}
         lines.append(f"{package} {sorted(releases)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _noted(notes: Path) -> list[str]:
+def _list_built(notes: Path) -> list[str]:
+    """The numbers of the versions that were built here."""
     return sorted(path.name for path in notes.glob("[0-9]*"))
 
 
@@ -100,19 +107,20 @@ def _remove_former(folder: Path, notes: Path, building: Path) -> None:
 
     They are moved away whole: a version that lacks files would count as somebody else's the next time.
     """
-    for number in _noted(notes):
+    for number in _list_built(notes):
         sums = _read(notes / number)
         if sums and _read(folder / number / SUMS) == sums:
             (folder / number).rename(building / f"former {number}")
         (notes / number).unlink()
 
 
-def _place(built: Path, place: Path, notes: Path, report: Callable[[str], None]) -> None:
-    if place.exists():
+def _move_in(built: Path, version: Path, notes: Path, report: Callable[[str], None]) -> None:
+    if version.exists():
         report(
-            f"{place} was not built by this command, so it stays; give it another number to have this version"
+            f"{version} was not built by this command, so it stays; "
+            "give it another number to have this version"
         )
         return
-    shutil.copy(built / SUMS, notes / place.name)
-    built.rename(place)
-    report(f"wrote {place}")
+    shutil.copy(built / SUMS, notes / version.name)
+    built.rename(version)
+    report(f"wrote {version}")

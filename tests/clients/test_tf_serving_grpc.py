@@ -290,7 +290,7 @@ def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client
         running = client.prediction.Predict.future(long, SECONDS)
         wait_until(lambda: held(narrow) == 1)
         code, details = refused(client.prediction.Predict, large, SECONDS)
-        assert (code, "may take 1 MiB together (DOGSNAP_MAX_HELD_MB)" in details) == (
+        assert (code, "(limit 1 MiB, DOGSNAP_MAX_HELD_MB)" in details) == (
             "RESOURCE_EXHAUSTED",
             True,
         )
@@ -319,7 +319,7 @@ def test_a_flood_of_calls_is_refused_at_once_and_does_not_pile_up(narrow, sleepe
         wait_until(lambda: sum(call.done() for call in calls) == 5)
         turned_away = [sleep(client, 0.0), *(call for call in calls if call.done())]
         assert {call.code() for call in turned_away} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        says = f"the server answers at most {threads} calls at once and this is one more; try again later"
+        says = f"the server is busy: {threads} calls are running, its limit; try again later"
         assert {call.details() for call in turned_away} == {says}
         for call in calls:
             call.cancel()

@@ -118,7 +118,7 @@ def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(
     refused, _, _ = select.select(clients, [], [], 60)  # whose bytes came last
     status, body = answer(refused[0])
     assert b" 503 " in status
-    assert "16 MiB together (DOGSNAP_MAX_HELD_MB)" in body["error"]
+    assert "(limit 16 MiB, DOGSNAP_MAX_HELD_MB)" in body["error"]
     for client in clients:
         client.close()
     with requests.Session() as session:  # what was answered or refused leaves its memory to others
@@ -152,7 +152,7 @@ def test_requests_sent_one_behind_the_other_are_answered_in_turn(server):
 
 def test_half_a_request_is_refused_with_what_is_missing_and_no_piece_of_it_is_logged(server):
     for framing, half, sentence in (
-        ("Content-Length: 500", b'{"secret-photo', "500 bytes were promised, 14 came"),
+        ("Content-Length: 500", b'{"secret-photo', "expected 500 bytes (Content-Length), received 14"),
         ("Transfer-Encoding: chunked", b'14\r\n{"secret-photo', "ended early"),
     ):
         with connected(server) as client:

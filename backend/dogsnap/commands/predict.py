@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 import orjson
 
-from dogsnap.advice import REST, in_words_of, marked
+from dogsnap.advice import REST, in_words_of, put_marks
 from dogsnap.commands.helpers import local_models
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from dogsnap.commands.helpers.json_instances import read_instances
@@ -107,7 +107,7 @@ def predict(
                 {"instances": instances.values, "signature_name": signature_name}
             )
         except (click.ClickException, DogsnapError) as error:
-            message = in_words_of("command", marked(error.message, REST))
+            message = in_words_of("command", put_marks(error.message, REST))
             raise click.ClickException(instances.named(message)) from error
     click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 

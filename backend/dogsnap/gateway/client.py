@@ -23,7 +23,7 @@ from tensorflow_serving.apis import (
 
 from dogsnap import errors
 from dogsnap.addresses import is_loopback
-from dogsnap.advice import marked
+from dogsnap.advice import put_marks
 from dogsnap.allocator import LARGE
 from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from dogsnap.gateway.target import Target
@@ -262,7 +262,7 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
     """The error for our client, without the engine's address."""
     code, details = error.code(), error.details() or ""
     if code in PASSED_ON:
-        return PASSED_ON[code](marked(details, "grpc"))
+        return PASSED_ON[code](put_marks(details, "grpc"))
     if ANSWER_TOO_LARGE in details:
         return TooLarge(
             f"the engine's answer is too large (DOGSNAP_MAX_ANSWER_MB); send less at once ({details})"

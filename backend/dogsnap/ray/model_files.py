@@ -12,7 +12,7 @@ from typing import Any
 import fsspec
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument
-from dogsnap.files import locked
+from dogsnap.files import hold_lock
 from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.version_folders import VERSION
 
@@ -38,9 +38,8 @@ class VersionFiles:
         models = cache / f"{self.model}-{self.number}-{self.digest}"
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with locked(
-                cache / "copies"
-            ):  # one process of this node copies at a time; the others use its copy
+            # One process of this node copies at a time; the others use its copy.
+            with hold_lock(cache / "copies"):
                 if not models.exists():
                     self._copy(models)
         except PermissionError as error:

@@ -69,7 +69,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
             messages: Iterator[bytes], context: Context, *send: Callable[[Any], None]
         ) -> Any:
             with (
-                self._admitted(context, is_probe),
+                self._hold_place(context, is_probe),
                 self._message(messages, context, handler) as request,
             ):
                 return behaviour(request, context, *send)
@@ -84,7 +84,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         """Reflection, which counts as waiting for its client for the whole call."""
 
         def answer(messages: Iterator[Any], context: Context) -> Iterator[Any]:
-            with self._admitted(context):
+            with self._hold_place(context):
                 yield from handler.stream_stream(messages, context)
 
         return grpc.stream_stream_rpc_method_handler(
@@ -92,9 +92,11 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         )
 
     @contextmanager
-    def _admitted(self, context: Context, is_probe: bool = False) -> Iterator[None]:
+    def _hold_place(self, context: Context, is_probe: bool = False) -> Iterator[None]:
         if not self._admit(context, is_probe):
-            sentence = f"the server answers at most {self._places} calls at once and this is one more; try again later"
+            sentence = (
+                f"the server is busy: {self._places} calls are running, its limit; try again later"
+            )
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence)
         try:
             yield

@@ -27,10 +27,8 @@ FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health", "/v2/health/live", "/v2/health/ready")  # probes of other protocols
 APP = "api"  # the blueprint that the app uses
 ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
-REDIS_TIMEOUTS = {
-    "socket_timeout": 0.5,
-    "socket_connect_timeout": 0.5,
-}  # seconds that a request waits for a Redis
+# Seconds that a request waits for a Redis.
+REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
 RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
 
 Headers = Mapping[str, str]
@@ -49,32 +47,35 @@ class RateLimiter:
 
     def hit(self, limit: RateLimitItem, *names: str) -> float:
         """Count one request; 0 if it is within the limit, else the seconds until the next one is allowed."""
-        was_away, now = self._retry_at > 0, time.monotonic()
+        was_away = self._retry_at > 0
+        now = time.monotonic()
         if now < self._retry_at:
-            return _hit(self._own, limit, names)
+            return _count_request(self._own, limit, names)
         if was_away:
-            self._retry_at = (
-                now + RETRY_SECONDS
-            )  # one request tries; the others do not wait with it
+            # One request tries; the others do not wait with it.
+            self._retry_at = now + RETRY_SECONDS
         try:
-            seconds = _hit(self._shared, limit, names)
+            seconds = _count_request(self._shared, limit, names)
         except StorageError as error:
             if not was_away:
                 log.warning(
                     "--rate-limit-storage is unreachable (%s); this server counts for itself", error
                 )
             self._retry_at = time.monotonic() + RETRY_SECONDS
-            return _hit(self._own, limit, names)
+            return _count_request(self._own, limit, names)
         if was_away:
             log.info("--rate-limit-storage is reachable again")
         self._retry_at = 0.0
         return seconds
 
 
-def _hit(limiter: FixedWindowRateLimiter, limit: RateLimitItem, names: tuple[str, ...]) -> float:
+def _count_request(
+    limiter: FixedWindowRateLimiter, limit: RateLimitItem, names: tuple[str, ...]
+) -> float:
     if limiter.hit(limit, *names):
         return 0.0
-    return max(1.0, limiter.get_window_stats(limit, *names).reset_time - time.time())
+    window = limiter.get_window_stats(limit, *names)
+    return max(1.0, window.reset_time - time.time())
 
 
 class AccessControl:
@@ -94,7 +95,8 @@ class AccessControl:
 
     def key_of(self, headers: Headers) -> str:
         """The name of the API key in a request; "" for none or an unknown one."""
-        return self._keys.name_of(sent_key(headers)) if self._keys and sent_key(headers) else ""
+        key = sent_key(headers)
+        return self._keys.name_of(key) if self._keys and key else ""
 
     def check_key(self, headers: Headers, protocol: str) -> None:
         """Raises Unauthenticated if keys are required and the request has neither a key nor the admin token."""
@@ -115,11 +117,18 @@ class AccessControl:
     def _check_rates(self, protocol: str, names: Mapping[str, str]) -> None:
         """Count a request under each kind of limit for which it has a name. Raises TooManyRequests."""
         for kind, limits in self._limits.items():
-            for limit in limits if names.get(kind) else ():
-                if seconds := self._limiter.hit(limit, kind, names[kind]):
+            name = names.get(kind)
+            if not name:
+                continue
+            for limit in limits:
+                seconds = self._limiter.hit(limit, kind, name)
+                if seconds:
                     self._metrics.refused.labels(protocol, "rate").inc()
-                    sentence = f"too many requests: at most {limit} are answered for one {kind}; try again later"
-                    raise TooManyRequests(sentence, round(seconds))
+                    raise TooManyRequests(
+                        f"too many requests: at most {limit} are answered for one {kind}; "
+                        "try again later",
+                        round(seconds),
+                    )
 
     def check_request(self) -> None:
         """Check an HTTP request before it is answered. Raises TooManyRequests or Unauthenticated."""
@@ -129,7 +138,8 @@ class AccessControl:
             or request.path in FREE_PATHS
         ):
             return
-        address, headers = request.remote_addr or "", request.headers
+        address = request.remote_addr or ""
+        headers = request.headers
         protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
         key = self.key_of(headers)
         is_anonymous = request.blueprint == APP and self._is_anonymous(headers, key)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dogsnap.errors import InvalidArgument, NotFound
-from dogsnap.files import locked, write_private
+from dogsnap.files import hold_lock, write_private
 
 log = logging.getLogger("dogsnap.keys")
 
@@ -46,7 +46,7 @@ def read(file: Path) -> list[Key]:
     try:
         keys = [Key(**row) for row in json.loads(file.read_text(encoding="utf-8"))["keys"]]
         if not all(NAME.fullmatch(key.name) and DIGEST.fullmatch(key.sha256) for key in keys):
-            raise ValueError("a name or a SHA-256 is of another form")
+            raise ValueError("a name or a SHA-256 is not valid")
         return keys
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidArgument(
@@ -58,34 +58,39 @@ def add(file: Path, name: str) -> str:
     """Add a key to the file, as a digest, and return the key, which is stored nowhere. Raises InvalidArgument."""
     if not NAME.fullmatch(name):
         raise InvalidArgument(
-            f"the key's name is {name!r}; expected up to 64 letters, digits, dots, dashes or underscores"
+            f"the key's name is {name!r}; "
+            "expected up to 64 letters, digits, dots, dashes or underscores"
         )
     key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
-    with locked(file):
+    with hold_lock(file):
         keys = read(file)
-        if any(each.name == name for each in keys):
+        if name in _names(keys):
             raise InvalidArgument(
                 f"there is a key {name!r} already; remove it first, or choose another name"
             )
-        _write(
-            file, [*keys, Key(name, digest(key), datetime.now(UTC).isoformat(timespec="seconds"))]
-        )
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        keys.append(Key(name, digest(key), created))
+        _write(file, keys)
     return key
 
 
 def remove(file: Path, name: str) -> None:
     """Raises NotFound, naming the existing keys."""
-    with locked(file):
+    with hold_lock(file):
         keys = read(file)
-        if not any(each.name == name for each in keys):
-            raise NotFound(
-                f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}"
-            )
-        _write(file, [each for each in keys if each.name != name])
+        if name not in _names(keys):
+            known = ", ".join(_names(keys)) or "none"
+            raise NotFound(f"there is no key {name!r}; there are: {known}")
+        _write(file, [key for key in keys if key.name != name])
+
+
+def _names(keys: Sequence[Key]) -> list[str]:
+    return [key.name for key in keys]
 
 
 def _write(file: Path, keys: Sequence[Key]) -> None:
-    write_private(json.dumps({"keys": [asdict(each) for each in keys]}, indent=1) + "\n", file)
+    rows = [asdict(key) for key in keys]
+    write_private(json.dumps({"keys": rows}, indent=1) + "\n", file)
 
 
 class KeyFile:
@@ -108,7 +113,7 @@ class KeyFile:
             if trouble and trouble != self._trouble:
                 log.error("%s", trouble)
             self._trouble = trouble
-            # How long a look-up takes may tell something of the digest, but of the key behind it nothing.
+            # How long a look-up takes may reveal something of the digest, but nothing of the key behind it.
             return self._keys.get(digest(key), "")
 
     def _read_changes(self) -> str:
@@ -117,7 +122,8 @@ class KeyFile:
             stat = self._file.stat()
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen != self._seen:
-                self._keys, self._seen = {key.sha256: key.name for key in read(self._file)}, seen
+                self._keys = {key.sha256: key.name for key in read(self._file)}
+                self._seen = seen
         except FileNotFoundError:
             self._keys, self._seen = {}, None
             return f"{self._file} is gone: no API key is valid until it is there again"

@@ -40,8 +40,9 @@ class HeldMemory:
         with self._lock:
             if self._held + count > self._most:
                 raise NoRoom(
-                    f"requests and answers may take {self._most // MEBIBYTE} MiB together (DOGSNAP_MAX_HELD_MB), and "
-                    "this is one more; try again later, or send less at once"
+                    "the server is busy with other large requests "
+                    f"(limit {self._most // MEBIBYTE} MiB, DOGSNAP_MAX_HELD_MB); "
+                    "try again later, or send less at once"
                 )
             self._held += count
 
@@ -56,31 +57,35 @@ class ReceivedBody:
     def __init__(
         self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines, seconds: int
     ):
-        self._connection, self._stream = environ.get("gunicorn.socket"), environ["wsgi.input"]
+        self._connection = environ.get("gunicorn.socket")
+        self._stream = environ["wsgi.input"]
         wishes = environ.get("HTTP_CONNECTION", "").lower()
         is_old = environ.get("SERVER_PROTOCOL") == "HTTP/1.0"
         self._is_last = "close" in wishes or (is_old and "keep-alive" not in wishes)
-        self._memory, self._deadlines, self._seconds = memory, deadlines, seconds
+        self._memory = memory
+        self._deadlines = deadlines
+        self._seconds = seconds
         self._end = time.monotonic() + seconds
-        self._held = self._held_by_answer = 0
+        self._held = 0
+        self._held_by_answer = 0
 
     def read(self, size: int) -> bytes:
         """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end. Raises NoRoom, TooSlow, InvalidArgument."""
         size = min(size, MEBIBYTE)
-        piece, failure = b"", None
+        piece = b""
+        failure = None
         self._take(size)
         try:
             with self._deadlines.until(self._end, self._connection):
                 piece = self._stream.read(size)
-        except (
-            Exception
-        ) as error:  # TimeoutError, or of gunicorn's parser, which names no common type
-            failure, self._is_last = error, True  # gunicorn will close the connection
+        # TimeoutError, or of gunicorn's parser, which names no common type.
+        except Exception as error:
+            failure = error
+            self._is_last = True  # gunicorn will close the connection
         finally:
             self._give_back(size - len(piece))
-        if isinstance(failure, TimeoutError) or (
-            len(piece) < size and time.monotonic() >= self._end
-        ):
+        is_overdue = len(piece) < size and time.monotonic() >= self._end
+        if is_overdue or isinstance(failure, TimeoutError):
             raise TooSlow(
                 f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in {self._seconds} seconds "
                 "(DOGSNAP_RECEIVE_SECONDS); send it again, over a better connection or smaller"
@@ -140,7 +145,9 @@ class ReceivedBody:
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    memory, deadlines, inner = HeldMemory(settings.max_held_mb), ReadingDeadlines(), app.wsgi_app
+    memory = HeldMemory(settings.max_held_mb)
+    deadlines = ReadingDeadlines()
+    inner = app.wsgi_app
 
     def answer(environ: dict[str, Any], start_response: Any) -> Any:
         if connection := environ.get("gunicorn.socket"):
@@ -158,19 +165,20 @@ def init_app(app: Flask, settings: Settings) -> None:
 def read_body(max_mebibytes: int, variable: str) -> bytes:
     """The body, inflated if it came gzipped; a damaged one is empty, as in TensorFlow Serving. Raises TooLarge."""
     check_content_encoding()
-    limit, length = max_mebibytes * MEBIBYTE, request.content_length or 0
+    limit = max_mebibytes * MEBIBYTE
+    length = request.content_length or 0
     if length > limit:
         raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
-    received, whole = request.environ["wsgi.input"], io.BytesIO()
-    most = (
-        limit + 1 if "Transfer-Encoding" in request.headers else length
-    )  # gunicorn takes chunks alone
+    received = request.environ["wsgi.input"]
+    whole = io.BytesIO()
+    # Of the transfer encodings gunicorn accepts only chunks.
+    most = limit + 1 if "Transfer-Encoding" in request.headers else length
     while piece := received.read(most - whole.tell()):
         whole.write(piece)
     body = whole.getvalue()
     if len(body) < length:
         raise InvalidArgument(
-            f"the body ended early: {length} bytes were promised, {len(body)} came"
+            f"the body ended early: expected {length} bytes (Content-Length), received {len(body)}"
         )
     if check_content_encoding() == "gzip":
         body = received.inflate(body, limit)
@@ -191,5 +199,6 @@ def check_content_encoding() -> str:
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:
     return TooLarge(
-        f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); send less at once"
+        f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); "
+        "send less at once"
     )

@@ -21,7 +21,6 @@ def compress(response: Response) -> Response:
     response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
     if "ETag" in response.headers:
-        response.set_etag(
-            response.get_etag()[0], weak=True
-        )  # the same content, but not the same bytes
+        tag, _ = response.get_etag()
+        response.set_etag(tag, weak=True)  # the same content, but not the same bytes
     return response

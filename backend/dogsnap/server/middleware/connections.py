@@ -15,9 +15,8 @@ from contextlib import contextmanager, suppress
 
 from flask import request
 
-PAUSE_SECONDS = (
-    15  # longest pause in which a client sends nothing of its body, or takes nothing of its answer
-)
+# The longest pause in which a client sends nothing of its body, or takes nothing of its answer.
+PAUSE_SECONDS = 15
 # For a client that still sends what nobody reads: after an immediate close it would not see the answer (RFC 9112, 9.6).
 LINGER_SECONDS = 10.0
 CHECK_SECONDS = 0.25  # interval of the check for overdue connections
@@ -52,22 +51,22 @@ class ReadingDeadlines:
             time.sleep(CHECK_SECONDS)
             now = time.monotonic()
             with self._lock:  # until reading is ended: after its block, a connection may wait for its next request
-                for connection in [each for each, end in self._ends.items() if end <= now]:
-                    del self._ends[connection]
-                    end_reading(connection)
+                for connection, end in list(self._ends.items()):
+                    if end <= now:
+                        del self._ends[connection]
+                        end_reading(connection)
 
 
 def end_reading(connection: socket.socket | None) -> None:
     """The thread that reads from the connection, or gunicorn's that is about to close it, finds the end of the data."""
     with suppress(OSError):
         if connection is not None:
-            socket.socket.shutdown(
-                connection, socket.SHUT_RD
-            )  # that of a TLS connection would also end its encryption
+            # That of a TLS connection would also end its encryption.
+            socket.socket.shutdown(connection, socket.SHUT_RD)
 
 
 def client_is_gone() -> Callable[[], bool] | None:
-    """What says whether this request's client has disconnected; None without a connection.
+    """A function that returns whether this request's client has disconnected; None without a connection.
 
     A client that closed its side counts as disconnected, as for nginx: one that only stops sending looks the same.
     """

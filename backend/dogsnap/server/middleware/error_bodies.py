@@ -16,8 +16,8 @@ log = logging.getLogger("dogsnap.http")
 
 def init_app(app: Flask) -> None:
     app.register_error_handler(DogsnapError, error_response)
-    app.register_error_handler(HTTPException, _http_exception)
-    app.register_error_handler(Exception, _unexpected)
+    app.register_error_handler(HTTPException, _answer_http_exception)
+    app.register_error_handler(Exception, _log_and_hide)
 
 
 def error_response(error: DogsnapError) -> Response:
@@ -34,20 +34,20 @@ def error_response(error: DogsnapError) -> Response:
     return response
 
 
-def _http_exception(error: HTTPException) -> Response:
+def _answer_http_exception(error: HTTPException) -> Response:
     response = error.get_response()
     if response.status_code < 400:  # a redirect
         return response
-    hint = (
-        "; GET /openapi.json lists every path with its methods" if error.code in (404, 405) else ""
-    )
-    sentence = f"{error.name}: {request.method} {request.path}{hint}"
+    sentence = f"{error.name}: {request.method} {request.path}"
+    if error.code in (404, 405):
+        sentence += "; GET /openapi.json lists every path with its methods"
     response.data = json_response({"error": sentence, "request_id": g.request_id}).data
     response.mimetype = "application/json"
     return response
 
 
-def _unexpected(error: Exception) -> Response:
+def _log_and_hide(error: Exception) -> Response:
+    """The reason of an error that is no DogsnapError goes to the log alone."""
     log.exception("request %s failed", REQUEST_ID.get(), exc_info=error)
     return error_response(
         Internal("the server failed on this request; its log has the reason under the request id")

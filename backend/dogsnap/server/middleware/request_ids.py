@@ -17,10 +17,9 @@ VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    app.before_request(_take)
-    app.teardown_request(
-        lambda _: REQUEST_ID.set("")
-    )  # the thread answers other requests after this one
+    app.before_request(_begin_request)
+    # The thread answers other requests after this one.
+    app.teardown_request(lambda _: REQUEST_ID.set(""))
     app.after_request(_add_header)
     if settings.access_log:
         app.after_request(_log_access)
@@ -47,7 +46,7 @@ def own_sticky_key() -> str:
     return sticky_key(request.headers, request.remote_addr or "")
 
 
-def _take() -> None:
+def _begin_request() -> None:
     g.request_id = request_id(request.headers)
     REQUEST_ID.set(g.request_id)
     ANSWERED_BY.set(NOBODY)  # the thread answered other requests before this one
@@ -68,7 +67,7 @@ def _log_access(response: Response) -> Response:
         "seconds": round(time.perf_counter() - g.started, 3),
         "bytes": response.calculate_content_length() or 0,
     }
-    # Not what the answer calls its id: that may go on with what feedback signs, and a log outlives what is deleted there.
+    # Not the feedback_id of the answer: a log outlives the feedback that is deleted.
     access.info(
         "%s %s %s %d %.3f s %d bytes%s",
         REQUEST_ID.get(),

@@ -10,13 +10,14 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
-HTTPS_ONLY = {
-    "Strict-Transport-Security": "max-age=31536000"
-}  # one year, the minimum for browsers' preload lists
+# One year, the minimum for browsers' preload lists.
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    headers = {**HEADERS, **(HTTPS_ONLY if settings.tls_cert else {})}
+    headers = dict(HEADERS)
+    if settings.tls_cert:
+        headers |= HTTPS_ONLY
 
     @app.after_request
     def protect(response: Response) -> Response:

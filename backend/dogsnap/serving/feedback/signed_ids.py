@@ -13,7 +13,7 @@ from typing import Any
 from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
-from dogsnap.files import locked, write_private
+from dogsnap.files import hold_lock, write_private
 
 FORM = re.compile(
     r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)"
@@ -67,7 +67,7 @@ class Signer:
 
 def read_or_create_secret(file: Path) -> bytes:
     """The secret in `file`, which only its owner may read; created if missing. Raises OSError, InvalidArgument."""
-    with locked(file):  # of two processes, the first one's secret counts
+    with hold_lock(file):  # of two processes, the first one's secret counts
         if not file.exists():
             write_private(secrets.token_hex(SECRET_BYTES), file)
     secret = file.read_bytes().strip()
