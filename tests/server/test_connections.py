@@ -152,7 +152,11 @@ def test_requests_sent_one_behind_the_other_are_answered_in_turn(server):
 
 def test_half_a_request_is_refused_with_what_is_missing_and_no_piece_of_it_is_logged(server):
     for framing, half, sentence in (
-        ("Content-Length: 500", b'{"secret-photo', "expected 500 bytes (Content-Length), received 14"),
+        (
+            "Content-Length: 500",
+            b'{"secret-photo',
+            "expected 500 bytes (Content-Length), received 14",
+        ),
         ("Transfer-Encoding: chunked", b'14\r\n{"secret-photo', "ended early"),
     ):
         with connected(server) as client:
