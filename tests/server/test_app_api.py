@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import resource
 import shutil
 
@@ -220,6 +221,7 @@ def breeds_server(start_server, tmp_path_factory, colour_models):
     (models / "breeds.json").write_text('[{"id": "c1", "name_zh": "红犬"}]', encoding="utf-8")
     server = start_server(models)
     resource.prlimit(worker_of(server), resource.RLIMIT_FSIZE, (200_000, 200_000))
+    server.breeds_file = models / "breeds.json"
     return server
 
 
@@ -236,6 +238,37 @@ def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server, col
     again = breeds_server.get("/api/breeds", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert_refused(colour_server.get("/api/breeds"), 503, "breeds.json")
+
+
+DAMAGED = [
+    "",
+    "{",
+    "[]",
+    "7",
+    '{"ranks": 7}',
+    '{"ranks": {"c1": "first"}}',
+    '{"ranks": {"c1": null}}',
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_popularity_file_costs_the_order_of_the_breeds_alone(breeds_server, text):
+    breeds = breeds_server.breeds_file
+    file = breeds.with_name("popularity.json")
+    file.write_text(text, encoding="utf-8")
+    answer = breeds_server.get("/api/breeds")
+    file.unlink()
+    assert (answer.status_code, answer.json()) == (200, {"breeds": json.loads(breeds.read_bytes())})
+
+
+@pytest.mark.parametrize("text", ["", "[", "7", "[7]", '[{"name": "x"}]', '[{"id": ["c1"]}]'])
+def test_a_damaged_file_of_breeds_is_told_in_a_sentence(breeds_server, text):
+    file = breeds_server.breeds_file
+    before = file.read_bytes()
+    file.write_text(text, encoding="utf-8")
+    answer = breeds_server.get("/api/breeds")
+    file.write_bytes(before)
+    assert_refused(answer, 503, "the breeds cannot be read: expected breeds.json")
 
 
 def test_a_wrong_body_path_or_method_is_told_in_the_one_error_body_with_an_id_that_is_sane(

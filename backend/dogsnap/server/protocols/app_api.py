@@ -1,7 +1,9 @@
 """The app's API under /api: classifies a photo, lists breeds and models."""
 
 import base64
+import logging
 import math
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,8 +26,11 @@ from dogsnap.serving.photos.photo import check
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.settings import Settings
 
+log = logging.getLogger("dogsnap.api")
+
 PROTOCOL = "api"  # in the metrics, and of the blueprint
 BREEDS_FILE = "breeds.json"
+EXPECTED = f'expected {BREEDS_FILE} in the models folder, a list of objects with an "id"'
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
@@ -78,14 +83,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def breeds() -> Response:
         file = settings.models / BREEDS_FILE
         if not file.is_file():
-            raise Unavailable(
-                f"the breeds are missing: expected {BREEDS_FILE} in the models folder"
-            )
-        known = orjson.loads(file.read_bytes())
+            raise Unavailable(f"the breeds are missing: {EXPECTED}")
+        known = _described_breeds(file)
         described = {breed["id"] for breed in known}
         known += [breed for breed in _taught(predictor.repository) if breed["id"] not in described]
-        popularity = settings.models / POPULARITY_FILE
-        ranks = orjson.loads(popularity.read_bytes())["ranks"] if popularity.is_file() else {}
+        ranks = _ranks(settings.models / POPULARITY_FILE)
         known.sort(
             key=lambda breed: ranks.get(breed["id"], math.inf)
         )  # what people have most comes first
@@ -104,6 +106,29 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         )
 
     return routes
+
+
+def _described_breeds(file: Path) -> list[dict[str, Any]]:
+    try:
+        breeds: list[dict[str, Any]] = orjson.loads(file.read_bytes())
+        if not all(isinstance(breed["id"], str) for breed in breeds):
+            raise TypeError("an id is no text")
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        log.error("%s cannot be read: %r", file, error)
+        raise Unavailable(f"the breeds cannot be read: {EXPECTED}") from None
+    return breeds
+
+
+def _ranks(file: Path) -> dict[str, float]:
+    """How far to the front breeds stand, by id; none where the file cannot be read, since an order is not worth the list."""
+    if not file.is_file():
+        return {}
+    try:
+        ranks = orjson.loads(file.read_bytes())["ranks"]
+        return {breed: float(rank) for breed, rank in ranks.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("%s cannot be read, the breeds are listed without it: %r", file, error)
+        return {}
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
