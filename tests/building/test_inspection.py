@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from command_line import dogsnap, refused
 from dogsnap.exporting.inspection import InspectionError, meta_graphs, nodes_text, version_folder
 from dogsnap.exporting.merging.merge import Options, merge
@@ -31,6 +32,40 @@ def foreign(tmp_path_factory) -> Path:
 def by_saved_model_cli(*flags: object) -> str:
     """What TensorFlow's own tool prints."""
     return printed_by("tensorflow.python.tools.saved_model_cli", "show", *flags)
+
+
+def of_ragged(folder: Path) -> Path:
+    """A TensorFlow 1 export with an image input, and a signature of each kind of input that is no tensor."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        image = v1.placeholder(tf.float32, [None, 8, 8, 3], "image")
+        ragged = v1.ragged.placeholder(tf.float32, 1, name="ragged")
+        sparse = v1.sparse_placeholder(tf.float32, [None, 3], name="sparse")
+        means = tf.reduce_mean(image, [1, 2])
+        of_each = {
+            "serving_default": (image, means),
+            "ragged": (ragged, tf.reduce_sum(ragged, 1)),
+            "sparse": (sparse, v1.sparse_reduce_sum(sparse, 1)),
+        }
+        signatures = {}
+        for name, (given, answer) in of_each.items():
+            inputs = {"x": v1.saved_model.build_tensor_info(given)}
+            outputs = {"y": v1.saved_model.build_tensor_info(answer)}
+            signatures[name] = v1.saved_model.build_signature_def(inputs, outputs, name)
+        builder = v1.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    return folder
+
+
+def test_a_signature_with_a_ragged_or_sparse_input_leaves_the_others_to_be_shown_and_merged(
+    tmp_path,
+) -> None:
+    folder = of_ragged(tmp_path / "odd" / "1")
+    shown = dogsnap("show", folder, "--nodes").output
+    assert 'Decoding would be merged in front of input "x"' in shown
+    assert "signature_def['ragged']" in shown
+    assert merge(folder, Options()).name == "2"
 
 
 @pytest.mark.parametrize("version", ["1", "2", "foreign"])

@@ -129,10 +129,11 @@ def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
 
 
 def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]:
-    """Shape and type of a signature's inputs, by alias."""
+    """Shape and type of a signature's inputs, by alias, without sparse and ragged ones, which are no tensor."""
     return {
         alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
         for alias, info in sorted(signature.inputs.items())
+        if info.WhichOneof("encoding") == "name"
     }
 
 
