@@ -69,6 +69,20 @@ def test_where_no_signature_is_named_the_one_with_the_inputs_of_the_request_answ
     assert_refused(colour_server.post(path, json=wrong), 400, "image")
 
 
+def test_that_signature_answers_by_post_to_the_root_and_the_command_too(
+    colour_models, colour_server, tmp_path
+):
+    row = {"image_bytes": {"b64": base64.b64encode(encode(plain(BLUE), "JPEG")).decode()}}
+    body = {"model_name": "inception_v3", "model_version": 2, "data": row}
+    named = colour_server.post("/", json={**body, "signature_name": "image_bytes"})
+    unnamed = colour_server.post("/", json=body)
+    assert (named.status_code, unnamed.json()) == (200, named.json())
+    file = tmp_path / "instances.json"
+    file.write_text(json.dumps(row), encoding="utf-8")
+    flags = ("--json-instances", file, "--models", colour_models, "--version", "2")
+    assert answer(*flags) == answer(*flags, "--signature-name", "image_bytes")
+
+
 def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(
     colour_models, colour_server, photo, tmp_path
 ):
