@@ -50,7 +50,7 @@ def read(file: Path) -> list[Key]:
         return keys
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidArgument(
-            f"{file} is not a key file ({error}); `dogsnap keys add` writes one"
+            f"{file} is not a key file ({error}); put back the one that it was, or remove it: `dogsnap keys add` writes a new one"
         ) from None
 
 
