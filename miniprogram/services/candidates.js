@@ -15,7 +15,7 @@ function rows({ state, breeds: guesses, group, set }, most) {
   if (state === 'group') return guesses.filter(({ id }) => group.members.includes(id))
   if (state === 'set') return guesses.filter(({ id }) => set.includes(id))
   const first = guesses.slice(0, most)
-  return state === 'shown' ? first.filter(({ probability }, index) => !index || probability >= WORTH_A_ROW) : first
+  return state === 'breed' ? first.filter(({ probability }, index) => !index || probability >= WORTH_A_ROW) : first
 }
 
 /** What a card or a link names: the group where the answer is one, else the first breed. */
@@ -25,7 +25,13 @@ function best({ state, breeds: guesses, group }) {
 
 /** Whether the answer is sure enough to be shared, saved and confirmed as one thing. */
 function isOne({ state, set }) {
-  return state === 'shown' || state === 'group' || (state === 'set' && set.length === 1)
+  return state === 'breed' || state === 'group' || (state === 'set' && set.length === 1)
+}
+
+/** The breeds that the model confuses with the one that is named, the most likely first. @returns {import('./classifier').Guess[]} */
+function lookAlikes({ state, breeds: guesses, group }) {
+  if (state !== 'breed' || !group) return []
+  return guesses.slice(1).filter(({ id }) => group.members.includes(id))
 }
 
 /**
@@ -57,4 +63,4 @@ function mayBeMix({ state, group, set }) {
   return state === 'set' && set.length > 1 && !(group && set.every((id) => group.members.includes(id)))
 }
 
-module.exports = { rows, best, isOne, differences, mayBeMix }
+module.exports = { rows, best, isOne, lookAlikes, differences, mayBeMix }

@@ -12,7 +12,7 @@ const MOST_NAMED = 2
  */
 function headline({ state, breeds, group, set }) {
   const { captions: text } = appearance.texts()
-  if (['noDog', 'unknown', 'refused'].includes(state)) return text[state]
+  if (['no_dog', 'unknown', 'refused'].includes(state)) return text[state]
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
   if (state === 'group') return nameOf(group)
   return state === 'set' ? anyOf(set, breeds, text) : nameOf(breeds[0])
@@ -37,7 +37,17 @@ function said({ verdict, name, name_zh: chinese }) {
 
 /** The breeds that an answer leaves open. @param {import('./classifier').Outcome} outcome */
 function names(outcome) {
-  const named = candidates.rows(outcome, 0).map(nameOf)
+  return list(candidates.rows(outcome, 0).map(nameOf))
+}
+
+/** A line with the look-alikes of the breed that is named; '' without any. @param {import('./classifier').Outcome} outcome */
+function alike(outcome) {
+  const named = candidates.lookAlikes(outcome).map(nameOf)
+  const { captions: text } = appearance.texts()
+  return named.length ? wording.fill(text.alike, { names: list(named) }) : ''
+}
+
+function list(named) {
   return named.join(appearance.language() === 'zh' ? '、' : ', ')
 }
 
@@ -63,4 +73,4 @@ function nameOf(named) {
   return wording.names(named, appearance.language()).main
 }
 
-module.exports = { headline, caption, names, said, short }
+module.exports = { headline, caption, names, alike, said, short }

@@ -11,7 +11,7 @@ const STICKY_HEADER = 'X-Request-Key'
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
- * @typedef {'shown' | 'group' | 'set' | 'unsure' | 'unknown' | 'noDog' | 'refused'} State  refused: the photo waited for nothing
+ * @typedef {'breed' | 'group' | 'set' | 'unsure' | 'unknown' | 'no_dog' | 'refused'} State  refused: the photo waited for nothing
  * @typedef {object} Group
  * @property {string} id
  * @property {string} name
@@ -85,21 +85,14 @@ function toDog(answer, model) {
   return { state: stateOf(answer), breeds, model, group, set, box, feedbackId: feedbackId || '', asked: Boolean(asked) }
 }
 
-/** @type {Record<string, State>}  by the server's word */
-const STATE_BY_LEVEL = {
-  breed: 'shown',
-  group: 'group',
-  set: 'set',
-  unsure: 'unsure',
-  unknown: 'unknown',
-  no_dog: 'noDog',
-}
+/** The levels that an answer may have. */
+const LEVELS = ['breed', 'group', 'set', 'unsure', 'unknown', 'no_dog']
 
 /** A server from before there were levels says only whether it is sure. @returns {State} */
 function stateOf({ level, dog, confident }) {
-  if (level in STATE_BY_LEVEL) return STATE_BY_LEVEL[level]
-  if (!dog) return 'noDog'
-  return confident ? 'shown' : 'unsure'
+  if (LEVELS.includes(level)) return level
+  if (!dog) return 'no_dog'
+  return confident ? 'breed' : 'unsure'
 }
 
 module.exports = { classify, shown }

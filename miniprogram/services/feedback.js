@@ -73,7 +73,7 @@ function send(feedbackId, { verdict, breed, name }) {
 function confirmation({ asked, state, breeds }) {
   const nothing = { verdict: '', breed: '', name: '', name_zh: '' }
   if (!asked) return { ...nothing, verdict: 'right' }
-  if (state === 'noDog') return { ...nothing, verdict: 'no_dog' }
+  if (state === 'no_dog') return { ...nothing, verdict: 'no_dog' }
   if (state === 'unknown') return { ...nothing, verdict: 'other' }
   const [{ id, name, name_zh }] = breeds
   return { verdict: '', breed: id, name, name_zh }

@@ -20,7 +20,19 @@ const MOST = 100
 
 /** @returns {Entry[]} */
 function list() {
-  return storage.read(KEY, [])
+  return storage.read(KEY, []).map(renewed)
+}
+
+/** What the app called the states of an answer until it took the server's words. */
+const FORMER_STATES = { shown: 'breed', noDog: 'no_dog' }
+
+/** Entries of earlier releases are read as those of this one. @returns {Entry} */
+function renewed(entry) {
+  const { outcome } = entry
+  if (!outcome) return entry
+  const rename = (dog) => Object.assign({}, dog, { state: FORMER_STATES[dog.state] || dog.state })
+  const dogsOf = outcome.dogs ? { dogs: outcome.dogs.map(rename) } : {}
+  return Object.assign({}, entry, { outcome: Object.assign(rename(outcome), dogsOf) })
 }
 
 /** @returns {Entry | undefined} */

@@ -37,11 +37,11 @@ MOST_PHOTOS_TRIED = 240
 # States of the result page: the server's level, and a folder of photos that has many of them. Hardly any photo is clearly
 # unsure: for that state there is a server of its own.
 STATES = {
-    "shown": ("breed", "stanford_dogs"),
+    "breed": ("breed", "stanford_dogs"),
     "group": ("group", "stanford_dogs"),
     "set": ("set", "other_dogs"),
     "unknown": ("unknown", "other_dogs"),
-    "noDog": ("no_dog", "not_dogs"),
+    "no_dog": ("no_dog", "not_dogs"),
 }
 
 
@@ -156,7 +156,7 @@ def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def dog(photo_that_is) -> Path:
-    return photo_that_is("shown")
+    return photo_that_is("breed")
 
 
 @pytest.fixture

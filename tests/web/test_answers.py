@@ -181,13 +181,13 @@ def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_p
     assert boxes.count() == 2
     said = phone.screen.locator(".dogs .section-title").inner_text()
     assert said == {"zh-CN": "两只狗", "en-US": "Two dogs"}[locale]
-    assert phone.screen.locator(".answer.state-shown").count() == 1
+    assert phone.screen.locator(".answer.state-breed").count() == 1
     assert serious_violations(phone.page) == []
     phone.tap(boxes.nth(1))
     phone.screen.locator(".answer.state-unsure").wait_for()
     boxes.first.focus()
     phone.page.keyboard.press("Enter")
-    phone.screen.locator(".answer.state-shown").wait_for()
+    phone.screen.locator(".answer.state-breed").wait_for()
     assert boxes.first.get_attribute("aria-checked") == "true"
     phone.back()
     phone.tap("history")

@@ -74,7 +74,7 @@ def test_a_server_that_starts_is_told_and_asked_again_until_it_answers(open_phon
     }
     for told in words[locale]:
         phone.screen.get_by_text(told).wait_for()
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
     assert phone.classify_requests() == 4
 
 
@@ -118,7 +118,7 @@ def test_photos_without_a_connection_wait_and_are_answered_later_but_those_delet
         phone.classify_requests() == 14
     )  # eleven that were lost, a retry, and one for each that waited
     phone.tap(phone.screen.locator(".open").first)
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
     assert phone.shown_picture(".photo")["width"] > 0
 
 
@@ -175,7 +175,7 @@ def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phon
     phone.tap(phone.screen.get_by_role("button", name="去设置"))
     phone.tap(phone.screen.get_by_role("radio", name="服务器默认"))
     phone.back()
-    phone.open("retry", ".state-shown")
+    phone.open("retry", ".state-breed")
 
 
 def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
@@ -234,7 +234,7 @@ def test_cancel_while_the_server_is_silent_and_the_next_photo_gets_its_own_answe
         phone.screen.get_by_text("正在辨认").wait_for()
         phone.tap("cancel")
         phone.button("camera").wait_for()
-    assert phone.snap(red_dog) == "shown"
+    assert phone.snap(red_dog) == "breed"
     assert phone.rows()[0] == "红犬"
     phone.back()
     assert phone.screen.locator(".recent-item").count() == 1

@@ -14,7 +14,7 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device):
     phone = open_phone(device)
     phone.button("camera").wait_for()
 
-    assert phone.snap(dog) == "shown"
+    assert phone.snap(dog) == "breed"
     breeds = phone.rows()
     assert len(breeds) in (1, 2, 3)  # less than 1 % gets no row
     assert phone.headline() == breeds[0]
@@ -59,7 +59,7 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device):
 HEADLINES = {
     "unsure": ("不太确定", "Not sure"),
     "unknown": ("可能是我不认识的品种", "Perhaps a breed I do not know"),
-    "noDog": ("没看到狗", "No dog seen"),
+    "no_dog": ("没看到狗", "No dog seen"),
 }
 
 
@@ -77,7 +77,7 @@ def test_an_answer_that_is_not_sure_says_so_and_what_to_do(
     likeliest = [
         breed["name" if is_english else "name_zh"] for breed in response.value.json()["breeds"][:3]
     ]
-    shown = [] if state == "noDog" else likeliest
+    shown = [] if state == "no_dog" else likeliest
     assert [name.casefold() for name in phone.rows()] == [name.casefold() for name in shown]
     assert phone.screen.locator(".tip").count() == 3
     assert phone.screen.get_by_role("button", name=phone.words["share"], exact=True).count() == 0
@@ -112,7 +112,7 @@ def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(
 def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_is):
     phone = open_phone()
     told = {}
-    for state in ("shown", "group", "set", "unknown", "noDog"):
+    for state in ("breed", "group", "set", "unknown", "no_dog"):
         phone.snap(photo_that_is(state))
         told[state] = (
             phone.headline(),
@@ -122,7 +122,7 @@ def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_i
         phone.back()
     newest = list(reversed(told))
     captions = [("可能是" if state == "set" else "") + told[state][0] for state in newest]
-    short = [told["noDog"][0], "不认识的品种", f"{told['set'][1][0]}？", told["group"][0]]
+    short = [told["no_dog"][0], "不认识的品种", f"{told['set'][1][0]}？", told["group"][0]]
     assert phone.screen.locator(".recent-name").all_inner_texts() == short
     phone.tap("history")
     names = phone.screen.locator(".entry .name").all_inner_texts()
@@ -263,8 +263,8 @@ def test_reload_back_forward_and_deep_links_work(open_phone, dog):
 
 def test_again_shows_the_new_photo_with_its_own_answer(open_phone, dog, photo_that_is):
     phone = open_phone()
-    assert phone.snap(dog) == "shown"
-    assert phone.snap(photo_that_is("noDog"), by="again") == "noDog"
+    assert phone.snap(dog) == "breed"
+    assert phone.snap(photo_that_is("no_dog"), by="again") == "no_dog"
     phone.back()
     phone.button("camera").wait_for()  # the page of the first photo was replaced
     assert phone.screen.locator(".recent-item").count() == 2

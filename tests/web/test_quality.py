@@ -32,10 +32,10 @@ def every_page(open_phone, photo_that_is, unsure_server) -> Iterator[tuple[Phone
     phone.open("history", ".empty")
     yield phone, "history-empty"
     phone.back()
-    for state in ("unknown", "noDog", "set", "group", "shown"):
+    for state in ("unknown", "no_dog", "set", "group", "breed"):
         assert phone.snap(photo_that_is(state)) == state
         yield phone, f"result-{state}"
-        if state != "shown":
+        if state != "breed":
             phone.back()
     snap = phone.page.url.split("id=")[1]
     phone.open(".frame-button", ".frame")
@@ -46,7 +46,7 @@ def every_page(open_phone, photo_that_is, unsure_server) -> Iterator[tuple[Phone
     phone.back()
     phone.back()
     phone.context.set_offline(True)
-    phone.choose(photo_that_is("shown"))
+    phone.choose(photo_that_is("breed"))
     assert phone.wait_for_answer() == "failed"
     yield phone, "result-failed"
     phone.context.set_offline(False)
@@ -127,7 +127,7 @@ def test_the_answer_arrives_without_moving_anything(open_phone, dog, photo_that_
             new PerformanceObserver(add).observe({type: 'layout-shift', buffered: true})
         }"""
     )
-    for state in ("shown", "group", "set", "unknown", "noDog"):
+    for state in ("breed", "group", "set", "unknown", "no_dog"):
         assert phone.snap(photo_that_is(state)) == state
         phone.page.wait_for_timeout(200)
         phone.back()

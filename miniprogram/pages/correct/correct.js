@@ -96,7 +96,7 @@ Page({
 
 /** Likely ones need no search. The one breed that was named as sure is what the user has just said no to. */
 function guessesFirst(all, { breeds: guesses, state }) {
-  const open = state === 'shown' ? guesses.slice(1) : guesses
+  const open = state === 'breed' ? guesses.slice(1) : guesses
   const likely = open.map(({ id }) => all.find((breed) => breed.id === id)).filter(Boolean)
   return [...likely, ...all.filter((breed) => !likely.includes(breed))]
 }

@@ -104,7 +104,7 @@ function describe(outcome, text, language) {
   const { dogs: counts, moreDogs } = appearance.texts().pages.result
   if (several) return { name: captions.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
   if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }
-  const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
+  const named = { breed: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   const { second } = named ? wording.names(named, language) : { second: '' }
   const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
   return { name: captions.caption(outcome), detail }

@@ -54,6 +54,8 @@ Page({
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
     headline: '',
+    /** The look-alikes of the breed that is named, as a line. */
+    alike: '',
     lead: '',
     remark: '',
     /** How to tell the candidates apart, a sentence each. @type {string[]} */
@@ -166,6 +168,7 @@ Page({
     const { state } = this.outcome
     this.setData({
       headline: captions.headline(this.outcome),
+      alike: captions.alike(this.outcome),
       lead: state === 'group' && rows.length < 2 ? text.oneLookAlike : text.leads[state] || '',
       remark: candidates.mayBeMix(this.outcome) ? text.mix : text.remarks[state] || '',
       isOne: candidates.isOne(this.outcome),
@@ -189,7 +192,7 @@ Page({
     const kept = history.find(this.snapId)
     if (!kept || !kept.outcome) return
     const { outcome, time, said } = kept
-    const canConfirm = outcome.asked || outcome.state === 'noDog' || candidates.isOne(outcome)
+    const canConfirm = outcome.asked || outcome.state === 'no_dog' || candidates.isOne(outcome)
     this.setData({ said: said ? captions.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
     this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm, question: this.question(outcome) })
   },
@@ -198,7 +201,7 @@ Page({
   question({ asked, state, breeds: guesses }) {
     const { text, language } = /** @type {any} */ (this.data)
     if (!asked) return ''
-    const known = { noDog: text.noDogName, unknown: text.unknownName }
+    const known = { no_dog: text.noDogName, unknown: text.unknownName }
     return wording.fill(text.question, { name: known[state] || wording.names(guesses[0], language).main })
   },
 

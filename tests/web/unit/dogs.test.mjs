@@ -25,7 +25,7 @@ test('two dogs are told as two, each with a box, and the largest is the answer',
   assert.equal(page.data.dogsHeadline, '两只狗')
   assert.deepEqual(page.data.dogs.map(({ isChosen }) => isChosen), [true, false])
   assert.match(page.data.dogs[1].style, /left: 60.00%; top: 50.00%/)
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
 })
 
 test('a tap on a dog shows its answer, which is kept with what was said of it', async () => {
@@ -37,7 +37,7 @@ test('a tap on a dog shows its answer, which is kept with what was said of it', 
   const again = phone.open('result', { id: page.snapId })
   assert.deepEqual([again.data.state, again.data.dogs[1].isChosen], ['unsure', true])
   page.onDog(tap({ place: 0 }))
-  assert.deepEqual([page.data.state, page.outcome.feedbackId], ['shown', 'f1'])
+  assert.deepEqual([page.data.state, page.outcome.feedbackId], ['breed', 'f1'])
 })
 
 test('more dogs than four are told as more', async () => {

@@ -7,7 +7,7 @@ beforeEach(() => {
   phone = new Phone()
 })
 
-const OUTCOME = { state: 'shown', breeds: GUESSES, model: { name: 'inception_v3', version: 2 } }
+const OUTCOME = { state: 'breed', breeds: GUESSES, model: { name: 'inception_v3', version: 2 } }
 const BREEDS = [
   breed('n01', 'golden retriever', '金毛寻回犬', { look_alikes: ['n02'] }),
   breed('n02', 'Labrador retriever', '拉布拉多寻回犬', { weight_kg: null, origin: null }),
@@ -281,7 +281,7 @@ test('deleting all leaves nothing behind', async () => {
 })
 
 test('the history and the first page say of each photo what was seen in it', async () => {
-  for (const state of ['shown', 'unsure', 'noDog'])
+  for (const state of ['breed', 'unsure', 'no_dog'])
     await phone.service('history').add(state, { ...OUTCOME, state }, 'tmp/dog.jpg')
   assert.deepEqual(
     phone.open('history').data.days[0].items.map(({ name, detail, removeLabel }) => [name, detail, removeLabel]),

@@ -47,12 +47,12 @@ export const HUSKY = {
 
 /** What the server answers at each level; the app's word for the level is the key. */
 export const LEVELS = {
-  shown: { level: 'breed' },
+  breed: { level: 'breed' },
   group: { level: 'group', confident: false, group: HUSKY },
   set: { level: 'set', confident: false, set: ['n02', 'n01'] },
   unsure: { level: 'unsure', confident: false },
   unknown: { level: 'unknown', confident: false },
-  noDog: { level: 'no_dog', dog: false },
+  no_dog: { level: 'no_dog', dog: false },
 }
 
 /** A phone in Chinese, in light colours, with nothing stored. */

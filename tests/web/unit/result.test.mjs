@@ -28,7 +28,7 @@ async function answered(changes) {
 
 test('a sure answer is shown with the breeds, their names in both languages and percentages', async () => {
   const page = await answered()
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
   assert.deepEqual(
     page.data.rows.map(({ name, second, percent, width }) => [name, second, percent, width]),
     [
@@ -53,7 +53,7 @@ test('an answer without confidence is told as not sure', async () => {
 })
 
 test('no dog is told as no dog, whatever breeds come along', async () => {
-  assert.equal((await answered({ dog: false, confident: true })).data.state, 'noDog')
+  assert.equal((await answered({ dog: false, confident: true })).data.state, 'no_dog')
 })
 
 for (const [state, changes] of Object.entries(LEVELS)) {
@@ -106,7 +106,7 @@ test('candidates that are all of one group are told apart by what the model says
 })
 
 test('a server that knows no levels is told as before', async () => {
-  assert.equal((await answered()).data.state, 'shown')
+  assert.equal((await answered()).data.state, 'breed')
   assert.equal((await answered({ level: 'of the future', confident: false })).data.state, 'unsure')
 })
 
@@ -165,7 +165,7 @@ test('a photo without a connection waits, and goes again until it is answered', 
     [false],
   )
   page.onShow()
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
 })
 
 test('a photo that is deleted while it is sent stays deleted', async () => {
@@ -301,7 +301,7 @@ test('after a failure, a retry sends the same photo again and shows the answer',
   assert.equal(page.data.state, 'working')
   await settle()
   await phone.requests.at(-1).answer(200, answerBody())
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
 })
 
 test('cancel aborts the request, goes back, and a late answer is not heard', async () => {
@@ -310,7 +310,7 @@ test('cancel aborts the request, goes back, and a late answer is not heard', asy
   page.onUnload()
   await request.answer(200, answerBody())
   assert.equal(request.aborted, true)
-  assert.notEqual(page.data.state, 'shown')
+  assert.notEqual(page.data.state, 'breed')
   assert.notEqual(page.data.state, 'failed')
   assert.match(phone.routes.at(-1), /navigateBack|home/)
 })
@@ -361,7 +361,7 @@ test('a kept snap opens with its own photo and asks the server nothing', async (
   phone.requests.length = 0
   const page = phone.open('result', { id: snapId })
   await settle()
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
   assert.equal(page.data.photo, `usr/${snapId}.jpg`)
   assert.deepEqual(phone.requests, [])
 })
@@ -378,7 +378,7 @@ test('a history that cannot be written does not take the answer away', async (t)
   const { page, request } = await asking()
   for (const file of Object.keys(phone.files)) delete phone.files[file]
   await request.answer(200, answerBody())
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
 })
 
 test('a change of language rewords the answer, and a failure too', async () => {
@@ -396,7 +396,7 @@ test('a photo the phone cannot draw gives way to a sentence, and the answer stay
   const page = await answered()
   page.onPhotoError()
   assert.equal(page.data.photoHidden, true)
-  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.state, 'breed')
 })
 
 test('a row leads to its breed, and "again" replaces the page by one for the new photo', async () => {
@@ -413,7 +413,7 @@ test('"again" where camera and album may not be used is told, and the answer sta
   phone.chosen = Object.assign(new Error(), { errMsg: 'chooseMedia:fail auth deny' })
   await page.onAgain()
   assert.match(phone.modals[0].content, /允许/)
-  assert.deepEqual([page.data.state, phone.routes], ['shown', []])
+  assert.deepEqual([page.data.state, phone.routes], ['breed', []])
 })
 
 test('only a sure answer is shared, as a link to the breed', async () => {
@@ -442,4 +442,10 @@ test('a refused save says what to check', async () => {
   }
   await page.onSave()
   assert.match(phone.toast, /相册权限/)
+})
+
+test('a breed that is named has its look-alikes in a smaller line, and only where the model confuses it with some', async () => {
+  assert.equal((await answered({ ...LEVELS.breed, group: HUSKY })).data.alike, '相像的品种：寻血猎犬')
+  assert.equal((await answered(LEVELS.breed)).data.alike, '')
+  assert.equal((await answered(LEVELS.group)).data.alike, '')
 })

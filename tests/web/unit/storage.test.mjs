@@ -45,7 +45,7 @@ for (const refuses of [['write'], ['read', 'write', 'remove']]) {
   test(`a phone whose storage refuses to ${refuses.join(', ')} shows every page and answers photos`, async () => {
     phone.refuses = refuses
     assert.equal(phone.open('home').data.text.camera, '拍照')
-    assert.equal((await answered()).data.state, 'shown')
+    assert.equal((await answered()).data.state, 'breed')
     assert.equal(phone.open('history').data.count, 0)
     phone.open('settings').onOption({ currentTarget: { dataset: { name: 'language', value: 'en' } } })
     assert.equal(phone.open('home').data.text.camera, 'Take a photo')
@@ -89,4 +89,12 @@ test('breeds that cannot be kept are shown all the same', async () => {
 test('only storage.js touches the storage of the phone', () => {
   const touching = [...program.files].filter(([, text]) => /wx\.\w+Storage/.test(text)).map(([file]) => file)
   assert.deepEqual(touching, ['services/storage.js'])
+})
+
+test('snaps of an earlier release, whose answers have other words for the states, are read', () => {
+  const outcome = { state: 'shown', breeds: [], dogs: [{ state: 'shown' }, { state: 'group' }] }
+  storage.write('history', [{ id: 's1', outcome }, { id: 's2', outcome: { state: 'noDog' } }, { id: 's3', outcome: null }])
+  const [several, none, waiting] = phone.service('history').list()
+  assert.deepEqual([several.outcome.state, ...several.outcome.dogs.map(({ state }) => state)], ['breed', 'breed', 'group'])
+  assert.deepEqual([none.outcome.state, waiting.outcome], ['no_dog', null])
 })
