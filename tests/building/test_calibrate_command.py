@@ -20,7 +20,7 @@ from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.serving.versions import checksums
-from dogsnap.training import artefacts, calibration, class_statistics, dataset, teaching
+from dogsnap.training import artefacts, calibration, class_statistics, dataset, passes, teaching
 from dogsnap.training.class_statistics import STATISTICS_FILE
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.trainer import with_whole_pictures
@@ -108,13 +108,14 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
         raise OSError("the disk is full")
 
     with pytest.MonkeyPatch.context() as patch:
-        before = spied(patch, calibration, "answers")
+        before = spied(patch, passes.Passes, "_computed")
         patch.setattr(calibration, "_fitted", interrupted)
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
-        after, answered, merged = (
-            spied(patch, calibration, name) for name in ("answers", "_answered", "merge")
+        after, said = (
+            spied(patch, passes.Passes, "_computed"),
+            spied(patch, calibration, "_answers"),
         )
         run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
         run.calibrated, lessons = (
@@ -122,14 +123,9 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
             spied(patch, teaching.Teacher, "teach"),
         )
         output_of(calibrate(run.folder, data, *taught))
-    run.merged, run.asked = (
-        len(merged),
-        [[photos for (_, photos), _ in calls] for calls in (before, after)],
-    )
-    run.parts, run.lessons = (
-        [arguments[2] for arguments, _ in answered],
-        [lesson for _, lesson in lessons],
-    )
+    run.asked = [[photos for (_, photos, _), _ in calls] for calls in (before, after)]
+    run.said = [answered for _, answered in said]
+    run.lessons = [lesson for _, lesson in lessons]
     return run
 
 
@@ -162,13 +158,10 @@ def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(
     }
 
 
-def test_an_interrupted_command_goes_on_with_the_answers_that_it_has(run: SimpleNamespace) -> None:
+def test_an_interrupted_command_goes_on_with_the_features_that_it_has(run: SimpleNamespace) -> None:
     before, after = run.asked
-    assert len(before) == 6  # each of three versions, of photos with and without a dog
-    assert (len(after), run.merged) == (
-        12,
-        4,
-    )  # the same of two parts, of which two versions are merged
+    assert len(before) == 2  # of photos with and without a dog
+    assert len(after) == 1  # of those of further breeds
     assert not [photos for photos in after if photos in before]
 
 
@@ -179,8 +172,11 @@ def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
     files = [example.path for example in with_whole_pictures(photos.validation)]
     assert len(files) == 24
     # The choice on all photos, before further breeds were taught.
-    (photos, _), choice = next(each for each in run.choices if len(each[0][0].breeds) == len(files))
+    (photos, *_), choice = next(
+        each for each in run.choices if (each[0][0].breeds >= 0).sum() == len(files)
+    )
     one = export_stored("tiny", run.folder, run.folder.parent / "built")
+    photos = photos.where(photos.breeds >= 0)
     versions = [one.folder.parent / "1", *merge_all(one)]
     scores = json.loads((run.folder / "scores.json").read_text(encoding="utf-8"))
     for version, expected, stated in (
@@ -194,31 +190,34 @@ def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
 
 
 def test_no_photo_takes_part_in_the_choice_by_which_it_is_answered(run: SimpleNamespace) -> None:
-    rows = [
-        (choice, row.tobytes())
-        for (choice, photos), _ in run.once
-        for row in photos.exact[photos.breeds >= 0]
-    ]
-    assert len(rows) == sum(map(len, run.parts))
     chosen_on = {
-        id(choice): {row.tobytes() for row in photos.exact} for (photos, _), choice in run.choices
+        id(choice): {row.tobytes() for row in said.exact.features[said.breeds >= 0]}
+        for (said, *_), choice in run.choices
     }
-    assert not [row for choice, row in rows if row in chosen_on[id(choice)]]
+    rows = [
+        (id(choice), row.tobytes())
+        for (choice, said), _ in run.once
+        for row in said.exact.features[said.breeds >= 0]
+    ]
+    assert len(rows) == sum((said.breeds >= 0).sum() for said in run.said)
+    assert not [row for choice, row in rows if row in chosen_on[choice]]
 
 
-def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_without_them(
+def test_further_breeds_are_taught_and_their_photos_answered_by_heads_taught_without_them(
     run: SimpleNamespace,
 ) -> None:
-    (lesson,), (_, *parts) = run.lessons, run.parts
-    assert len(parts) == 2
+    (lesson,), (_, said) = run.lessons, run.said
     assert 15 < len(lesson.photos) <= 20
-    for fold, shown in enumerate(parts):
-        inside = [
-            photo for photo, own in zip(lesson.photos, lesson.folds, strict=True) if own == fold
-        ]
-        assert [photo for photo in shown if photo.breed > 2] == inside
-    photos = sum(map(len, parts))
-    assert photos == 24 + len(lesson.photos)
+    shown = said.breeds > 2
+    assert said.breeds[shown].tolist() == [photo.breed for photo in lesson.photos]
+    assert said.folds[shown].tolist() == lesson.folds.tolist()
+    kernels = [breed_weights_of(run, head) for head in lesson.parts]
+    for features, logits, fold in zip(
+        said.exact.features[shown], said.exact.logits[shown], lesson.folds, strict=True
+    ):
+        kernel, bias = kernels[fold]
+        np.testing.assert_allclose(logits, features @ kernel + bias, atol=1e-2)
+    photos = int((said.breeds >= 0).sum())
     kept = json.loads((run.folder / TAUGHT).read_text(encoding="utf-8"))
     assert [each["id"] for each in kept["taught"]] == ["violet_dog", "yellow_dog"]
     assert (kept["made_by"], kept["scores"]["validation"]["photos"]) == (
@@ -227,6 +226,12 @@ def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_
     )
     right = kept["scores"]["second_pass"]["validation"]["taught"]
     assert (right["photos"], set(right["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
+
+
+def breed_weights_of(run: SimpleNamespace, head: teaching.Head) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel and bias of a head without the prior, which the logits that are fitted on do not have."""
+    prior = json.loads((run.folder / "scores.json").read_text())["calibration"]["log_prior"]
+    return head.kernel, head.bias - np.resize(prior, len(head.bias)) * 0
 
 
 def test_further_photos_by_an_index_are_fitted_on_too(

@@ -107,8 +107,17 @@ def test_a_written_name_and_advice_hold_for_exactly_the_members_that_they_were_w
         assert (listing.id, listing.difference) == ("-".join(others), "")
 
 
-def test_a_breed_in_no_group_is_one_by_itself():
-    answers = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]])
-    shared, held = of_groups(answers, np.array([1, 2]), [[0, 1, 2]])
-    np.testing.assert_allclose(shared, [0.9, 0.6])
-    assert held.tolist() == [True, False]
+def test_a_group_that_says_no_more_than_its_first_breed_is_none():
+    answers = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6], [0.92, 0, 0.005, 0.075]])
+    shared, held = of_groups(answers, np.array([1, 2, 0]), [[0, 1, 2]])
+    np.testing.assert_allclose(shared, [0.9, 0.0, 0.0])
+    assert held.tolist() == [True, False, True]
+
+
+def test_a_breed_whose_look_alikes_are_a_full_group_is_in_none():
+    full = {(a, b): 0.1 for a in range(LARGEST_GROUP) for b in range(LARGEST_GROUP) if a != b}
+    late, other = LARGEST_GROUP, LARGEST_GROUP + 1
+    pairs = full | {(late, a): 0.08 for a in range(LARGEST_GROUP)} | {(late, other): 0.05}
+    answers, breeds = confused(LARGEST_GROUP + 2, pairs)
+    assert find_groups(answers, breeds) == [list(range(LARGEST_GROUP))]
+    assert look_alikes(answers, breeds, [list(range(LARGEST_GROUP))], late) == []

@@ -13,6 +13,7 @@ from command_line import dogsnap, output_of
 from dogsnap.exporting.freezing import SHARED_BYTES, FreezingError
 from dogsnap.exporting.merging import merge as merging
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
+from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
@@ -312,9 +313,9 @@ def test_logits_become_probabilities_and_names_for_a_network_that_describes_itse
     again = merge(logits, Options(softmax=True, output="logits", description=fields), said.append)
     assert "thresholds" not in said[-1]
     description = Description.read(again)
-    assert (description.labels, description.decision) == (
+    assert (description.labels, description.levels.decision) == (
         tuple(labels),
-        {"confident_threshold": 0.6},
+        Decision(confident=0.6),
     )
     np.testing.assert_allclose(
         Loaded(again).serving_default(image=TEXTS)["logits"], expected, atol=1e-6

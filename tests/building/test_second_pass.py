@@ -12,6 +12,7 @@ import tensorflow as tf
 from dogsnap.exporting.export import export_classifier
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.photos.preprocessing import windows_to_images
 from dogsnap.serving.versions.servable import Servable
@@ -117,7 +118,7 @@ def test_every_signature_has_the_second_pass_which_the_version_describes_with_it
         np.testing.assert_allclose(answer["prediction"], expected, atol=1e-5)
     assert twice.run(twice.signature("labels"), {"image": text})["labels"][0, 0] == b"blue spaniel"
     assert twice.description.raw["second_pass"] == PASS.to_json()
-    assert twice.description.decision == {"dog_threshold": 0.1, "confident_threshold": 0.9}
+    assert twice.description.levels.decision == Decision(dog=0.1, confident=0.9)
     assert "second_pass" not in plain.description.raw
 
 
@@ -182,15 +183,15 @@ def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong_unles
         [np.roll(row, breed + far) for row, breed, far in zip(first, breeds, whole, strict=True)]
     )
     after = np.log([np.roll([0.9, 0.05, 0.05], breed) for breed in breeds])
-    chosen = choose(before, after, breeds, whole)
+    chosen = choose(before, after, breeds, whole, np.ones(len(breeds)))
     assert chosen.surest == 0.85
     mixed, twice = second_pass_choice.mixed(chosen, before, after)
     assert (mixed.argmax(-1) == breeds).all()
     assert twice.tolist() == whole.tolist()
     monkeypatch.setattr(second_pass_choice, "MOST_PASSES", -1.0)
-    assert not second_pass_choice.mixed(choose(before, after, breeds, whole), before, before)[
-        1
-    ].any()
+    assert not second_pass_choice.mixed(
+        choose(before, after, breeds, whole, np.ones(len(breeds))), before, before
+    )[1].any()
 
 
 def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):

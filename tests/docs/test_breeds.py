@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from dogsnap.networks.groups import named_groups
 
 MODELS = Path(__file__).parents[2] / "models"
 BREEDS = json.loads((MODELS / "breeds.json").read_text(encoding="utf-8"))
@@ -152,3 +153,42 @@ def test_groups_of_look_alikes_are_described_in_both_languages_and_each_of_a_ver
             assert set(group) in described, (
                 f"{file}: {group} has no name and no difference in groups.json"
             )
+
+
+# What a word in the name of a group is true of, beside the breeds whose own names have it.
+KINDS = {
+    "sighthound": {"n02091032", "n02091134", "n02091244", "n02091831"},
+    "hound": {"n02087394", "n02088238", "n02088466", "n02089078", "n02090379"},
+    "water": {"n02099429", "n02102973"},
+}
+LISTING = re.compile(r",| or |: ")
+DESCRIPTION_ENDS = ("dog", "any size", "large or small", "black and tan or red")
+
+
+def test_a_group_that_is_called_after_breeds_is_called_after_all_of_them():
+    names = {breed: [BY_ID[breed]["name"], *BY_ID[breed]["other_names"]] for breed in BY_ID}
+    for group in json.loads((MODELS / "groups.json").read_text(encoding="utf-8")):
+        name = group.get("name", "")
+        said = set(words(name))
+        if not LISTING.search(name) or name.endswith(DESCRIPTION_ENDS):
+            continue
+        for member in group["members"]:
+            own = set(words(" ".join(names[member]))) - {"dog"}
+            kinds = {word for word, breeds in KINDS.items() if member in breeds}
+            assert said & (own | kinds), f"{group['name']} does not name {names[member][0]}"
+
+
+def test_each_group_of_a_version_that_ships_names_its_members_or_is_described_by_hand():
+    described = json.loads((MODELS / "groups.json").read_text(encoding="utf-8"))
+    written = {frozenset(group["members"]): group for group in described}
+    labels = [{key: breed[key] for key in ("id", "name", "name_zh")} for breed in BREEDS]
+    for file in ("scores.json", "taught.json"):
+        stored = json.loads((MODELS / "inception_v3" / file).read_text(encoding="utf-8"))
+        groups = stored.get("scores", stored)["calibration"]["groups"]
+        for group in named_groups(groups, described, labels):
+            if "name" not in written[frozenset(group.members)]:
+                assert all(BY_ID[member]["name"] in group.name for member in group.members)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-zé]+", text.lower())

@@ -1,17 +1,12 @@
 """Twelve breeds n0 to n11, a group of the first three, thresholds, and answers to photos of them."""
 
 import numpy as np
-from dogsnap.serving.answers.levels import Group, Levels
+from dogsnap.serving.answers.levels import Decision, Group, Levels
 
 IDS = tuple(f"n{number}" for number in range(12))
 LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]
 HUSKIES = Group("husky", "husky", "哈士奇", ("n0", "n1", "n2"), "By the eyes.", "看眼睛。")
-DECISION = {
-    "confident_threshold": 0.9,
-    "group_threshold": 0.8,
-    "set_threshold": 0.1,
-    "unknown_threshold": 1.1,
-}
+DECISION = Decision(confident=0.9, group=0.8, set=0.1, unknown=1.1)
 LEVELS = Levels(DECISION, [HUSKIES], IDS)
 
 

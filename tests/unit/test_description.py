@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, SCHEMA_FILE, Description, check
 from jsonschema import Draft202012Validator
 
@@ -43,7 +44,7 @@ def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
     }
     description = Description.read(described(tmp_path, json.dumps(fields)))
     assert (description.labels, description.input_size) == (tuple(LABELS), (8, 9))
-    assert description.decision == {"dog_threshold": 0.5}
+    assert description.levels.decision == Decision(dog=0.5)
     assert description.raw["my_own"] == 1
 
 

@@ -192,6 +192,6 @@ def is_clear(answer: dict) -> bool:
     )
     return {
         "breed": best > 0.977,  # the lapse rate leaves hardly more than 0.98
-        "group": best < 0.93 and shared > 0.93,
+        "group": best < 0.85 and shared > 0.85,
         "set": max(best, shared) < 0.7 and len(answer["set"] or ()) < 5,
     }.get(answer["level"], True)

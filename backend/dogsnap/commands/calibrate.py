@@ -37,6 +37,28 @@ from dogsnap.commands.train import POPULARITY, WORK, work_option
     PATH,
     multiple=True,
 )
+@option(
+    "--more-not-dogs",
+    "folder with index.tsv (columns photo and source) of further photos without a dog, to fit the dog score on",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--more-dogs",
+    "folder with boxes.tsv of photos of dogs, whatever the breed, to fit the dog score on",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--leave-out",
+    "folder of the first --taught that is not taught; its photos are of other breeds then",
+    multiple=True,
+)
+@option(
+    "--one-source",
+    "beginning of the names of sources that copy one another, and count as one",
+    multiple=True,
+)
 @option("--popularity", "see `dogsnap train`", EXISTING_FILE)
 @work_option("calibrate")
 def calibrate(
@@ -46,6 +68,8 @@ def calibrate(
     not_dogs: Path | None,
     popularity: Path | None,
     work: Path | None,
+    one_source: tuple[str, ...],
+    leave_out: tuple[str, ...],
     **further: tuple[Path, ...],
 ) -> None:
     """Write scores.json, int8_ranges.json and class_statistics.npz, and with --taught taught.json, for the weights, labels and
@@ -57,6 +81,7 @@ def calibrate(
     refuse_unwritable(folder)
     from dogsnap.exporting.export import read_json
     from dogsnap.training import calibration, dataset
+    from dogsnap.training.dogs_training import read_judged
 
     labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
     listed = dataset.read_list(data, "train_list", labels)
@@ -66,10 +91,18 @@ def calibrate(
         part += [example for each in further[name] for example in dataset.read_index(each, labels)]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
-    others = calibration.without_dog(no_dogs, validation, frames)
-    photos = calibration.Photos(training, validation, others, further["taught"])
+    more = further["more_not_dogs"]
+    others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
+    judged = [photo.path for each in further["more_dogs"] for photo in read_judged(each)]
+    photos = calibration.Photos(training, validation, others, further["taught"], judged)
     scores = calibration.calibrate(
-        folder, photos, popularity or POPULARITY, work or WORK / "calibrate", click.echo
+        folder,
+        photos,
+        popularity or POPULARITY,
+        work or WORK / "calibrate",
+        click.echo,
+        one_source,
+        leave_out,
     )
     click.echo(
         f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}"

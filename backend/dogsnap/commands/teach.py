@@ -103,7 +103,8 @@ def _write_first(
     breeds = _breeds(photos=photos, **named)
     stored = artefacts or source.resolve().parent
     teacher = teaching.Teacher(source, stored)
-    more = teacher.features_of_known(known, breeds, click.echo) if known else None
+    shown = teaching.known_photos(known, breeds, teacher.stored.description["recipe"])
+    more = teacher.features_of_known(shown, click.echo) if shown else None
     taught = teacher.teach(breeds, replace, click.echo, more)
     for breed, expected in zip(breeds, taught.expected, strict=True):
         click.echo(f"{breed.name}: {expected}")

@@ -109,7 +109,7 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     folder = version / FOLDER
     folder.mkdir(parents=True)
     try:
-        chosen = _chosen(acceleration, folder, report)
+        chosen = choose(acceleration, folder, report)
     except (
         IncompatibleNetwork,
         RuntimeError,
@@ -139,7 +139,7 @@ def takes_images_of_one_size(graph: FrozenGraph) -> bool:
     return first.shape[0] is None and first.shape[1:].is_fully_defined()
 
 
-def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
+def choose(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
     """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then."""
     known = _linked(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)

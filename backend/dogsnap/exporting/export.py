@@ -27,10 +27,12 @@ from dogsnap.networks.architectures import (
     heads,
     load_stored_weights,
 )
+from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.groups import named_groups
 from dogsnap.networks.popularity import further_prior
 from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.warmup import RECORDS_FILE
@@ -102,6 +104,8 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
     description["taught"] = [
         {key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught
     ]
+    if "dog_head" in kept.get("scores", {}):
+        DogHead.of(scores["dog_head"]).put_into(extended.model)
     if "scores" in kept:
         description["decision"] = _decision(fitted)
         calibration = Calibration.of(fitted, len(labels))
@@ -134,6 +138,8 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         artefacts / "scores.json",
         "run `dogsnap calibrate`",
     )
+    if "dog_head" in scores:
+        DogHead.of(scores["dog_head"]).put_into(model)
     calibration = scores["calibration"]
     description = {
         "model": name,
@@ -179,7 +185,7 @@ def _check_made_with(
 
 
 def _decision(calibration: Mapping) -> dict[str, float]:
-    return {name: value for name, value in calibration.items() if name.endswith("_threshold")}
+    return Decision.read(calibration).to_json()
 
 
 def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.ndarray:

@@ -50,8 +50,11 @@ def fit_calibration(
     breeds: np.ndarray,
     log_prior: np.ndarray | float = 0.0,
     largest_lapse: float = LARGEST_LAPSE,
+    weights: np.ndarray | None = None,
 ) -> Calibration:
     """The temperature, 0.2 to 5 in steps of 1 %, and the lapse rate with the smallest Brier score of answers with `log_prior`.
+
+    `weights` (n,): how much each photo counts; alike where not given.
 
     Lab note: fitted on half of 2,186 validation photos, they leave the others a calibration error of 2.9 % and 1,235 photos from
     the web one of 1.8 %; the temperature alone 3.4 and 2.7 %, that with the smallest negative log likelihood (Guo et al., 2017)
@@ -61,7 +64,8 @@ def fit_calibration(
 
     def fitted(temperature: float) -> tuple[float, float, float]:
         above = softmax(logits / temperature + log_prior) - 1 / logits.shape[-1]
-        squares, right = (above**2).sum(-1).mean(), above[rows, breeds].mean()
+        squares = np.average((above**2).sum(-1), weights=weights)
+        right = np.average(above[rows, breeds], weights=weights)
         # The score is a parabola in what the lapse leaves of the differences from equal probabilities.
         kept = float(np.clip(right / max(squares, 1e-12), 1 - largest_lapse, 1))
         return kept * (kept * squares - 2 * right), float(temperature), 1 - kept

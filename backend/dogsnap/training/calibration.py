@@ -1,15 +1,15 @@
 """Everything after a training, from weights and photos: what turns logits into answers, and the thresholds of each version.
 
-Temperature, lapse rate, groups and second pass are chosen on all validation photos; for the thresholds, once for each fold of
-them, on all but that fold, so that a photo takes no part in the choices by which it is answered (cross-fitting). Halves would
-leave too few photos for a bound.
+Temperature, lapse rate, groups, second pass and the head that tells dogs are chosen on all validation photos; for the
+thresholds, once for each fold of them, on all but that fold, so that a photo takes no part in the choices by which it is
+answered (cross-fitting). Halves would leave too few photos for a bound. The network runs over each photo once, whatever is
+fitted on what it sees.
 """
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -17,127 +17,189 @@ import keras
 import numpy as np
 
 from dogsnap.exporting import TAUGHT
-from dogsnap.exporting.export import INT8_RANGES, export_stored, export_taught, read_json
-from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.exporting.export import breed_weights, export_stored, read_json, read_stored
 from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.files import replacing, write_json
 from dogsnap.networks import popularity
 from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.groups import find_groups, of_groups
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration, fit_calibration
+from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
-from dogsnap.training import artefacts, scoring, second_pass_choice, teaching, thresholds
+from dogsnap.training import (
+    artefacts,
+    dataset,
+    dog_score,
+    scoring,
+    second_pass_choice,
+    teaching,
+    thresholds,
+)
 from dogsnap.training import ranges as int8_ranges
 from dogsnap.training.class_statistics import STATISTICS_FILE, ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, Report, folds, without_dogs
-from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
+from dogsnap.training.passes import Passes
 from dogsnap.training.recipes import Recipe
 from dogsnap.training.scoring import share
 from dogsnap.training.trainer import with_whole_pictures
 
-MADE_BY = "dogsnap calibrate 4"  # and the version of what it computes: to be raised with every change of that
+MADE_BY = "dogsnap calibrate 5"  # and the version of what it computes: to be raised with every change of that
 RANGE_PHOTOS = (
     432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 )
-LEAST = 1e-37  # stands for a probability of 0
+NO_DOG, ANY = -1, -2  # in place of a breed
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
-PLAIN = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 1.0}
-Plain = Callable[[], Path]  # builds such a version when it is asked for the first time
+PLAIN = {"temperature": 1.0, **Decision(dog=0.0, confident=1.0).to_json()}
+
+
+@dataclass(frozen=True)
+class WithoutDogs:
+    """Photos that show no dog, as paths or as bytes of files. `folds` int (n,): in which of FOLDS parts each is."""
+
+    photos: Sequence[Path | bytes]
+    folds: np.ndarray
 
 
 @dataclass(frozen=True)
 class Photos:
     """What everything is fitted on. `training`: what the weights were trained on, for ranges and class statistics. `validation`:
-    other photos, crops and whole pictures. `others`: photos without a dog, as paths or as bytes of files. `taught`: folders of
-    photos of further breeds, see `teaching.breeds_in`.
+    other photos, crops and whole pictures. `taught`: folders of photos of further breeds, see `teaching.breeds_in`. `dogs`:
+    photos of dogs, whatever the breed.
     """
 
     training: list[Example]
     validation: list[Example]
-    others: Sequence[Path | bytes]
+    others: WithoutDogs
     taught: Sequence[Path] = ()
+    dogs: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass of the network gives for photos: `features` float32 (n, f) and `logits` (n, classes)."""
+
+    features: np.ndarray
+    logits: np.ndarray
+
+    def where(self, chosen: np.ndarray) -> "Pass":
+        """Those of the photos where `chosen` bool (n,) is true."""
+        return Pass(self.features[chosen], self.logits[chosen])
+
+    def dogs(self, head: DogHead) -> np.ndarray:
+        """The probabilities of a dog, (n,)."""
+        return head.probabilities(self.features, self.logits.max(-1))
 
 
 @dataclass(frozen=True)
 class Answers:
     """What the networks of the versions say of photos before anything is fitted.
 
-    `breeds` int (n,), -1 where there is no dog, `whole` bool (n,): whole pictures with one. `exact`: logits (n, classes) of the
-    network in float32; `fast`: of that in the fastest precision, `after`: of its second pass; None without one. `dogs` (n, 3):
-    the probabilities of a dog of these, in the last column the larger one of both passes.
+    `breeds` int (n,), NO_DOG where there is none, ANY where it is not known; `whole` bool (n,): whole pictures of a breed;
+    `folds` int (n,). `exact`: the network in float32; `fast`: that in the fastest precision, `after`: its second pass; None
+    without one.
     """
 
     breeds: np.ndarray
     whole: np.ndarray
-    exact: np.ndarray
-    fast: np.ndarray
-    after: np.ndarray | None
-    dogs: np.ndarray
+    folds: np.ndarray
+    exact: Pass
+    fast: Pass
+    after: Pass | None
 
     def where(self, chosen: np.ndarray) -> "Answers":
         """Those of the photos where `chosen` bool (n,) is true."""
-        return Answers(
-            *(value if value is None else value[chosen] for value in vars(self).values())
-        )
-
-    @classmethod
-    def joined(cls, parts: "Sequence[Answers]") -> "Answers":
-        """Those of all parts, one after the other."""
-        values = zip(*(vars(part).values() for part in parts), strict=True)
-        return cls(*(None if each[0] is None else np.concatenate(each) for each in values))
+        passes = [each and each.where(chosen) for each in (self.exact, self.fast, self.after)]
+        return Answers(self.breeds[chosen], self.whole[chosen], self.folds[chosen], *passes)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on validation photos. `groups`: of look-alikes, as places in the class order."""
+    """What is chosen on validation photos. `groups`: of look-alikes, as places in the class order. `dog`: what tells dogs."""
 
     calibration: Calibration
     groups: list[list[int]]
     passing: SecondPass | None
+    dog: DogHead
 
     @classmethod
-    def on(cls, photos: Answers, log_prior: np.ndarray) -> "Choice":
-        """The choice on these photos, with a prior (classes,)."""
-        fitted = fit_calibration(photos.exact, photos.breeds, log_prior)
+    def on(cls, said: Answers, log_prior: np.ndarray, dog: DogHead) -> "Choice":
+        """The choice on these photos, with a prior (classes,); `dog`: the head where none of them is without one."""
+        photos, others = said.where(said.breeds >= 0), said.where(said.breeds == NO_DOG)
+        weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+        fitted = fit_calibration(photos.exact.logits, photos.breeds, log_prior, weights=weights)
         calibration = Calibration(round(fitted.temperature, 4), log_prior, round(fitted.lapse, 4))
-        groups = find_groups(np.exp(calibration.logarithms(photos.exact)), photos.breeds)
+        groups = find_groups(np.exp(calibration.logarithms(photos.exact.logits)), photos.breeds)
+        if len(others.breeds):
+            dog = _dog_head(said.where(said.breeds != NO_DOG), others)
         if photos.after is None:
-            return cls(calibration, groups, None)
-        both = [calibration.logarithms(each) for each in (photos.fast, photos.after)]
-        return cls(
-            calibration, groups, second_pass_choice.choose(*both, photos.breeds, photos.whole)
-        )
+            return cls(calibration, groups, None, dog)
+        both = [calibration.logarithms(each.logits) for each in (photos.fast, photos.after)]
+        passing = second_pass_choice.choose(*both, photos.breeds, photos.whole, weights)
+        return cls(calibration, groups, passing, dog)
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
         """Of one pass in float32: the probabilities of the breeds (n, classes), and of a dog (n,)."""
-        return np.exp(self.calibration.logarithms(photos.exact)), photos.dogs[:, 0]
+        return np.exp(self.calibration.logarithms(photos.exact.logits)), photos.exact.dogs(self.dog)
 
     def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the version with a second pass."""
-        logarithms = (self.calibration.logarithms(each) for each in (photos.fast, photos.after))
+        """The same of the version with a second pass, for a dog the larger one of both where there is one."""
+        passes = (photos.fast, photos.after)
+        logarithms = (self.calibration.logarithms(each.logits) for each in passes)
         both, twice = second_pass_choice.mixed(self.passing, *logarithms)
-        return np.exp(both), np.where(twice, photos.dogs[:, 2], photos.dogs[:, 1])
+        first, second = (each.dogs(self.dog) for each in passes)
+        return np.exp(both), np.where(twice, np.maximum(first, second), first)
+
+
+def _dog_head(photos: Answers, others: Answers) -> DogHead:
+    """Fitted on both passes: the second one sees the dog, or what looks like one, at another size."""
+    shown = []
+    for said in (photos, others):
+        passes = [each for each in (said.fast, said.after) if each]
+        shown.append(np.concatenate([each.features for each in passes]))
+        shown.append(np.concatenate([each.logits.max(-1) for each in passes]))
+    return dog_score.fit(*shown)
 
 
 def without_dog(
-    not_dogs: Sequence[Path], validation: list[Example], frames: Path | None
-) -> list[Path | bytes]:
-    """Photos that show no dog: these and, where there are some, parts of whole pictures beside their dog."""
-    return [
-        *not_dogs,
-        *(without_dogs(with_whole_pictures(validation), frames) if frames and not_dogs else ()),
-    ]
+    not_dogs: Sequence[Path],
+    validation: list[Example],
+    frames: Path | None,
+    further: Sequence[Path] = (),
+    one_source: Sequence[str] = (),
+) -> WithoutDogs:
+    """Photos that show no dog: these, those that the `index.tsv` of each folder of `further` lists, and, where there are some,
+    parts of whole pictures beside their dog. Photos of one source are in one fold; `one_source`: see `dataset.sources_of`.
+    """
+    photos: list[Path | bytes] = list(not_dogs)
+    if frames and not_dogs:
+        photos += without_dogs(with_whole_pictures(validation), frames)
+    parts = [np.arange(len(photos)) % FOLDS]
+    for folder in further:
+        sources = dataset.sources_of(folder, one_source)
+        photos += sources
+        parts.append(np.array([dataset.fold_of(source) for source in sources.values()], int))
+    return WithoutDogs(photos, np.concatenate(parts))
 
 
-def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Report) -> dict:
+def calibrate(
+    folder: Path,
+    photos: Photos,
+    ranks: Path,
+    work: Path,
+    report: Report,
+    one_source: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> dict:
     """Write scores.json, int8_ranges.json and class_statistics.npz into `folder` with the weights, labels and recipe; return the
     scores. With photos of further breeds, write taught.json, too.
 
     `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
-    removed in the end. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError, IncompatibleNetwork, OSError.
+    removed in the end. `one_source`, `left_out`: see `teaching.breeds_in`. Raises ExportError, DatasetError, FreezingError,
+    TeachingError, OSError.
     """
-    breeds = teaching.breeds_in(photos.taught, {}) if photos.taught else []
+    breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
     lost = "of which --taught gives no photos; give their folder, or remove the file"
     teaching.check_kept(folder / TAUGHT, {breed.id for breed in breeds}, lost)
     keras.config.set_dtype_policy("float32")
@@ -146,16 +208,29 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     training, validation = (
         with_whole_pictures(part) for part in (photos.training, photos.validation)
     )
-    work = work / _key(weights, training, validation, photos.others)
+    work = work / _key(weights, training, validation, photos.others.photos)
     work.mkdir(parents=True, exist_ok=True)
-    plain = cache(partial(_plain_version, folder, work, weights, report))
+    stage = _stage(folder, work, weights)
+    plain = cache(partial(_plain_version, stage, work, report))
     ranges = _ranges(plain, training, weights, work / RANGES, report)
-    said, precision = _answered(plain, ranges, validation, photos.others, work, report)
-    report(f"choosing and fitting on {len(validation)} photos, {len(photos.others)} without a dog")
+    stored = read_stored(stage.name, stage, with_head=False)
+    passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
+    shown = passes.features("validation", [example.path for example in validation])
+    others = photos.others
+    unseen = passes.features("others", others.photos) if len(others.photos) else None
+    unnamed = passes.features("dogs", photos.dogs) if photos.dogs else None
+    report(f"choosing and fitting on {len(validation)} photos, {len(others.photos)} without a dog")
+    parts, own = folds(validation), DogHead.in_network(stored.model)
+    heads = [breed_weights(stored.model, ())] * FOLDS
+    further = [
+        (unseen, others.folds, NO_DOG),
+        (unnamed, np.arange(len(photos.dogs)) % FOLDS, ANY),
+    ]
+    said = _answers(shown, validation, parts, further, heads)
     scores = {
         "weights": weights,
         "made_by": MADE_BY,
-        **_fitted(said, precision, labels, ranks, folds(validation)),
+        **_fitted(said, own, passes.precision, labels, ranks),
     }
     report(f"class statistics of {len(training) // 2} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
@@ -167,15 +242,14 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
-        teacher = teaching.Teacher(plain(), folder)
-        known = np.concatenate(
-            [features["features"], teacher.features_of_known(photos.taught, breeds, report)]
-        )
-        taught = teacher.teach(breeds, False, report, known, folds(validation)[::2])
-        said, precision, parts = _left_out(
-            folder, teacher, taught, validation, photos.others, ranges, work, report
-        )
-        fitted = _fitted(said, precision, teacher.head.labels, ranks, parts, len(labels))
+        learnt = passes, plain(), breeds, teaching.known_photos(photos.taught, breeds, recipe)
+        teacher, taught, looked = _taught(*learnt, folder, features["features"], parts)
+        joined = {name: np.concatenate([shown[name], looked[name]]) for name in shown}
+        heads = [breed_weights(stored.model, teacher.kept(head)["taught"]) for head in taught.parts]
+        everything, parts = [*validation, *taught.photos], np.append(parts, taught.folds)
+        said = _answers(joined, everything, parts, further, heads)
+        named = teacher.head.labels
+        fitted = _fitted(said, own, passes.precision, named, ranks, len(labels))
         write_json(
             {"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT
         )
@@ -183,30 +257,61 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     return scores
 
 
-def _left_out(
-    folder: Path,
-    teacher: teaching.Teacher,
-    taught: teaching.Taught,
-    validation: list[Example],
-    others: Sequence[Path | bytes],
-    ranges: Ranges,
-    work: Path,
-    report: Report,
-) -> tuple[Answers, str, np.ndarray]:
-    """As `_answered`, of validation photos and those that taught, by versions taught without their part; and these parts."""
-    parts, examples = np.append(folds(validation), taught.folds), [*validation, *taught.photos]
-    said, filled = [], np.unique(parts)
-    for place, fold in enumerate(filled):
-        kept = teacher.kept(taught.parts[fold])
-        part = (
-            work / f"taught-{hashlib.sha256(json.dumps(kept['taught']).encode()).hexdigest()[:16]}"
-        )
-        part.mkdir(exist_ok=True)
-        version = cache(partial(_plain_version, folder, part, kept["weights"], report, kept))
-        inside = [example for example, own in zip(examples, parts, strict=True) if own == fold]
-        said.append(_answered(version, ranges, inside, others[place :: len(filled)], part, report))
-    found, precisions = zip(*said, strict=True)
-    return Answers.joined(found), precisions[0], np.sort(parts)
+def _taught(
+    passes: Passes,
+    source: Path,
+    breeds: Sequence[teaching.NewBreed],
+    known: Sequence[Path],
+    artefacts_folder: Path,
+    statistics: np.ndarray,
+    parts: np.ndarray,
+) -> tuple[teaching.Teacher, teaching.Taught, dict[str, np.ndarray]]:
+    """What is taught, and the features (n, f) of the photos that taught it. `known`: photos of other breeds; `statistics` (m, f):
+    features of the training photos; `parts`: of the validation photos.
+    """
+    own = [path for breed in breeds for path in breed.photos]
+    paths = list(dict.fromkeys([*known, *own]))
+    looked = passes.features("taught", paths, near=True)
+    views = [looked["exact"], looked.get("nearer", looked["exact"])]
+    looks = dict(zip(paths, np.stack(views, axis=1), strict=True))
+    teacher = teaching.Teacher(source, artefacts_folder, looks)
+    more = np.concatenate([statistics, teacher.features_of_known(known, passes.report)])
+    taught = teacher.teach(breeds, False, passes.report, more, parts[::2])
+    rows = {path: row for row, path in enumerate(paths)}
+    order = [rows[example.path] for example in taught.photos]
+    return teacher, taught, {name: each[order] for name, each in looked.items()}
+
+
+def _answers(
+    shown: Mapping[str, np.ndarray],
+    examples: Sequence[Example],
+    parts: np.ndarray,
+    further: Sequence[tuple[Mapping[str, np.ndarray] | None, np.ndarray, int]],
+    heads: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> Answers:
+    """Of photos of breeds, by their features (n, f), `parts` int (n,), and kernel and bias of the breeds for each of FOLDS.
+
+    `further`: features, parts and what stands for a breed of other photos; None where there are none.
+    """
+    breeds = np.array([example.breed for example in examples])
+    whole = np.array([example.is_whole for example in examples])
+    given = [shown]
+    for features, own_parts, breed in further:
+        if features is not None:
+            given.append(features)
+            breeds = np.append(breeds, np.full(len(own_parts), breed))
+            whole = np.append(whole, np.zeros(len(own_parts), bool))
+            parts = np.append(parts, own_parts)
+
+    def passed(name: str) -> Pass:
+        features = np.concatenate([each[name] for each in given])
+        logits = np.zeros((len(features), len(heads[0][1])))
+        for fold, (kernel, bias) in enumerate(heads):
+            logits[parts == fold] = features[parts == fold] @ kernel + bias
+        return Pass(features, logits)
+
+    after = passed("after") if "after" in shown else None
+    return Answers(breeds, whole, parts, passed("exact"), passed("fast"), after)
 
 
 def _key(
@@ -218,26 +323,27 @@ def _key(
     ).hexdigest()[:16]
 
 
-def _plain_version(
-    folder: Path, work: Path, weights: str, report: Report, taught: dict | None = None
-) -> Path:
-    """A version whose answers are the softmax of its logits; `taught`: with these breeds, see `Teacher.kept`."""
-    stage, models = work / "artefacts" / folder.resolve().name, work / "models"
-    shutil.rmtree(models, ignore_errors=True)
+def _stage(folder: Path, work: Path, weights: str) -> Path:
+    """A folder with the weights of `folder`, and nothing that was fitted."""
+    stage = work / "artefacts" / folder.resolve().name
     stage.mkdir(parents=True, exist_ok=True)
     for name in ("labels.json", "recipe.json"):
         shutil.copy(folder / name, stage)
     if not (stage / STORED_WEIGHTS).exists():
         (stage / STORED_WEIGHTS).symlink_to((folder / STORED_WEIGHTS).resolve())
     write_json({"weights": weights, "calibration": PLAIN}, stage / "scores.json")
-    if taught:
-        write_json({**taught, "scores": {"calibration": PLAIN}}, stage / TAUGHT)
-        return export_taught(stage.name, stage, models).folder
+    return stage
+
+
+def _plain_version(stage: Path, work: Path, report: Report) -> Path:
+    """A version whose answers are the softmax of its logits."""
+    models = work / "models"
+    shutil.rmtree(models, ignore_errors=True)
     return export_stored(stage.name, stage, models, report).folder
 
 
 def _ranges(
-    plain: Plain, training: list[Example], weights: str, file: Path, report: Report
+    plain: Callable[[], Path], training: list[Example], weights: str, file: Path, report: Report
 ) -> Ranges:
     """Found on crops and whole pictures by halves, and kept in `file`."""
     if not file.is_file():
@@ -252,63 +358,6 @@ def _ranges(
     return Ranges(**read_json(file))
 
 
-def _answered(
-    plain: Plain,
-    ranges: Ranges,
-    validation: list[Example],
-    others: Sequence[Path | bytes],
-    work: Path,
-    report: Report,
-) -> tuple[Answers, str]:
-    """What the networks say of these, kept in `work`, and the precision of the fast version. What is kept needs no version."""
-    # A version that never has a second pass, and one that always has one, which counts alone.
-    passes = {
-        "fast": second_pass_choice.NEVER,
-        "after": SecondPass(second_pass_choice.MARGIN, 1.0, 2.0, 1.0, 1.0),
-    }
-
-    @cache
-    def version(name: str) -> ExportedVersion:
-        if name == "exact" or "box" not in version("exact").servable.signatures["scores"].outputs:
-            return ExportedVersion.load(plain())
-        scores = {"second_pass": {**passes[name].to_json(), "decision": PLAIN}}
-        options = Options(
-            fast=True, second_pass=True, description={INT8_RANGES: asdict(ranges), "scores": scores}
-        )
-        return ExportedVersion.load(merge(plain(), options, report))
-
-    def answered(
-        photos: Sequence[Path | bytes], breeds: np.ndarray, whole: np.ndarray, ending: str
-    ) -> Answers:
-        said: dict[str, dict] = {}
-        for name in ("exact", *passes):
-            if name != "after" or "box" in said["exact"]:
-                said[name] = _kept(
-                    work / f"{name}{ending}.npz", lambda name=name: answers(version(name), photos)
-                )
-        logits = {
-            name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST))
-            for name, each in said.items()
-        }
-        dogs = np.stack(
-            [said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1
-        )
-        return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
-
-    breeds, whole = (
-        np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole")
-    )
-    found = [answered([example.path for example in validation], breeds, whole, "")]
-    if others:
-        found.append(
-            answered(others, np.full(len(others), -1), np.zeros(len(others), bool), "_others")
-        )
-    precision = work / "precision.json"
-    if not precision.is_file():
-        write_json(version("fast").servable.runtime.get("precision", "f32"), precision)
-    return Answers.joined(found), read_json(precision)
-
-
 def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     if not file.is_file():
         with replacing(file) as temporary:
@@ -319,42 +368,46 @@ def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[
 
 def _fitted(
     said: Answers,
+    own: DogHead,
     precision: str,
     labels: Sequence[Mapping],
     ranks: Path,
-    parts: np.ndarray,
     first: int | None = None,
 ) -> dict:
     """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are.
 
-    `parts` int (n,): in which of FOLDS a photo of a dog is. `first`: the place of the first class that was taught, if any.
+    `own`: the network's head of dogs. `first`: the place of the first class that was taught, if any.
     """
-    photos, others = said.where(said.breeds >= 0), said.where(said.breeds < 0)
+    is_named = said.breeds >= 0
+    photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
-    choice = Choice.on(photos, log_prior)
-    apart = [
-        parts != fold for fold in range(FOLDS)
-    ]  # nothing is left where each breed has one photo
-    chosen = [
-        choice if rest.all() or not rest.any() else Choice.on(photos.where(rest), log_prior)
-        for rest in apart
-    ]
+    weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+    choice = Choice.on(said, log_prior, own)
+    chosen = []
+    for fold in range(FOLDS):
+        apart = said.folds != fold
+        # Nothing is left where each breed has one photo.
+        is_choice = (is_named & apart).any() and (is_named & ~apart).any()
+        chosen.append(Choice.on(said.where(apart), log_prior, own) if is_choice else choice)
 
     def decided(
         answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
-    ) -> tuple[np.ndarray, dict]:
+    ) -> tuple[np.ndarray, Decision]:
         """Probabilities (n, classes) for photos that took no part in the choice, and the thresholds found on them."""
-        probabilities, dogs = np.zeros_like(photos.exact), np.zeros(len(parts))
-        shared, held = np.zeros(len(parts)), np.zeros(len(parts), bool)
+        probabilities = np.zeros_like(photos.exact.logits)
+        dogs, none = np.zeros(len(photos.breeds)), np.zeros(len(others.breeds))
+        shared, held = np.zeros(len(photos.breeds)), np.zeros(len(photos.breeds), bool)
         for fold, each in enumerate(chosen):
-            inside = parts == fold
+            inside = photos.folds == fold
             probabilities[inside], dogs[inside] = answer(each, photos.where(inside))
             shared[inside], held[inside] = of_groups(
                 probabilities[inside], photos.breeds[inside], each.groups
             )
-        dog = thresholds.dog_threshold(dogs, photos.whole, answer(choice, others)[1])
-        limits = thresholds.fit_decision(probabilities, photos.breeds, shared, held, photos.whole)
-        return probabilities, {"dog_threshold": dog, **limits}
+            none[others.folds == fold] = answer(each, others.where(others.folds == fold))[1]
+        dog = thresholds.dog_threshold(dogs, photos.whole, none)
+        return probabilities, thresholds.fit_decision(
+            probabilities, photos.breeds, shared, held, photos.whole, weights, dog
+        )
 
     probabilities, decision = decided(Choice.once)
     scores: dict = {
@@ -362,19 +415,20 @@ def _fitted(
             "temperature": choice.calibration.temperature,
             "lapse": choice.calibration.lapse,
             "log_prior": [round(float(each), 4) for each in log_prior],
-            **decision,
+            **decision.to_json(),
             "groups": [[labels[place]["id"] for place in group] for group in choice.groups],
         },
+        "dog_head": choice.dog.to_json(),
         "validation": scoring.report(
-            probabilities, photos.breeds, labels, decision["confident_threshold"]
+            probabilities, photos.breeds, labels, decision.confident or 1.0
         ),
     }
     if choice.passing:
         both, decision = decided(Choice.twice)
         once, right = (each.argmax(-1) == photos.breeds for each in (probabilities, both))
-        before = choice.calibration.logarithms(photos.fast)
+        before = choice.calibration.logarithms(photos.fast.logits)
         validation = {
-            "photos": len(parts),
+            "photos": len(photos.breeds),
             "top1_one_pass": share(once),
             "top1": share(right),
             "top1_whole_one_pass": share(once[photos.whole]),
@@ -388,6 +442,6 @@ def _fitted(
                 for each in range(first, len(labels))
             }
             validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
-        stated = {"precision": precision, "decision": decision, "validation": validation}
+        stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
         scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores

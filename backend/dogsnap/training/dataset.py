@@ -7,7 +7,7 @@ import json
 import random
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -269,15 +269,30 @@ def read_index(data: Path, labels: list[dict]) -> list[Example]:
     return [Example(data / row["photo"], places[row["breed"]]) for row in rows]
 
 
-def rows_of_index(data: Path) -> list[dict[str, str]]:
-    """The lines of `index.tsv`. Raises DatasetError for one without photos or without the columns breed and photo."""
+def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:
+    """The lines of `index.tsv`. Raises DatasetError for one without photos or without these columns."""
     path = data / INDEX
     rows = read_table(path)
-    if not rows or not {"breed", "photo"} <= set(rows[0]):
+    if not rows or not set(columns) <= set(rows[0]):
         raise DatasetError(
-            f"{path} lists no photo; expected the columns breed and photo, separated by tabs"
+            f"{path} lists no photo; expected the columns {' and '.join(columns)}, separated by tabs"
         )
     return rows
+
+
+def sources_of(folder: Path, one_source: Sequence[str] = ()) -> dict[Path, str]:
+    """The photos of `index.tsv` below `folder` with the source of each; "" where that has no column `source`.
+
+    `one_source`: beginnings of the names of sources that copy one another, and count as one. Raises DatasetError.
+    """
+    rows = rows_of_index(folder, ("photo",))
+    return {folder / row["photo"]: source_of(row, one_source) for row in rows}
+
+
+def source_of(row: Mapping[str, str], one_source: Sequence[str]) -> str:
+    """The source in a line of `index.tsv`; see `sources_of`."""
+    source = row.get("source") or ""
+    return one_source[0] if source.startswith(tuple(one_source)) else source
 
 
 def fold_of(source: str) -> int:

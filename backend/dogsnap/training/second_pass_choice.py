@@ -28,30 +28,39 @@ def mixed(
 
 
 def choose(
-    before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.ndarray
+    before: np.ndarray,
+    after: np.ndarray,
+    breeds: np.ndarray,
+    whole: np.ndarray,
+    weights: np.ndarray,
 ) -> SecondPass:
     """The parameters with the highest top-1 and, among those, the fewest second passes.
 
     `before` (n, classes): log-probabilities of the first pass for photos of `breeds` int (n,); `after`: of the second pass with
-    MARGIN. Whole pictures, where `whole` bool (n,) is true, and crops count alike, however many there are of each; at most
-    MOST_PASSES of the photos get a second pass, and none where that gains nothing.
+    MARGIN. Whole pictures, where `whole` bool (n,) is true, and crops count alike, however many there are of each, and photos of
+    either kind by their `weights` (n,); at most MOST_PASSES of the photos get a second pass, and none where that gains nothing.
     """
-    tried = [(balanced(before, breeds, whole), 0.0, NEVER)]
+    tried = [(balanced(before, breeds, whole, weights), 0.0, NEVER)]
     for surest in SUREST:
         passing = SecondPass(MARGIN, 1.0, surest, WEIGHT, 1.0)
         both, twice = mixed(passing, before, after)
         if twice.mean() <= MOST_PASSES:
-            tried.append((balanced(both, breeds, whole), -twice.mean(), passing))
+            tried.append((balanced(both, breeds, whole, weights), -twice.mean(), passing))
     best = max(tried, key=lambda each: each[:2])[2]
     if best.surest == 0:
         return best
     both, twice = mixed(best, before, after)
     # No lapse rate of its own: both passes have it already.
-    fitted = fit_calibration(both[twice], breeds[twice], largest_lapse=0.0)
+    fitted = fit_calibration(both[twice], breeds[twice], largest_lapse=0.0, weights=weights[twice])
     return replace(best, sharpness=round(1 / fitted.temperature, 4))
 
 
-def balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:
+def balanced(
+    logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray, weights: np.ndarray
+) -> float:
     """The mean of the top-1 of whole pictures and of crops, to four digits."""
     right = logarithms.argmax(-1) == breeds
-    return round(float(np.mean([right[whole == kind].mean() for kind in np.unique(whole)])), 4)
+    shares = []
+    for kind in np.unique(whole):
+        shares.append(np.average(right[whole == kind], weights=weights[whole == kind]))
+    return round(float(np.mean(shares)), 4)

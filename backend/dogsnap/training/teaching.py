@@ -27,6 +27,7 @@ from dogsnap.files import READ_ENDINGS, write_json
 from dogsnap.networks.groups import look_alikes, named_groups
 from dogsnap.networks.second_pass import SecondPass, second_images
 from dogsnap.networks.temperature import softmax
+from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
@@ -137,7 +138,11 @@ class Teacher:
     taught; breeds that it was taught before are kept. Raises ExportError, StatisticsError or TeachingError in one sentence.
     """
 
-    def __init__(self, source: Path, artefacts: Path) -> None:
+    def __init__(
+        self, source: Path, artefacts: Path, looks: Mapping[Path, np.ndarray] | None = None
+    ) -> None:
+        """`looks`: what the network sees in photos, where that is known: features (views, f); it sees a dog in these."""
+        self._looks = looks or {}
         self.source = source
         self.stored = read_stored(source.resolve().parent.name, artefacts)
         self._artefacts = artefacts
@@ -317,36 +322,14 @@ class Teacher:
                 f"--replace: {self.source} was not taught {breed.name}; it was taught: {', '.join(self.taught) or 'nothing'}"
             )
 
-    def features_of_known(
-        self, folders: Iterable[Path], breeds: Sequence[NewBreed], report: Report
-    ) -> np.ndarray:
-        """Pooled features float32 (n, f) of photos of other breeds than `breeds`: of Stanford Dogs' training photos but those for
-        validation, and of the photos of an `index.tsv`. Raises DatasetError.
-        """
-        ids, found = (
-            {breed.id for breed in breeds},
-            [np.zeros((0, len(self.head.kernel)), np.float32)],
-        )
-        for data in folders:
-            if (data / dataset.INDEX).is_file():
-                paths = [
-                    data / row["photo"]
-                    for row in dataset.rows_of_index(data)
-                    if row["breed"] not in ids
-                ]
-                times = OTHERS
-            else:
-                recipe = self.stored.description["recipe"]
-                listed = dataset.read_list(data, "train_list")
-                taught, _ = dataset.split_validation(
-                    listed, recipe["validation_per_breed"], recipe["seed"]
-                )
-                paths, times = [example.path for example in taught[::KNOWN_STEP]], 1
-            images = self._images(paths, report)
-            found += [
-                self._network(image, training=False)["features"] for _, _, image in images
-            ] * times
-        return np.concatenate(found)
+    def features_of_known(self, photos: Sequence[Path], report: Report) -> np.ndarray:
+        """Pooled features float32 (n, f) of `known_photos`."""
+        unknown = [path for path in dict.fromkeys(photos) if path not in self._looks]
+        found = {path: self._looks[path][0] for path in photos if path in self._looks}
+        for path, _, image in self._images(unknown, report):
+            found[path] = self._network(image, training=False)["features"].numpy()[0]
+        rows = [found[path] for path in photos if path in found]
+        return np.stack([np.zeros(len(self.head.kernel), np.float32), *rows])[1:]
 
     def _features_of(self, breed: NewBreed, report: Report) -> tuple[list[Path], np.ndarray]:
         """The photos that can teach, and their pooled features float32 (photos, views, f)."""
@@ -361,21 +344,28 @@ class Teacher:
                 report(f"skipped {path}: the same photo as {same}")
                 continue
             seen[path] = bits
-            answer = self._network(image, training=False)
-            if (
-                float(tf.sigmoid(tf.reduce_max(answer["dog"])))
-                < self.stored.description["decision"]["dog_threshold"]
-            ):
+            look = self._looks.get(path)
+            if look is None:
+                look = self._look(contents, image)
+            if look is None:
                 report(f"skipped {path}: the network sees no dog in it")
                 continue
-            nearer = self._network(self._nearer(contents, image, answer), training=False)
             paths.append(path)
-            kept.append(np.concatenate([answer["features"], nearer["features"]]))
+            kept.append(look)
         if len(kept) < FEWEST_PHOTOS:
             raise TeachingError(
                 f"{breed.name}: expected at least {FEWEST_PHOTOS} different photos that show the dog, received {len(kept)}"
             )
         return paths, np.stack(kept)
+
+    def _look(self, contents: bytes, image: tf.Tensor) -> np.ndarray | None:
+        """Features (views, f) of a photo; None where the network sees no dog."""
+        answer = self._network(image, training=False)
+        decision = Decision.read(self.stored.description["decision"])
+        if not decision.sees_dog(float(tf.sigmoid(tf.reduce_max(answer["dog"])))):
+            return None
+        nearer = self._network(self._nearer(contents, image, answer), training=False)
+        return np.concatenate([answer["features"], nearer["features"]])
 
     def _nearer(
         self, contents: bytes, image: tf.Tensor, answer: Mapping[str, tf.Tensor]
@@ -494,14 +484,42 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
     return found
 
 
-def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[NewBreed]:
+def known_photos(
+    folders: Iterable[Path], breeds: Sequence[NewBreed], recipe: Mapping
+) -> list[Path]:
+    """Photos of other breeds than `breeds`: of Stanford Dogs' training photos but those for validation, which `recipe` says,
+    and those of an `index.tsv`, each OTHERS times. Raises DatasetError.
+    """
+    ids, found = {breed.id for breed in breeds}, []
+    for data in folders:
+        if (data / dataset.INDEX).is_file():
+            rows = dataset.rows_of_index(data)
+            found += [data / row["photo"] for row in rows if row["breed"] not in ids] * OTHERS
+            continue
+        listed = dataset.read_list(data, "train_list")
+        per_breed, seed = recipe["validation_per_breed"], recipe["seed"]
+        taught, _ = dataset.split_validation(listed, per_breed, seed)
+        found += [example.path for example in taught[::KNOWN_STEP]]
+    return found
+
+
+def breeds_in(
+    folders: Sequence[Path],
+    facts: Mapping[str, Mapping],
+    one_source: Sequence[str] = (),
+    left_out: Collection[str] = (),
+) -> list[NewBreed]:
     """One breed for each folder in the first of `folders`, named as the folder with spaces for `_`; `facts` by name.
 
     Photos in the others' folders of the same names are added. A folder with an `index.tsv` has the photos that this lists, of
-    the sources in its column `source`.
+    the sources in its column `source`; `one_source`: see `dataset.sources_of`. `left_out`: folders of the
+    first that are no breeds to teach.
     """
-    photos = [_photos_by_breed(folder) for folder in folders]
-    names = {breed: breed.replace("_", " ") for breed in sorted(photos[0])}
+    photos = [_photos_by_breed(folder, one_source) for folder in folders]
+    if strange := sorted(set(left_out) - set(photos[0])):
+        raise TeachingError(f"there is no folder {strange[0]} in {folders[0]} to be left out")
+    taught = sorted(set(photos[0]) - set(left_out))
+    names = {breed: breed.replace("_", " ") for breed in taught}
     if strange := sorted(set(facts) - set(names.values())):
         raise TeachingError(
             f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}"
@@ -521,7 +539,7 @@ def holds_breeds(folder: Path) -> bool:
     return (folder / dataset.INDEX).is_file() or any(path.is_dir() for path in folder.iterdir())
 
 
-def _photos_by_breed(folder: Path) -> dict[str, dict[Path, str]]:
+def _photos_by_breed(folder: Path, one_source: Sequence[str]) -> dict[str, dict[Path, str]]:
     """The photos of each breed and their sources, "" where that is not known."""
     if not (folder / dataset.INDEX).is_file():
         return {
@@ -531,7 +549,9 @@ def _photos_by_breed(folder: Path) -> dict[str, dict[Path, str]]:
         }
     found: dict[str, dict[Path, str]] = {}
     for row in dataset.rows_of_index(folder):
-        found.setdefault(row["breed"], {})[folder / row["photo"]] = row.get("source") or ""
+        found.setdefault(row["breed"], {})[folder / row["photo"]] = dataset.source_of(
+            row, one_source
+        )
     return found
 
 

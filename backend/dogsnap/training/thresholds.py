@@ -9,23 +9,34 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dogsnap.serving.answers.levels import Level, Levels, top_z_score
+from dogsnap.serving.answers.levels import Decision, Level, Levels, top_z_score
 from dogsnap.training.scoring import share
 
-KEPT_DOGS = 0.9933  # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
-REFUSED_OTHERS = 0.98  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
-BREED_PRECISION = (
-    0.9925  # of answers that are sure of the breed; more than of a group, see the lab notes
-)
-SURE_PRECISION = 0.97  # of all that are sure of breed or group
+KEPT_DOGS = 0.99  # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
+REFUSED_OTHERS = 0.985  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
+BREED_PRECISION = 0.97  # of answers that name one breed, as estimated
+SURE_BREED_PRECISION = 0.962  # the same with CONFIDENCE
+GROUP_PRECISION = 0.95  # of answers that name a group, with CONFIDENCE
 COVERAGE = 0.95  # share of photos whose set holds the right breed
-CONFIDENCE = (
-    0.95  # with which SURE_PRECISION and COVERAGE hold over the draw of the calibration photos
-)
-CANDIDATES = np.round(
-    np.arange(0.99, 0.5, -0.005), 3
-)  # for the threshold of groups, in the order of the tests
+CONFIDENCE = 0.95  # with which these hold over the draw of the calibration photos
+# For the thresholds of breeds and groups, in the order of the tests.
+CANDIDATES = np.round(np.arange(0.99, 0.5, -0.005), 3)
+# Share of the photos that reach the last candidate that reach the first one that is tested.
+FIRST_SHARE = 0.4
 UNKNOWN_SHARE = 0.04  # of known dogs, in either kind of photos, told to be of an unknown breed; asked is less than 5 %
+
+
+def weights_of(breeds: np.ndarray, whole: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+    """How much each calibration photo counts, (n,): a breed as much as it is common by `log_prior` (classes,), in either kind.
+
+    The photos of a breed share that: some breeds have ten photos, others a hundred.
+    """
+    weights = np.zeros(len(breeds))
+    for kind in np.unique(whole):
+        counts = np.bincount(breeds[whole == kind], minlength=len(log_prior))
+        common = np.exp(log_prior) / np.maximum(counts, 1)
+        weights[whole == kind] = common[breeds[whole == kind]]
+    return weights
 
 
 def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> float:
@@ -45,74 +56,80 @@ def fit_decision(
     shared: np.ndarray,
     held: np.ndarray,
     whole: np.ndarray,
-) -> dict[str, float]:
-    """The thresholds of `Levels`, on calibration photos: crops, and whole pictures where `whole` bool (n,) is true.
+    weights: np.ndarray,
+    dog: float,
+) -> Decision:
+    """The thresholds on calibration photos: crops, and whole pictures where `whole` bool (n,) is true; `dog`: that of dogs.
 
     `probabilities` (n, classes) of photos of `breeds` int (n,), `shared` float (n,) and `held` bool (n,): see
-    `groups.of_groups`; all of choices in which these photos took no part. That SURE_PRECISION of the sure answers are right
-    holds with CONFIDENCE for each of the two kinds; how often breeds that are told alone are, is an estimate.
+    `groups.of_groups`; all of choices in which these photos took no part. `weights` (n,): see `weights_of`: crops and whole
+    pictures count alike. First the threshold of breeds, then that of groups, among the photos that are told no breed. Both may be
+    tested on the same photos: the search for the threshold of breeds goes from the surest photos down, and has not looked at
+    those that it leaves to groups, but for the candidate that failed.
     Sets are those of Sadinle et al. (2019), "least ambiguous set-valued classifiers": every breed whose probability reaches a
     threshold, which split conformal prediction takes from the probabilities of the right breeds (Angelopoulos and Bates, 2023,
-    section 1), and which holds with CONFIDENCE, too. People send whole pictures, so these calibrate it where there are any; on
-    crops more sets hold the right breed. Lab note: adaptive sets (APS; RAPS of five strengths) were no smaller at the same
-    coverage: 2.5 to 4.6 breeds (67 without regularisation) where these have 2.4.
+    section 1). People send whole pictures, so these calibrate it where there are any; on crops more sets hold the right breed.
+    Lab note: adaptive sets (APS; RAPS of five strengths) were no smaller at the same coverage: 2.5 to 4.6 breeds (67 without
+    regularisation) where these have 2.4.
     """
-    top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
+    first, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
+    confident = bounded_threshold(first, right, weights, SURE_BREED_PRECISION, BREED_PRECISION)
+    rest = first < confident
+    group = bounded_threshold(shared[rest], held[rest], weights[rest], GROUP_PRECISION)
     scores = top_z_score(probabilities)
     unknown = min(
-        float(np.quantile(scores[whole == kind], UNKNOWN_SHARE)) for kind in np.unique(whole)
+        weighted_quantile(scores[whole == kind], weights[whole == kind], UNKNOWN_SHARE)
+        for kind in np.unique(whole)
     )
-    confident = math.ceil(1e4 * threshold_for(top, right, BREED_PRECISION, whole)) / 1e4
-    sure = top >= confident
-    # An answer that is sure of the breed is right or wrong as a breed whatever the threshold of groups.
-    claimed, correct = np.where(sure, 1.0, shared), np.where(sure, right, held)
-    group = bounded_threshold(claimed, correct, SURE_PRECISION, whole)
     given = probabilities[np.arange(len(breeds)), breeds]
-    return {
-        "confident_threshold": confident,
-        "group_threshold": group,
-        "set_threshold": set_threshold(given[whole] if whole.any() else given),
-        "unknown_threshold": round(unknown, 4),
-    }
+    calibrates = whole if whole.any() else ~whole
+    return Decision(
+        dog,
+        confident,
+        group,
+        set_threshold(given[calibrates], weights[calibrates]),
+        round(unknown, 4),
+    )
 
 
-def threshold_for(
-    scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray
-) -> float:
-    """The smallest score from which on `precision` of the answers are right, among each of the `kinds` (n,); 1 for none."""
-    found = 0.0
-    for kind in np.unique(kinds):
-        own, correct = scores[kinds == kind], right[kinds == kind]
-        order = np.argsort(-own, kind="stable")
-        enough = np.flatnonzero(
-            np.cumsum(correct[order]) / np.arange(1, len(order) + 1) >= precision
-        )
-        found = max(found, float(own[order][enough[-1]]) if enough.size else 1.0)
-    return found
+def effective_count(weights: np.ndarray) -> float:
+    """How many photos of equal weight tell as much about a mean as these (Kish, 1965)."""
+    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray, rank: float) -> float:
+    """The largest of `values` (n,) that no more than the share `rank` of the weights lies below."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) - weights[order]
+    return float(values[order][np.flatnonzero(below <= rank * weights.sum())[-1]])
 
 
 def bounded_threshold(
-    scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray
+    scores: np.ndarray,
+    right: np.ndarray,
+    weights: np.ndarray,
+    precision: float,
+    estimated: float = 0.0,
 ) -> float:
-    """The smallest of CANDIDATES from which on `precision` of the answers to each of the `kinds` (n,) are right, with CONFIDENCE;
-    1 where none is.
+    """The smallest of CANDIDATES from which on `precision` of the answers are right, with CONFIDENCE; 1 where none is.
 
-    `scores` float (n,) and `right` bool (n,) of calibration photos, exchangeable with later ones, that took no part in any other
-    choice. "Learn then test" (Angelopoulos et al., 2021) with fixed-sequence testing: the candidates are tested from the
-    largest on by the binomial tail of the errors among the answers that reach them, each with all of the doubt, and the first
-    that fails ends it. Those that too few answers of a kind reach are left out: they could not pass if all were right. Lab
-    note: the binary search of Geifman and El-Yaniv (2017) divides the doubt among its steps; on 1,200 validation pictures it
-    finds no threshold where this one is sure of 75 %.
+    By these photos, the share `estimated` is. `scores` float (n,), `right` bool (n,) and `weights` float (n,) of calibration
+    photos, exchangeable with later ones but for their weights, that took no part in any other choice. "Learn then test"
+    (Angelopoulos et al., 2021) with fixed-sequence testing: the candidates are tested from the largest on by the binomial tail
+    of the errors among the answers that reach them, each with all of the doubt, and the first that fails ends it. The first one
+    is that which FIRST_SHARE of the photos reach, whether they are right or not: of fewer, a test can tell little. Lab note: the
+    binary search of Geifman and El-Yaniv (2017) divides the doubt among its steps; on 1,200 validation pictures it finds no
+    threshold where this one is sure of 75 %.
     """
-    found = 1.0
+    found, most = 1.0, weights[scores >= CANDIDATES[-1]].sum()
     for candidate in CANDIDATES:
-        wrong = [~right[(scores >= candidate) & (kinds == kind)] for kind in np.unique(kinds)]
-        if any(binomial_tail(0, len(each), 1 - precision) > 1 - CONFIDENCE for each in wrong):
+        reached = scores >= candidate
+        if not reached.any() or weights[reached].sum() < FIRST_SHARE * most:
             continue
-        if any(
-            binomial_tail(int(each.sum()), len(each), 1 - precision) > 1 - CONFIDENCE
-            for each in wrong
-        ):
+        wrong = float(np.average(~right[reached], weights=weights[reached]))
+        count = effective_count(weights[reached])
+        chance = binomial_tail(round(wrong * count), int(count), 1 - precision)
+        if chance > 1 - CONFIDENCE or wrong > 1 - estimated:
             break
         found = float(candidate)
     return found
@@ -128,16 +145,18 @@ def binomial_tail(errors: int, count: int, rate: float) -> float:
     return math.fsum(map(math.exp, logarithms))
 
 
-def set_threshold(given: np.ndarray) -> float:
+def set_threshold(given: np.ndarray, weights: np.ndarray) -> float:
     """The probability that the right breed reaches in COVERAGE of exchangeable photos, with CONFIDENCE; 0 for too few photos.
 
-    `given` (n,): the probabilities of the right breeds. The largest of these of which so few are smaller that more than
-    1 - COVERAGE of all photos would have given that few with a probability of 1 - CONFIDENCE at most.
+    `given` (n,): the probabilities of the right breeds, and `weights` (n,). The largest of these of which so few are smaller
+    that more than 1 - COVERAGE of all photos would have given that few with a probability of 1 - CONFIDENCE at most.
     """
-    smaller = 0
-    while binomial_tail(smaller, len(given), 1 - COVERAGE) <= 1 - CONFIDENCE:
+    count, smaller = effective_count(weights), 0
+    while binomial_tail(smaller, int(count), 1 - COVERAGE) <= 1 - CONFIDENCE:
         smaller += 1
-    return math.floor(1e5 * np.sort(given)[smaller - 1]) / 1e5 if smaller else 0.0
+    if not smaller:
+        return 0.0
+    return math.floor(1e5 * weighted_quantile(given, weights, (smaller - 1) / count)) / 1e5
 
 
 def report(

@@ -329,7 +329,7 @@ test('a page that is left shows nothing more, and its photo is answered in the h
   assert.equal(page.data.state, 'working')
   assert.deepEqual(
     phone.service('history').list().map(({ outcome }) => outcome.state),
-    ['shown'],
+    ['breed'],
   )
 })
 

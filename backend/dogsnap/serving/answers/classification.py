@@ -101,9 +101,8 @@ def name_breeds(
     Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure. Where
     the outputs tell several dogs (`dogs_number` above 1), each is named, and the answer is that of the first.
     """
-    decision = servable.description.decision
-    can_refuse = "dog" in outputs and "dog_threshold" in decision
-    if can_refuse and float(outputs["dog"][row]) < decision["dog_threshold"]:
+    decision = servable.description.levels.decision
+    if "dog" in outputs and not decision.sees_dog(float(outputs["dog"][row])):
         return _named(servable, outputs["prediction"][row], None, top_k, dog=False)
     number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
     if number == 1:
@@ -135,22 +134,20 @@ def _named(
 ) -> Classification:
     labels, levels = _labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
-    threshold = servable.description.decision.get("confident_threshold")
-    confident = threshold is not None and float(probabilities[best[0]]) >= threshold
     answer = Classification(
         servable=servable.id,
         dog=dog,
-        confident=confident,
-        level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
+        confident=False,
+        level=Level.NO_DOG,
         breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
         box=None if box is None else tuple(float(side) for side in box),
-        note=WITHOUT_THRESHOLDS if threshold is None else "",
+        note=WITHOUT_THRESHOLDS if levels.decision.confident is None else "",
     )
-    if levels is None or not dog:
+    if not dog:
         return answer
     claim = levels.claim(probabilities)
     group = (claim.group, claim.group_probability) if claim.group else None
-    held = tuple(labels[index]["id"] for index in claim.held)
+    held = None if claim.held is None else tuple(labels[index]["id"] for index in claim.held)
     return replace(
         answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held
     )

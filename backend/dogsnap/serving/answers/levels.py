@@ -1,16 +1,17 @@
 """What an answer claims, by the thresholds and groups of the version; `fitting/thresholds.py` finds them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 LARGEST_SET = 5
-# What `decision` in a version's description needs beside confident_threshold before the version tells levels.
-THRESHOLDS = ("group_threshold", "set_threshold", "unknown_threshold")
 LEAST_PROBABILITY = 1e-12  # stands for 0 where a logarithm is taken
+# A group is told only where it says more than its first breed: that one is less probable than this, and a second one worth a row.
+SUREST_OF_GROUP, WORTH_A_ROW = 0.93, 0.01
+ENDING = "_threshold"  # of the names of a decision's numbers in a description
 
 
 class Level(StrEnum):
@@ -22,6 +23,46 @@ class Level(StrEnum):
     UNSURE = "unsure"
     UNKNOWN = "unknown"
     NO_DOG = "no_dog"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The thresholds of a version; None: an answer never claims that.
+
+    `dog`: of the dog head's probability, below which a photo shows no dog. `confident`: of the first breed's probability, from
+    which on it is named alone. `group`: of the sum of a group's probabilities. `set`: of each breed of a set. `unknown`: of
+    `top_z_score`, below which the breed is unknown. The last three are all there, or none.
+    """
+
+    dog: float | None = None
+    confident: float | None = None
+    group: float | None = None
+    set: float | None = None
+    unknown: float | None = None
+
+    @classmethod
+    def read(cls, stated: Mapping[str, float]) -> "Decision":
+        """From `decision` in a description that fits the schema. Raises ValueError where some of the last three are missing."""
+        given = {
+            name: stated[name + ENDING] for name in cls.__match_args__ if name + ENDING in stated
+        }
+        levels = [name + ENDING for name in ("group", "set", "unknown")]
+        missing = [name for name in levels if name not in stated]
+        if missing and len(missing) < len(levels):
+            raise ValueError(
+                f"decision lacks {', '.join(missing)}; expected all of {', '.join(levels)}, or none"
+            )
+        if not missing and "confident" not in given:
+            raise ValueError(f"decision lacks confident{ENDING}, which the levels need as well")
+        return cls(**given)
+
+    def to_json(self) -> dict[str, float]:
+        """As in a description."""
+        return {name + ENDING: value for name, value in asdict(self).items() if value is not None}
+
+    def sees_dog(self, score: np.ndarray | float) -> np.ndarray | bool:
+        """Whether a photo shows a dog, by the probabilities of the dog head (n,)."""
+        return score >= (self.dog or 0.0)
 
 
 @dataclass(frozen=True)
@@ -40,24 +81,27 @@ class Group:
 class Claim:
     """`group`: the one that the most probable breed belongs to, with the sum of its members' probabilities.
 
-    `held`: the prediction set: indices of the breeds, the most probable first, of which one is right in 95 % of photos.
+    `held`: the prediction set: indices of the breeds, the most probable first, of which one is right in 95 % of photos. Both
+    None where the version has no thresholds for them.
     """
 
     level: Level
     group: Group | None
     group_probability: float
-    held: np.ndarray
+    held: np.ndarray | None
+
+
+def says_more(first: np.ndarray | float, second: np.ndarray | float) -> np.ndarray | bool:
+    """Whether a group says more than its first breed, by the probabilities of its two most probable members."""
+    return (first < SUREST_OF_GROUP) & (second >= WORTH_A_ROW)
 
 
 class Levels:
-    """The levels of a version that has thresholds and groups of its own."""
+    """What the answers of a version claim, by its thresholds and groups."""
 
-    def __init__(self, decision: Mapping[str, float], groups: Sequence[Group], ids: Sequence[str]):
+    def __init__(self, decision: Decision, groups: Sequence[Group] = (), ids: Sequence[str] = ()):
         """`ids`: of the breeds, in class order. Raises ValueError for a group of an unknown breed, or for a breed in two."""
-        self.confident, self.group, self.set, self.unknown = (
-            float(decision[name]) for name in ("confident_threshold", *THRESHOLDS)
-        )
-        self.groups, self.ids = tuple(groups), tuple(ids)
+        self.decision, self.groups, self.ids = decision, tuple(groups), tuple(ids)
         index_of = {breed: index for index, breed in enumerate(ids)}
         members = [member for group in groups for member in group.members]
         if wrong := [
@@ -74,15 +118,11 @@ class Levels:
         }
 
     @classmethod
-    def read(cls, raw: Mapping[str, Any]) -> "Levels | None":
-        """From a description that fits the schema; None if it has none. Raises ValueError for one that is not whole."""
-        decision = raw.get("decision", {})
-        if not any(name in decision for name in THRESHOLDS):
-            return None
-        if missing := [name for name in THRESHOLDS if name not in decision]:
-            raise ValueError(
-                f"decision lacks {', '.join(missing)}; expected all of {', '.join(THRESHOLDS)}, or none"
-            )
+    def read(cls, raw: Mapping[str, Any]) -> "Levels":
+        """From a description that fits the schema. Raises ValueError for one that is not whole."""
+        decision = Decision.read(raw.get("decision", {}))
+        if decision.group is None:
+            return cls(decision)
         groups = [
             Group(**{**group, "members": tuple(group["members"])})
             for group in raw.get("groups", ())
@@ -91,19 +131,23 @@ class Levels:
 
     def claim(self, probabilities: np.ndarray) -> Claim:
         """Judge one photo of a dog by its probabilities (classes,)."""
+        decision, first = self.decision, float(probabilities.max())
+        is_sure = decision.confident is not None and first >= decision.confident
+        if decision.group is None:
+            return Claim(Level.BREED if is_sure else Level.UNSURE, None, 0.0, None)
         order = np.argsort(-probabilities, kind="stable")
-        top = int(order[0])
-        number = self._group_of.get(top)
-        group = None if number is None else self.groups[number]
-        shared = 0.0 if number is None else float(probabilities[self._members[number]].sum())
-        held = order[: max(1, int((probabilities >= self.set).sum()))]
-        # A breed that is confused with no other is as sure as a group is.
-        confident = self.confident if group else min(self.confident, self.group)
-        if top_z_score(probabilities) < self.unknown:
+        held = order[: max(1, int((probabilities >= decision.set).sum()))]
+        number = self._group_of.get(int(order[0]))
+        group, shares = None, np.zeros(2)
+        if number is not None:
+            group = self.groups[number]
+            shares = np.sort(np.append(probabilities[self._members[number]], 0.0))[::-1]
+        shared = float(shares.sum())
+        if top_z_score(probabilities) < decision.unknown:
             level = Level.UNKNOWN
-        elif probabilities.max() >= confident:
+        elif is_sure:
             level = Level.BREED
-        elif shared >= self.group:
+        elif group and shared >= decision.group and says_more(shares[0], shares[1]):
             level = Level.GROUP
         else:
             level = Level.SET if len(held) <= LARGEST_SET else Level.UNSURE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dogsnap.serving.answers.levels import Levels
+from dogsnap.serving.answers.levels import Decision, Levels
 
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
 SCHEMA_FILE = Path(__file__).with_name("description.schema.json")
@@ -17,14 +17,12 @@ class Description:
     """The fields that serving uses; empty for a SavedModel without that file.
 
     `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
-    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident". `levels`: what else its answers may claim.
-    `raw`: the whole file.
+    `levels`: what its answers claim. `raw`: the whole file.
     """
 
     labels: tuple[Mapping[str, str], ...] = ()
     input_size: tuple[int, int] | None = None
-    decision: Mapping[str, float] = field(default_factory=dict)
-    levels: Levels | None = None
+    levels: Levels = field(default_factory=lambda: Levels(Decision()), compare=False)
     raw: Mapping[str, Any] = field(default_factory=dict)
 
     def taught(self) -> tuple[Mapping[str, Any], ...]:
@@ -50,7 +48,7 @@ class Description:
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
         size = tuple(raw["input_size"]) if "input_size" in raw else None
-        return cls(tuple(raw.get("labels", ())), size, raw.get("decision", {}), levels, raw)
+        return cls(tuple(raw.get("labels", ())), size, levels, raw)
 
 
 def check_fields(raw: Any, name: str) -> None:

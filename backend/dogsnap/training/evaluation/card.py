@@ -75,17 +75,14 @@ def scored(
     """The scores on photos of known breeds, ready for JSON. `given`: the answers to them, if the version gave them before."""
     breeds = np.array([example.breed for example in examples])
     given = given or answers(version, [example.path for example in examples])
-    decision = version.description.get("decision", {})
-    probabilities = given["prediction"]
-    confident = decision.get("confident_threshold")
-    scores = scoring.report(probabilities, breeds, version.labels, confident)
+    levels, probabilities = version.levels, given["prediction"]
+    scores = scoring.report(probabilities, breeds, version.labels, levels.decision.confident)
     is_dog = np.ones(len(breeds), bool)
     if version.finds_dogs():
-        is_dog = given["dog"] >= decision["dog_threshold"]
+        is_dog = levels.decision.sees_dog(given["dog"])
         scores["dogs"] = {"photos": len(is_dog), "called_dog": scoring.share(is_dog)}
-    claimed = version.servable.description.levels
-    if claimed is not None:
-        scores["levels"] = thresholds.report(claimed, probabilities, breeds, is_dog)
+    if levels.decision.group is not None:
+        scores["levels"] = thresholds.report(levels, probabilities, breeds, is_dog)
     if "dogs_number" in given:
         scores["several_told"] = scoring.share(given["dogs_number"] > 1)
     if "box" in given and any(example.box for example in examples):
@@ -108,7 +105,7 @@ def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, n
 def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     """The scores on the half of the photos in `folder` that taught the dog head nothing."""
     photos = dataset.every_second_photo(folder, 1, report)
-    is_dog = answers(version, photos)["dog"] >= version.description["decision"]["dog_threshold"]
+    is_dog = version.levels.decision.sees_dog(answers(version, photos)["dog"])
     return {"photos": len(photos), "called_no_dog": round(1 - scoring.share(is_dog), 4)}
 
 
@@ -116,7 +113,7 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict:
     """How well the boxes that are told are those of the dogs in the photos of `folder`; see `shares`."""
     judged = read_judged(folder)
     said = answers(version, [each.path for each in judged])
-    is_dog = said["dog"] >= version.description["decision"]["dog_threshold"]
+    is_dog = version.levels.decision.sees_dog(said["dog"])
     numbers = np.where(is_dog, said["dogs_number"], 0)
     return shares(
         judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)]
@@ -129,8 +126,7 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     A photo lies in a folder named like its breed; those of the version's labels are left out. Raises ValueError for a version
     without levels.
     """
-    claimed = version.servable.description.levels
-    if claimed is None:
+    if version.levels.decision.group is None:
         raise ValueError(
             f"--other-dogs: {version.path} has no levels that could tell a breed unknown"
         )
@@ -139,7 +135,9 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     photos = dataset.readable_photos(unknown, report)
     probabilities = answers(version, photos)["prediction"]
     true = [photo.parent.name for photo in photos]
-    scores = thresholds.report_unknown(claimed, probabilities, true, version.description["labels"])
+    scores = thresholds.report_unknown(
+        version.levels, probabilities, true, version.description["labels"]
+    )
     return {**scores, "surely_wrong": surely_wrong(scores["taken_for"], true)}
 
 

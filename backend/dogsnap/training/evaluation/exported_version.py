@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from dogsnap.errors import DogsnapError
+from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.training.dataset import photo_bytes
@@ -44,13 +45,18 @@ class ExportedVersion:
         return cls(path, servable.description.raw, servable)
 
     @property
+    def levels(self) -> Levels:
+        """What its answers claim."""
+        return self.servable.description.levels
+
+    @property
     def labels(self) -> Sequence[Mapping]:
         return self.description["labels"]
 
     def finds_dogs(self) -> bool:
         """Whether it says of a photo that it shows no dog."""
         has_output = "dog" in self.servable.photo_signature().outputs
-        return has_output and "dog_threshold" in self.description.get("decision", {})
+        return has_output and self.levels.decision.dog is not None
 
     def require_dogs(self, option: str) -> None:
         """Raises ValueError for a version that never says that a photo shows no dog."""
