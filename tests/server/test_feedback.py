@@ -463,7 +463,7 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
 
 def split(server, percent: float = 50) -> int:
     """Split the default, 3, with version 2; returns the split's number in the reports."""
-    admin(server, "split", version=2 if percent else None, percent=percent)
+    admin(server, "split", version=2 if percent else None, percent=percent, force=True)
     return verdict(server)["feedback"]["comparisons"][-1]["split"]
 
 

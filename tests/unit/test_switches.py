@@ -85,7 +85,14 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
     switch = scenario.label("stable", 2, by=check_author("bob", "10.0.0.7"))
     moved = {"model": "half", "kind": "label", "name": "stable", "from": 1, "to": 2}
     by = {"name": "bob", "address": "10.0.0.7"}
-    assert switch.to_json() == {"id": 2, "at": switch.at, "by": by, **moved, "undoes": None}
+    assert switch.to_json() == {
+        "id": 2,
+        "at": switch.at,
+        "by": by,
+        **moved,
+        "undoes": None,
+        "forced": [],
+    }
     assert scenario.repository.router.switches()[0] == switch
     assert switch.at.endswith("Z")
 

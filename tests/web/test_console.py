@@ -48,7 +48,9 @@ def open_console(open_page):
 
     def open_console(server, size="desktop"):
         path = "/console" if server.own_token else console_path(server)
-        return open_page(server, path, SIZES[size])
+        page = open_page(server, path, SIZES[size])
+        page.on("dialog", lambda dialog: dialog.accept())  # whether a switch is to be forced
+        return page
 
     return open_console
 

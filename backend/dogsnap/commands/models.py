@@ -1,5 +1,6 @@
 """`dogsnap models`: lists and switches the versions of a running server."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,30 @@ def model_options(command: Callable) -> Callable:
     return option("--model", "otherwise the server's default model", default="")(
         server_options(command)
     )
+
+
+def plan_options(command: Callable) -> Callable:
+    """The same with --dry-run, which is sent with what it switches."""
+    dry_run = option("--dry-run", "only say what would change", is_flag=True)
+
+    @functools.wraps(command)
+    def with_plan(server: Remote, dry_run: bool, **arguments: Any) -> Any:
+        server.sent = {"dry_run": True} if dry_run else {}
+        return command(server, **arguments)
+
+    return dry_run(with_plan)
+
+
+def move_options(command: Callable) -> Callable:
+    """The same with --force, where versions are compared with those that they replace."""
+    force = option("--force", "also if clients would feel the differences", is_flag=True)
+
+    @functools.wraps(command)
+    def with_force(server: Remote, force: bool, **arguments: Any) -> Any:
+        server.sent |= {"force": True} if force else {}
+        return command(server, **arguments)
+
+    return force(with_force)
 
 
 @click.group()
@@ -60,12 +85,15 @@ def show(server: Remote) -> None:
 @click.argument("version", type=int)
 @option("--wait", "seconds to wait until it is available", default=300.0)
 @model_options
+@plan_options
 def load(server: Remote, version: int, wait: float) -> None:
     """Load VERSION and keep it loaded.
 
     This also works for a version that was unloaded, that failed to load, or that the version policy excludes.
     """
     reached = _reach(server, version, "load", ("AVAILABLE",), wait)
+    if reached is None:
+        return
     click.echo(
         f"version {version} of {server.model} is {'available' if reached else 'still loading'}"
     )
@@ -75,12 +103,15 @@ def load(server: Remote, version: int, wait: float) -> None:
 @click.argument("version", type=int)
 @option("--wait", "seconds to wait until its last request is done", default=60.0)
 @model_options
+@plan_options
 def unload(server: Remote, version: int, wait: float) -> None:
     """Unload VERSION and keep it unloaded.
 
     It is unloaded after its last request. A version in use by a label, split, shadow or default is not unloaded.
     """
     reached = _reach(server, version, "unload", ("END", None), wait)
+    if reached is None:
+        return
     ended = "is unloaded" if reached else "takes no new requests and still answers the last ones"
     click.echo(f"version {version} of {server.model} {ended}")
 
@@ -94,6 +125,8 @@ def label() -> None:
 @click.argument("name")
 @click.argument("version", type=int)
 @model_options
+@plan_options
+@move_options
 def set_label(server: Remote, name: str, version: int) -> None:
     """Point the label NAME to VERSION; a new label is created.
 
@@ -109,6 +142,8 @@ def set_label(server: Remote, name: str, version: int) -> None:
     "--from", "fail unless the label points to this version now", int, name="expected", default=None
 )
 @model_options
+@plan_options
+@move_options
 def move(server: Remote, name: str, version: int, expected: int | None) -> None:
     """Move the existing label NAME to VERSION.
 
@@ -129,6 +164,7 @@ def move(server: Remote, name: str, version: int, expected: int | None) -> None:
 @label.command()
 @click.argument("name")
 @model_options
+@plan_options
 def remove(server: Remote, name: str) -> None:
     """Remove the label NAME.
 
@@ -140,6 +176,8 @@ def remove(server: Remote, name: str) -> None:
 @models.command()
 @click.argument("version")
 @model_options
+@plan_options
+@move_options
 def default(server: Remote, version: str) -> None:
     """Choose the default version: VERSION or "latest", the largest that is available now.
 
@@ -153,6 +191,8 @@ def default(server: Remote, version: str) -> None:
 @option("--to", "version that gets the share", int, name="version", default=None)
 @option("--percent", "share in percent; 0 ends the split", float, required=True)
 @model_options
+@plan_options
+@move_options
 def split(server: Remote, name: str, version: int | None, percent: float) -> None:
     """Send a share of the requests to another version.
 
@@ -168,6 +208,7 @@ def split(server: Remote, name: str, version: int | None, percent: float) -> Non
 @models.command()
 @click.argument("version")
 @model_options
+@plan_options
 def shadow(server: Remote, version: str) -> None:
     """Send copies of the photos to VERSION, which does not answer; "off" ends it.
 
@@ -205,6 +246,7 @@ def log(server: Remote) -> None:
 @click.argument("number", type=int, required=False)
 @option("--model", "only of this model", default="")
 @server_options
+@plan_options
 def undo(server: Remote, number: int | None) -> None:
     """Undo the last switch, or switch NUMBER of the log."""
     _report(server.post("undo", id=number, model=server.named))
@@ -259,6 +301,11 @@ def line_of(switch: dict[str, Any]) -> str:
 
 def _report(answer: dict[str, Any], label: str = "") -> None:
     switch = answer["switch"]
+    if "would" in answer:
+        _report_plan(answer)
+        return
+    for note in answer.get("notes", ()):
+        click.echo(f"note: {note}")
     click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
     waits_for = answer["model"]["pending_labels"].get(label)
     if waits_for is not None:
@@ -272,6 +319,17 @@ def _report(answer: dict[str, Any], label: str = "") -> None:
         click.echo(f"label {label} waits for version {waits_for}, which {exists}")
 
 
+def _report_plan(answer: dict[str, Any]) -> None:
+    """Say what a switch would change, and how its versions differ from those that they replace."""
+    for change in answer["would"]:
+        click.echo(f"would change {change}")
+    for difference in answer.get("differences", ()):
+        click.echo(f"refused without --force: {difference}")
+    for note in answer.get("notes", ()):
+        click.echo(f"note: {note}")
+    click.echo("nothing was changed" if answer["would"] else "nothing to change")
+
+
 def _number_or(word: str, text: str) -> int | None:
     """None for the word."""
     try:
@@ -282,9 +340,15 @@ def _number_or(word: str, text: str) -> int | None:
 
 def _reach(
     server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float
-) -> bool:
-    """Load or unload, and wait for one of these states; False after `seconds`. Raises ClickException for a failed load."""
-    server.switch("versions", version, step)
+) -> bool | None:
+    """Load or unload, and wait for one of these states; False after `seconds`, None if it is only planned.
+
+    Raises ClickException for a failed load.
+    """
+    answer = server.switch("versions", version, step)
+    if "would" in answer:
+        _report_plan(answer)
+        return None
     end = time.monotonic() + seconds
     while True:
         versions = server.described()["versions"]

@@ -208,6 +208,46 @@ def undo_changes(
     return back
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """A version that takes over requests for a label, or with "" for the default, from another."""
+
+    label: str
+    before: int
+    after: int
+
+
+def replacements(
+    choices: Choices, versions: Versions, changes: list[Change]
+) -> tuple[list[Replacement], list[str]]:
+    """What the changes replace; and, as sentences, what cannot be compared with it."""
+    found, unknown = [], []
+    for change in changes:
+        label = change.name
+        if change.kind == "split" and change.after:
+            after = change.after["version"]
+        elif change.kind in ("default", "label"):
+            after = change.after
+        else:
+            continue
+        is_default = change.kind == "default" or not label
+        if is_default and after is None:
+            after = next(iter(versions.available), None)
+        answering = [choices.labels.get(label), choices.until.get(label)]
+        if is_default:
+            answering = [versions.default]
+        before = next((n for n in answering if n is not None and versions.is_available(n)), None)
+        if after is None or before in (None, after):
+            continue
+        if versions.is_available(after):
+            found.append(Replacement("" if is_default else label, before, after))
+        else:
+            unknown.append(
+                f"version {after} is not available yet: it was not compared with {before}"
+            )
+    return found, unknown
+
+
 def check_available(choices: Choices, versions: Versions, number: int) -> None:
     """Raises FailedPrecondition unless requests can be sent to a version now."""
     _check_staying(choices, versions, number)

@@ -180,9 +180,15 @@ class Router:
     # -- writing -------------------------------------------------------------------------------------
 
     def switch(
-        self, make: Callable[[], Sequence[Change]], by: Who, undoes: int | None = None
+        self,
+        make: Callable[[], Sequence[Change]],
+        by: Who,
+        undoes: int | None = None,
+        forced: Sequence[str] = (),
     ) -> Switch | None:
         """Write the changes that `make` finds for what is chosen now; None if nothing changes.
+
+        `forced`: for the log, the differences in spite of which it is made.
 
         `make` may be called again. Raises what it raises, Unavailable if the store is away, and
         Aborted if another server has switched the same model at this moment.
@@ -194,7 +200,7 @@ class Router:
                 changes = [change for change in make() if change.before != change.after]
                 if not changes:
                     return None
-                switch = Switch.new(self._last[0] + 1, by, changes, undoes)
+                switch = Switch.new(self._last[0] + 1, by, changes, undoes, forced)
                 text = switch.to_text()
                 try:
                     self._store.append(switch.id, text)
@@ -252,16 +258,16 @@ class Router:
 
     def undo(self, switch: Switch, versions: Versions, by: Who) -> Switch:
         """Write the values from before `switch`. Raises Aborted if they are not in force."""
-
-        def make() -> list[Change]:
-            self._check_in_force(switch, versions.default, versions.available)
-            choices = self.choices(switch.model)
-            return undo_changes(choices, versions, list(switch.changes), str(switch))
-
-        undone = self.switch(make, by, switch.id)
+        undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id)
         if undone is None:
             raise not_in_force(switch)
         return undone
+
+    def plan_undo(self, switch: Switch, versions: Versions) -> list[Change]:
+        """What `undo` would change. Raises Aborted if the values of `switch` are not in force."""
+        self._check_in_force(switch, versions.default, versions.available)
+        choices = self.choices(switch.model)
+        return undo_changes(choices, versions, list(switch.changes), str(switch))
 
     def is_undoable(self, switch: Switch, default: int | None, available: Sequence[int]) -> bool:
         """Whether `undo` without a number may choose it; `default`: the version that answers."""

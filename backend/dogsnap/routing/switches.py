@@ -14,6 +14,7 @@ FORMAT = 1  # of an entry in a store
 CONFIGURATION_KIND = "configuration"
 KINDS = ("default", "label", "until", "split", "shadow", "load", CONFIGURATION_KIND)
 HIDDEN = "until"  # goes along with a label, and is not shown
+OPTIONAL = ("forced",)  # fields of an entry that are written only if they are set
 MAX_NAME = 64  # characters of an author's name
 
 
@@ -43,7 +44,7 @@ class Switch:
     """An entry of the log; `id` counts from 1, `at` is UTC in ISO 8601.
 
     The first of `changes` is what was asked for, the others came with it. `undoes`: the id of
-    the switch that it undoes, or None.
+    the switch that it undoes, or None. `forced`: the differences in spite of which it was made.
     """
 
     id: int
@@ -51,13 +52,19 @@ class Switch:
     by: Who
     changes: tuple[Change, ...]
     undoes: int | None = None
+    forced: tuple[str, ...] = ()
 
     @classmethod
     def new(
-        cls, number: int, by: Who, changes: Sequence[Change], undoes: int | None = None
+        cls,
+        number: int,
+        by: Who,
+        changes: Sequence[Change],
+        undoes: int | None = None,
+        forced: Sequence[str] = (),
     ) -> "Switch":
         at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return cls(number, at, by, tuple(changes), undoes)
+        return cls(number, at, by, tuple(changes), undoes, tuple(forced))
 
     @property
     def model(self) -> str:
@@ -67,6 +74,9 @@ class Switch:
     def to_text(self) -> str:
         """JSON for a store."""
         entry = {name: value for name, value in asdict(self).items() if name != "id"}
+        for name in OPTIONAL:  # earlier releases read what they know
+            if not entry[name]:
+                del entry[name]
         return json.dumps({"format": FORMAT, **entry}, ensure_ascii=False)
 
     @classmethod
@@ -83,7 +93,9 @@ class Switch:
             changes = tuple(Change(**change) for change in entry.pop("changes"))
             if not changes or any(change.kind not in KINDS for change in changes):
                 raise ValueError("no or unknown kinds of changes")
-            return cls(number, by=Who(**entry.pop("by")), changes=changes, **entry)
+            forced = tuple(entry.pop("forced", ()))
+            by = Who(**entry.pop("by"))
+            return cls(number, by=by, changes=changes, forced=forced, **entry)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Unavailable(
                 f"switch {number} cannot be read ({error!r}); expected a log of switches of "
@@ -103,11 +115,13 @@ class Switch:
             "from": first.before,
             "to": first.after,
             "undoes": self.undoes,
+            "forced": list(self.forced),
         }
 
     def __str__(self) -> str:
         shown = [describe(change) for change in self.changes if change.kind != HIDDEN]
-        return "; ".join(shown)
+        forced = f" (forced: {'; '.join(self.forced)})" if self.forced else ""
+        return "; ".join(shown) + forced
 
 
 def describe(change: Change) -> str:

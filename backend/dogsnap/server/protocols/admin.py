@@ -1,6 +1,6 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -15,11 +15,11 @@ from dogsnap.routing.changes import (
     change_split,
 )
 from dogsnap.routing.choices import Change
-from dogsnap.routing.switches import Switch, Who, check_author
+from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import taken
-from dogsnap.server.protocols.fields import PERCENT, TEXT, VERSION, Body
+from dogsnap.server.protocols.fields import PERCENT, TEXT, TRUTH, VERSION, Body
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
@@ -28,13 +28,15 @@ from dogsnap.settings import Settings
 
 SHOWN_SWITCHES = 50
 # The request bodies of the routes that switch, by endpoint.
+ALWAYS = {"by": TEXT, "dry_run": TRUTH}
+MOVE = {**ALWAYS, "force": TRUTH}  # of what is compared with what it replaces
 BODIES = {
-    "admin.label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
-    "admin.default": Body({"version": VERSION}, {"by": TEXT}),
-    "admin.load": Body({}, {"by": TEXT}),
-    "admin.split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, "by": TEXT}),
-    "admin.shadow": Body({"version": VERSION}, {"by": TEXT}),
-    "admin.undo": Body({}, {"id": VERSION, "model": TEXT, "by": TEXT}),
+    "admin.label": Body({"version": VERSION}, {"from": VERSION, **MOVE}),
+    "admin.default": Body({"version": VERSION}, MOVE),
+    "admin.load": Body({}, ALWAYS),
+    "admin.split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, **MOVE}),
+    "admin.shadow": Body({"version": VERSION}, ALWAYS),
+    "admin.undo": Body({}, {"id": VERSION, "model": TEXT, **ALWAYS}),
 }
 
 
@@ -48,8 +50,20 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    def switch(model: str, by: Who, change: Callable[..., list[Change]], *values: Any) -> Response:
-        return _done(predictor, model, repository.switch(model, by, change, *values))
+    def switch(
+        model: str,
+        by: Who,
+        fields: dict[str, Any],
+        change: Callable[..., list[Change]],
+        *values: Any,
+    ) -> Response:
+        changes, differences = repository.plan(model, change, *values)
+        shown = {"differences": differences.felt, "notes": differences.noted}
+        if fields.get("dry_run"):
+            return _planned(predictor, model, changes, **shown)
+        is_forced = fields.get("force", False)
+        switched = repository.switch(model, by, change, *values, is_forced=is_forced)
+        return _done(predictor, model, switched, **shown)
 
     @routes.get("/models")
     def models() -> Response:
@@ -72,30 +86,31 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def label(model: str, label: str) -> Response:
         fields, by = _fields()
         expected = fields.get("from", ANY)
-        return switch(model, by, change_label, label, fields["version"], expected)
+        return switch(model, by, fields, change_label, label, fields["version"], expected)
 
     @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields, by = _fields()
-        return switch(model, by, change_default, fields["version"])
+        return switch(model, by, fields, change_default, fields["version"])
 
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
-        _, by = _fields()
-        response = switch(model, by, change_load, version, what == "load")
-        repository.try_again(model)
+        fields, by = _fields()
+        response = switch(model, by, fields, change_load, version, what == "load")
+        if not fields.get("dry_run"):
+            repository.try_again(model)
         return response
 
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields()
-        share = fields["percent"] / 100
-        return switch(model, by, change_split, fields.get("label", ""), fields["version"], share)
+        label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
+        return switch(model, by, fields, change_split, label, version, share)
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields()
-        return switch(model, by, change_shadow, fields["version"])
+        return switch(model, by, fields, change_shadow, fields["version"])
 
     @routes.get("/verdict")
     def verdict() -> Response:
@@ -113,6 +128,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/undo", endpoint="undo")
     def undo_switch() -> Response:
         fields, by = _fields()
+        if fields.get("dry_run"):
+            found, changes = repository.plan_undo(fields.get("id"), fields.get("model", ""))
+            return _planned(predictor, found.model, changes)
         undone = repository.undo(by, fields.get("id"), fields.get("model", ""))
         return _done(predictor, undone.model, undone)
 
@@ -150,9 +168,15 @@ def verdict_on(
     }
 
 
-def _done(predictor: Predictor, model: str, switch: Switch | None) -> Response:
+def _done(predictor: Predictor, model: str, switch: Switch | None, **more: Any) -> Response:
     """The switch (null if nothing changed) and the status of its model (null if it was about all models)."""
-    return json_response({"switch": switch and _shown(switch), **_state(predictor, model)})
+    return json_response({"switch": switch and _shown(switch), **more, **_state(predictor, model)})
+
+
+def _planned(predictor: Predictor, model: str, changes: Sequence[Change], **more: Any) -> Response:
+    """What a switch would change, as sentences; nothing was changed."""
+    would = [describe(change) for change in changes if change.kind != HIDDEN]
+    return json_response({"switch": None, "would": would, **more, **_state(predictor, model)})
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:

@@ -109,5 +109,6 @@ TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": M
 VERSION = Kind(
     of_type("a whole number, or null for none", int, type(None)), {"type": ["integer", "null"]}
 )
+TRUTH = Kind(of_type("true or false", bool), {"type": "boolean"})
 PERCENTAGE = of_type("a number from 0, which ends a split, to 100", int, float)
 PERCENT = Kind(PERCENTAGE, {"type": "number", "minimum": 0, "maximum": 100})

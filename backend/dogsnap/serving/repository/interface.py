@@ -1,12 +1,13 @@
 """What the local repository and the gateway's have in common: the methods, and the thread that looks for versions."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Protocol
 
-from dogsnap.errors import NotFound
-from dogsnap.routing.changes import Versions
+from dogsnap.errors import Aborted, FailedPrecondition, NotFound
+from dogsnap.routing.changes import Versions, replacements
 from dogsnap.routing.choices import Change
 from dogsnap.routing.resolver import labels_in_force
 from dogsnap.routing.router import Router
@@ -14,6 +15,7 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import Switch, Who
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.differences import Differences, compare
 from dogsnap.serving.versions.servable import BaseServable
 
 # Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
@@ -58,15 +60,54 @@ class ModelRepository(Protocol):
         shadow = self.router.choices(answered.name).shadow
         return None if shadow == answered.version else shadow
 
+    def plan(
+        self, model: str, change: Callable[..., list[Change]], *values: Any
+    ) -> tuple[list[Change], Differences]:
+        """The changes that a function of `dogsnap.routing.changes` finds for these values now.
+
+        Beside them, how the versions differ from those that they replace. Raises what that
+        function raises.
+        """
+        choices, versions = self.router.choices(model), self.versions(model)
+        changes = change(choices, versions, *values)
+        replaced, unknown = replacements(choices, versions, changes)
+        found = Differences(noted=tuple(unknown))
+        for each in replaced:
+            with (
+                self.acquire(ModelSpec(model, each.before)) as before,
+                self.acquire(ModelSpec(model, each.after)) as after,
+            ):
+                found += compare(before, after)
+        return changes, found
+
     def switch(
-        self, model: str, by: Who, change: Callable[..., list[Change]], *values: Any
+        self,
+        model: str,
+        by: Who,
+        change: Callable[..., list[Change]],
+        *values: Any,
+        is_forced: bool = False,
     ) -> Switch | None:
         """Make the changes that a function of `dogsnap.routing.changes` finds for these values.
 
-        None if nothing changes. Raises what that function and `Router.switch` raise.
+        None if nothing changes. Raises what that function and `Router.switch` raise, and, unless
+        it `is_forced`, FailedPrecondition if clients would feel the differences.
         """
+        planned, differences = self.plan(model, change, *values)
+        if differences.felt and not is_forced:
+            raise FailedPrecondition(
+                f"clients of {model} would feel this switch: {'; '.join(differences.felt)}; "
+                'force it with --force, or "force": true, if nobody needs that'
+            )
         versions = self.versions(model)
-        return self.router.switch(lambda: change(self.router.choices(model), versions, *values), by)
+
+        def make() -> list[Change]:
+            changes = change(self.router.choices(model), versions, *values)
+            if changes != planned:
+                raise Aborted("somebody switched at this moment; look at it and try again")
+            return changes
+
+        return self.router.switch(make, by, forced=differences.felt)
 
     def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
         """Undo the switch with this id, or the last one in force (of a model).
@@ -76,6 +117,15 @@ class ModelRepository(Protocol):
         switch = self.router.find(number, model, self.is_undoable)
         versions = self.versions(switch.model).without_silent_engines()
         return self.router.undo(switch, versions, by)
+
+    def plan_undo(self, number: int | None, model: str) -> tuple[Switch, Sequence[Change]]:
+        """The switch that `undo` would undo, and how. Raises as that does."""
+        switch = self.router.find(number, model, self.is_undoable)
+        if not switch.model:  # of a configuration; it is described as it was
+            (change, *_) = switch.changes
+            return switch, [replace(change, before=change.after, after=change.before)]
+        versions = self.versions(switch.model).without_silent_engines()
+        return switch, self.router.plan_undo(switch, versions)
 
     def is_undoable(self, switch: Switch) -> bool:
         """Whether `undo` without a number may choose it."""

@@ -35,10 +35,16 @@ async function ask(path, options = {}) {
   throw new Refused(response.status, body.error ?? `The server answered with status ${response.status}.`, path);
 }
 
-function post(path, fields) {
+async function post(path, fields) {
   const by = one("#who").value.trim() || "console";
   const headers = { "Content-Type": "application/json" };
-  return ask(`api/admin/${path}`, { method: "POST", headers, body: JSON.stringify({ ...fields, by }) });
+  try {
+    return await ask(`api/admin/${path}`, { method: "POST", headers, body: JSON.stringify({ ...fields, by }) });
+  } catch (error) {
+    const canBeForced = error instanceof Refused && error.message.includes('"force": true');
+    if (!canBeForced || fields.force || !confirm(error.message)) throw error;
+    return post(path, { ...fields, force: true });
+  }
 }
 
 function say(sentence, bad = false) {
