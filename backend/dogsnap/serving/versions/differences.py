@@ -8,6 +8,9 @@ from dogsnap.errors import FailedPrecondition
 from dogsnap.serving.tensors.signatures import Signature
 from dogsnap.serving.versions.servable import BaseServable
 
+# Without them, answers never say "no dog", or are sure of no breed.
+NEEDED_THRESHOLDS = ("dog_threshold", "confident_threshold")
+
 
 @dataclass(frozen=True)
 class Differences:
@@ -92,15 +95,14 @@ class _Comparison:
             )
             return
         self._compare_classes()
-        for name, value in old.decision.items():
-            if name not in new.decision:
+        thresholds, others = old.raw.get("decision", {}), new.raw.get("decision", {})
+        for name, value in thresholds.items():
+            if name not in others and name in NEEDED_THRESHOLDS:
                 self._feel(f"lacks the {name} of {self._old}")
-            elif new.decision[name] != value:
+            elif others.get(name) != value:
                 self.noted.append(
-                    f"{self._new} has the {name} {new.decision[name]:g}, {self._old} {value:g}"
+                    f"{self._new} has the {name} {others.get(name, 'none')}, {self._old} {value}"
                 )
-        if old.levels and not new.levels:
-            self._feel(f"does not tell the levels that {self._old} tells")
 
     def _compare_classes(self) -> None:
         """Classes that come behind the others disturb nobody."""
