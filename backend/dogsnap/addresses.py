@@ -10,7 +10,7 @@ SPARE_THREADS = 8
 THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches
 
 
-def address(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """Host and port as one text: 127.0.0.1:8500, [::1]:8500."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -19,7 +19,7 @@ def local_url(settings: Settings) -> str:
     """The URL of a server with these settings, from this machine."""
     scheme = "https" if settings.tls_cert else "http"
     host = "localhost" if settings.host in THIS_MACHINE else settings.host
-    return f"{scheme}://{address(host, settings.port)}"
+    return f"{scheme}://{format_address(host, settings.port)}"
 
 
 def is_loopback(host: str) -> bool:
@@ -35,17 +35,18 @@ def is_loopback(host: str) -> bool:
 
 
 def proxies_of(url: str) -> dict[str, str] | None:
-    """What `requests` takes as `proxies`: none for this machine, else None, which leaves them to the environment."""
-    return {"http": "", "https": ""} if is_loopback(urlsplit(url).hostname or "") else None
+    """The `proxies` for `requests`: none for this machine, else None, which leaves them to the environment."""
+    host = urlsplit(url).hostname or ""
+    return {"http": "", "https": ""} if is_loopback(host) else None
 
 
-def threads(settings: Settings) -> int:
+def count_threads(settings: Settings) -> int:
     """Threads of each protocol's server: one for each request that may run or wait, and SPARE_THREADS."""
     return settings.run_threads + settings.queue_size + SPARE_THREADS
 
 
 def grpc_connections(files: int) -> int:
-    """How many connections gRPC takes at `files` file descriptors, which HTTP and models need as well.
+    """How many connections gRPC accepts at `files` file descriptors, which HTTP and models need as well.
 
     A client needs one for all its calls.
     """

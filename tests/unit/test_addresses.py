@@ -1,13 +1,13 @@
 """Addresses: addresses as servers take them, and the URL that is shown and asked on this machine."""
 
 import pytest
-from dogsnap.addresses import address, is_loopback, local_url
+from dogsnap.addresses import format_address, is_loopback, local_url
 from dogsnap.settings import Settings
 
 
 def test_an_address_is_written_as_servers_want_it():
-    assert address("127.0.0.1", 8500) == "127.0.0.1:8500"
-    assert address("::", 8500) == "[::]:8500"
+    assert format_address("127.0.0.1", 8500) == "127.0.0.1:8500"
+    assert format_address("::", 8500) == "[::]:8500"
 
 
 @pytest.mark.parametrize(

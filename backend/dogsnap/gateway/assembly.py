@@ -18,10 +18,12 @@ def create_gateway(settings: Settings) -> Predictor:
     check_configuration(settings)
     give_back_large()
     metrics = Metrics()
-    # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.
+    # The engine has the queue: an admitted request is forwarded at once, so that slow answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
-    target, max_bytes = Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE
-    router, configs = create_router(settings), model_source(settings)
+    target = Target.parse(settings.engine)
+    max_bytes = settings.max_tensor_body_mb * MEBIBYTE
+    router = create_router(settings)
+    configs = model_source(settings)
     if target.is_ray:
         engine: EngineClient = RayClient(target, max_bytes, metrics, router, configs)
     else:

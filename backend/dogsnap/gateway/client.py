@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import grpc
@@ -121,7 +122,7 @@ class EngineClient:
         )
 
     def choose(self, spec: ModelSpec) -> ModelSpec:
-        """What an engine decides of a spec that was not chosen here: nothing, it is asked as it is."""
+        """A spec that was not chosen here, as the engine is asked: unchanged."""
         return spec
 
     def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
@@ -147,20 +148,21 @@ class EngineClient:
         All addresses of a name are asked. Raises Unavailable for a name without one.
         """
         hosts = self._target.addresses()
-        places = list(dict.fromkeys(place for found in hosts for place in found))
-        with ThreadPoolExecutor(len(places)) as pool:
-            numbers = pool.map(partial(self._versions_at, name), places)
-            answers = dict(zip(places, numbers, strict=True))
-        for found in hosts:
-            for place in _unused_family(found, answers):
-                answers.pop(place, None)
+        addresses = list(dict.fromkeys(chain.from_iterable(hosts)))
+        with ThreadPoolExecutor(len(addresses)) as pool:
+            numbers = pool.map(partial(self._ask_versions, name), addresses)
+            answers = dict(zip(addresses, numbers, strict=True))
+        for addresses_of_host in hosts:
+            for address in _find_unused_family(addresses_of_host, answers):
+                answers.pop(address, None)
         return answers
 
-    def _versions_at(self, name: str, place: str) -> frozenset[int] | None:
+    def _ask_versions(self, name: str, address: str) -> frozenset[int] | None:
+        """The available versions at one address; None if it does not answer."""
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = name
         options = [_proxy_option(self._target.hosts)]
-        with grpc.insecure_channel(place, options) as channel:
+        with grpc.insecure_channel(address, options) as channel:
             stub = model_service_pb2_grpc.ModelServiceStub(channel)
             try:
                 response = stub.GetModelStatus(
@@ -171,7 +173,7 @@ class EngineClient:
                 return frozenset() if is_missing else None
         available = get_model_status_pb2.ModelVersionStatus.AVAILABLE
         statuses = response.model_version_status
-        return frozenset(each.version for each in statuses if each.state == available)
+        return frozenset(status.version for status in statuses if status.state == available)
 
     def _metadata(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """What goes along with a call for `spec`."""
@@ -189,7 +191,8 @@ class EngineClient:
         most: float = math.inf,
     ) -> Any:
         """The answer, within the time that is left and at most `most` seconds."""
-        metadata, key = self._metadata(spec), spec.sticky_key
+        metadata = self._metadata(spec)
+        key = spec.sticky_key
         if request_id := REQUEST_ID.get():
             metadata.append(("x-request-id", request_id))
         if key and key.isascii() and key.isprintable():  # gRPC fails calls with other metadata
@@ -199,7 +202,7 @@ class EngineClient:
             return method(request, timeout=min(remaining(ASK_SECONDS), most), metadata=metadata)
         except grpc.RpcError as error:
             self._failures.labels(name, error.code().name).inc()
-            raise _translated(error) from None
+            raise _translate(error) from None
         finally:
             self._seconds.labels(name).observe(time.perf_counter() - started)
 
@@ -216,10 +219,8 @@ def _options(
         _proxy_option(target.hosts),
         ("grpc.service_config", json.dumps(service_config)),
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
-        (
-            "grpc.per_rpc_retry_buffer_size",
-            max_bytes,
-        ),  # 256 kB by default; larger requests would not be retried
+        # 256 kB by default; larger requests would not be retried.
+        ("grpc.per_rpc_retry_buffer_size", max_bytes),
         # TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent,
         # so that no engine closes the connection for too many pings.
         ("grpc.keepalive_time_ms", 10_000),
@@ -229,23 +230,24 @@ def _options(
         ("grpc.max_receive_message_length", max_answer_bytes),
         # gRPC's default for the longest pause before it connects again is two minutes.
         ("grpc.initial_reconnect_backoff_ms", 100),
-        (
-            "grpc.min_reconnect_backoff_ms",
-            5000,
-        ),  # to connect to an engine that is busy; a stopped one refuses at once
+        # To connect to an engine that is busy; a stopped one refuses at once.
+        ("grpc.min_reconnect_backoff_ms", 5000),
         ("grpc.max_reconnect_backoff_ms", 1000),
     ]
 
 
-def _unused_family(places: list[str], answers: dict[str, frozenset[int] | None]) -> list[str]:
+def _find_unused_family(
+    addresses: list[str], answers: dict[str, frozenset[int] | None]
+) -> list[str]:
     """Of a name with IPv4 and IPv6 addresses, such as localhost, those where nothing listens."""
-    families: list[list[str]] = [[], []]
-    for place in places:
-        families[place.startswith("[")].append(place)
-    silent = [[place for place in family if answers.get(place) is None] for family in families]
-    for index in (0, 1):
-        if silent[index] == families[index] and silent[1 - index] != families[1 - index]:
-            return silent[index]
+    ipv4 = [address for address in addresses if not address.startswith("[")]
+    ipv6 = [address for address in addresses if address.startswith("[")]
+    ipv4_answers = any(answers.get(address) is not None for address in ipv4)
+    ipv6_answers = any(answers.get(address) is not None for address in ipv6)
+    if ipv4_answers and not ipv6_answers:
+        return ipv6
+    if ipv6_answers and not ipv4_answers:
+        return ipv4
     return []
 
 
@@ -258,14 +260,16 @@ def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:
     return message
 
 
-def _translated(error: grpc.RpcError) -> DogsnapError:
+def _translate(error: grpc.RpcError) -> DogsnapError:
     """The error for our client, without the engine's address."""
-    code, details = error.code(), error.details() or ""
+    code = error.code()
+    details = error.details() or ""
     if code in PASSED_ON:
         return PASSED_ON[code](put_marks(details, "grpc"))
     if ANSWER_TOO_LARGE in details:
         return TooLarge(
-            f"the engine's answer is too large (DOGSNAP_MAX_ANSWER_MB); send less at once ({details})"
+            "the engine's answer is too large (DOGSNAP_MAX_ANSWER_MB); "
+            f"send less at once ({details})"
         )
     if TOO_LARGE in details:
         return TooLarge(f"the engine takes no message of this size; send less at once ({details})")
@@ -281,7 +285,8 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
         details,
     )
     return EngineFailed(
-        f"the engine behind this server failed ({code.name}); our log has the reason under the request id"
+        f"the engine behind this server failed ({code.name}); "
+        "this server's log has the reason under the request id"
     )
 
 

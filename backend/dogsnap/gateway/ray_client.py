@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -193,12 +194,12 @@ class RayClient(EngineClient):
                 answer = self._list(b"", timeout=ONE_ENGINE_SECONDS)
             except grpc.RpcError:
                 return False
-            found: Applications = {}
+            applications: Applications = {}
             for name in answer.application_names:
                 if parts := APPLICATION.fullmatch(name):
-                    versions = found.setdefault(parts["model"], {})
+                    versions = applications.setdefault(parts["model"], {})
                     versions.setdefault(int(parts["version"]), []).append(name)
-            self._applications = found
+            self._applications = applications
             self._running &= set(answer.application_names)
         return True
 
@@ -222,10 +223,10 @@ class RayClient(EngineClient):
     def _keep_default(self, model: str) -> None:
         """A version that comes later does not take over by itself."""
         self._labels = {config.name: dict(config.version_labels) for config in self._configs()}
-        if self._router.answering(model) is None and self._is_running(
-            self._versions(model)[self._default(model)]
-        ):
-            try:
-                self._router.note_answering(model, self._default(model))
-            except Unavailable:
-                return  # the next poll tries again
+        if self._router.answering(model) is not None:
+            return
+        number = self._default(model)
+        if not self._is_running(self._versions(model)[number]):
+            return
+        with suppress(Unavailable):  # the next poll tries again
+            self._router.note_answering(model, number)

@@ -37,9 +37,8 @@ from dogsnap.serving.versions.version_folders import version_folders
 log = logging.getLogger("dogsnap.engine")
 
 STATES = get_model_status_pb2.ModelVersionStatus.State
-POLL_SECONDS = (
-    1.0  # if the settings say to scan only at the start: an engine may stop and start again
-)
+# If the settings say to scan only at the start: an engine may stop and start again.
+POLL_SECONDS = 1.0
 ASK_ENGINE = "the models run in an engine behind this server, which loads them itself: send this request to the engine"
 Answer = TypeVar("Answer")
 
@@ -63,16 +62,18 @@ class EngineRepository(ModelRepository):
         self._models: dict[str, Path] = {}
         self._states: dict[str, list[VersionStatus]] = {}
         self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
-        self._meant: dict[
-            tuple[str, str | None], int
-        ] = {}  # by model and label, None for the default
+        # By model and label, None for the default.
+        self._meant: dict[tuple[str, str | None], int] = {}
         self._trouble = "the engine was not asked yet"
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
         """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
         spec = self._choose(spec)
-        yield (self._expected(spec) or self._limited(lambda: self.resolve(spec))).for_request(spec)
+        servable = self._find_known(spec)
+        if servable is None:
+            servable = self._ask_engine(lambda: self.resolve(spec))
+        yield servable.for_request(spec)
 
     def _choose(self, spec: ModelSpec) -> ModelSpec:
         """`spec` by the number that was chosen here; the engine decides what was not chosen."""
@@ -89,17 +90,20 @@ class EngineRepository(ModelRepository):
             return self.engine.choose(spec)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
 
-    def _limited(self, question: Callable[[], Answer]) -> Answer:
+    def _ask_engine(self, question: Callable[[], Answer]) -> Answer:
         """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
         return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
 
-    def _expected(self, spec: ModelSpec) -> EngineServable | None:
+    def _find_known(self, spec: ModelSpec) -> EngineServable | None:
+        """The servable that `spec` means as far as is known here; None if it is not."""
         with self._lock:
-            version = (
-                self._meant.get((spec.name, spec.label)) if spec.version is None else spec.version
-            )
-            known = None if version is None else self._known.get(ServableId(spec.name, version))
-            return known[1] if known else None
+            version = spec.version
+            if version is None:
+                version = self._meant.get((spec.name, spec.label))
+            if version is None:
+                return None
+            _, servable = self._known.get(ServableId(spec.name, version), (None, None))
+            return servable
 
     def resolve(self, spec: ModelSpec) -> EngineServable:
         """Ask the engine which version `spec` means now, and for its signatures."""
@@ -116,20 +120,19 @@ class EngineRepository(ModelRepository):
         """Record which version has answered, and return it."""
         self._meant[asked.name, asked.label] = servable.version
         exactly = ModelSpec(servable.name, servable.version)
-        return self._expected(exactly) or self.resolve(exactly)
+        return self._find_known(exactly) or self.resolve(exactly)
 
     def _servable(
         self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec
     ) -> EngineServable:
         """The servable for a metadata response; a new one only if the signatures or the local description have changed."""
-        version = (
-            response.model_spec.version.value
-            if response.model_spec.HasField("version")
-            else asked.version
-        )
+        version = asked.version
+        if response.model_spec.HasField("version"):
+            version = response.model_spec.version.value
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
-        identity, packed = ServableId(asked.name, version), response.metadata["signature_def"]
+        identity = ServableId(asked.name, version)
+        packed = response.metadata["signature_def"]
         folder = self._folder(identity)
         try:
             modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
@@ -162,28 +165,26 @@ class EngineRepository(ModelRepository):
         return sorted(self._models)
 
     def available(self, name: str) -> list[int]:
-        states = self._states.get(name) or self.status(ModelSpec(name))
-        return sorted(
-            (each.version for each in states if each.state == State.AVAILABLE), reverse=True
-        )
+        statuses = self._states.get(name) or self.status(ModelSpec(name))
+        available = [status.version for status in statuses if status.state == State.AVAILABLE]
+        return sorted(available, reverse=True)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
         try:
-            return self._limited(lambda: self._status(spec))
+            return self._ask_engine(lambda: self._status(spec))
         except Full:
-            seen = [
-                each
-                for each in self._states.get(spec.name, ())
-                if spec.version in (None, each.version)
-            ]
-            if spec.label is not None or not seen:
+            last_poll = []
+            for status in self._states.get(spec.name, ()):
+                if spec.version in (None, status.version):
+                    last_poll.append(status)
+            if spec.label is not None or not last_poll:
                 raise
-            return seen
+            return last_poll
 
     def _status(self, spec: ModelSpec) -> list[VersionStatus]:
         try:
-            found = self.engine.status(spec).model_version_status
+            messages = self.engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
             servable = self.resolve(spec)
             return [
@@ -191,11 +192,11 @@ class EngineRepository(ModelRepository):
                     servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description
                 )
             ]
-        known = [
-            _version_status(each, self._expected(ModelSpec(spec.name, each.version)))
-            for each in found
-        ]
-        return sorted(known, key=lambda each: -each.version)
+        statuses = []
+        for message in messages:
+            known = self._find_known(ModelSpec(spec.name, message.version))
+            statuses.append(_version_status(message, known))
+        return sorted(statuses, key=lambda status: -status.version)
 
     def default_version(self, name: str) -> int | None:
         """The chosen one, or the engine's, as far as is known. Raises NotFound."""
@@ -237,22 +238,25 @@ class EngineRepository(ModelRepository):
         trouble = "; ".join(troubles)
         if not self._closed and (not self.started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
-            told = (
-                f"{trouble} ({details})"
-                if trouble
-                else f"the engine answers for {', '.join(self.models())}"
-            )
-            log.info("%s", told)
-        self._trouble, self.started = trouble, True
+            if trouble:
+                log.info("%s (%s)", trouble, details)
+            else:
+                log.info("the engine answers for %s", ", ".join(self.models()))
+        self._trouble = trouble
+        self.started = True
 
     def poll(self) -> dict[str, str]:
         """Ask for each model's versions and default; returns why the server is not ready, with details for the log."""
         try:
-            found = {config.name: Path(config.base_path) for config in self._configs()}
-            self._models = found or {self._only.name: self._only}
+            folders = {config.name: Path(config.base_path) for config in self._configs()}
+            self._models = folders or {self._only.name: self._only}
         except InvalidArgument as error:  # the engine works without the folder
             log.debug("the models folder cannot be read: %s", error)
-        troubles = dict(filter(None, map(self._poll_model, self.models())))
+        troubles = {}
+        for name in self.models():
+            if trouble := self._poll_model(name):
+                sentence, details = trouble
+                troubles[sentence] = details
         for name, label in list(self._meant):
             if label is not None or name not in self._models:
                 with suppress(DogsnapError):  # one that was removed is not known any more then
@@ -263,29 +267,30 @@ class EngineRepository(ModelRepository):
         try:
             try:
                 self._states[name] = self._status(ModelSpec(name))
-            except (
-                DeadlineExceeded
-            ):  # one engine does not answer in time; the second call goes to another one
+            except DeadlineExceeded:
+                # One engine does not answer in time; the second call goes to another one.
                 self._states[name] = self._status(ModelSpec(name))
             self._keep_only(name, self.available(name))
             if not self.available(name):
                 return f"no version available of: {name}", ""
             self.resolve(ModelSpec(name))
         except EngineUnreachable as error:
-            self._keep_only(
-                name, []
-            )  # when it is back, it may serve other versions under the same numbers
+            # When it is back, it may serve other versions under the same numbers.
+            self._keep_only(name, [])
             return error.message, error.details
         except DogsnapError as error:
             self._states.pop(name, None)
-            return f"the engine says of {name}: {error.message}", ""
+            return f"the engine answers for {name}: {error.message}", ""
         return None
 
     def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
         with self._lock:
-            kept = [each for each in self._known if each.name != name or each.version in available]
-            self._known = {each: self._known[each] for each in kept}
+            kept = {}
+            for identity, known in self._known.items():
+                if identity.name != name or identity.version in available:
+                    kept[identity] = known
+            self._known = kept
 
     def close(self) -> None:
         self._closed = True
@@ -299,8 +304,7 @@ def _version_status(
     name = STATES.Name(status.state) if status.state in STATES.values() else ""
     state = State.__members__.get(name, State.START)
     runtime = RUNTIME if state == State.AVAILABLE else None
-    description = (
-        servable.description if servable else None
-    )  # unknown of one that has not been used yet
+    # Unknown for a version that has not been used yet.
+    description = servable.description if servable else None
     error = without_folders(status.status.error_message)
     return VersionStatus(status.version, state, error, 0.0, runtime, description)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
+from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
 from dogsnap.errors import (
@@ -69,11 +69,7 @@ class EngineServable(BaseServable):
             log.error("%s of the engine has no breed names: %s", self.id, error)
             self.description = Description()
             self.label_source = f"a {file} that fits the engine's version"
-        takes_text = any(
-            spec.dtype == tf.string
-            for each in self.signatures.values()
-            for spec in each.inputs.values()
-        )
+        takes_text = any(_takes_text(signature) for signature in self.signatures.values())
         # Our exports decode pictures in every string input; about other graphs nothing is known here.
         self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
 
@@ -89,12 +85,12 @@ class EngineServable(BaseServable):
         try:
             return self._call(signature, feed(self, signature))
         except (InvalidArgument, FailedPrecondition, NotFound):
-            now = self._moved()
-            if now is None:
+            servable = self._find_successor()
+            if servable is None:
                 raise
-        current = now.signatures.get(signature.name, signature)
-        now._check_outputs(signature, current)
-        return now._call(current, feed(now, current))
+        current = servable.signatures.get(signature.name, signature)
+        servable._check_outputs(signature, current)
+        return servable._call(current, feed(servable, current))
 
     def _call(
         self, signature: Signature, inputs: Mapping[str, Any]
@@ -102,7 +98,7 @@ class EngineServable(BaseServable):
         response = self._versions.engine.predict(
             predict_request(self._spec, signature, inputs), self._spec
         )
-        servable = self._adopted(response.model_spec)
+        servable = self._find_answering(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)
         servable._check_outputs(signature, promised)
         try:
@@ -115,8 +111,9 @@ class EngineServable(BaseServable):
                 signature.name,
                 error,
             )
-            told = f"the engine's answer does not fit signature {signature.name} of {servable.id}"
-            raise EngineFailed(told) from error
+            raise EngineFailed(
+                f"the engine's answer does not fit signature {signature.name} of {servable.id}"
+            ) from error
 
     def _check_outputs(self, expected: Signature, promised: Signature) -> None:
         if not set(expected.outputs) <= set(promised.outputs):
@@ -124,20 +121,19 @@ class EngineServable(BaseServable):
                 f"the engine has just switched to {self.id}, which gives other outputs; try again"
             )
 
-    def _adopted(self, answered: model_pb2.ModelSpec) -> "EngineServable":
+    def _find_answering(self, answered: model_pb2.ModelSpec) -> "EngineServable":
         """The version that answered, which is used for the rest of the request."""
         if self._spec.version is not None:
             return self
         version = answered.version.value if answered.HasField("version") else self.id.version
         identity = ServableId(self.id.name, version)
-        servable = (
-            self if identity == self.id else self._versions.record_answer(self._spec, identity)
-        )
-        return servable.for_request(
-            ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key)
-        )
+        servable = self
+        if identity != self.id:
+            servable = self._versions.record_answer(self._spec, identity)
+        exactly = ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key)
+        return servable.for_request(exactly)
 
-    def _moved(self) -> "EngineServable | None":
+    def _find_successor(self) -> "EngineServable | None":
         """The version that the label or default now means; None if it is this one.
 
         Raises FailedPrecondition for a removed label, so that the photo is not blamed.
@@ -145,10 +141,14 @@ class EngineServable(BaseServable):
         if self._spec.version is not None:
             return None
         try:
-            now = self._versions.resolve(self._spec)
+            servable = self._versions.resolve(self._spec)
         except InvalidArgument as error:
             raise FailedPrecondition(error.message) from error
-        return None if now.id == self.id else now.for_request(self._spec)
+        return None if servable.id == self.id else servable.for_request(self._spec)
+
+
+def _takes_text(signature: Signature) -> bool:
+    return any(spec.dtype == tf.string for spec in signature.inputs.values())
 
 
 def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:
@@ -164,12 +164,10 @@ def _fill(proto: tensor_pb2.TensorProto, value: Any, dtype: tf.DType) -> None:
     array = np.asarray(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
     proto.dtype = dtype.as_datatype_enum
     proto.tensor_shape.SetInParent()
-    proto.tensor_shape.dim.extend(
-        tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape
-    )
-    if dtype == tf.string:
-        proto.string_val.extend(
-            each.encode() if isinstance(each, str) else each for each in array.flat
-        )
-    else:
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    if dtype != tf.string:
         proto.tensor_content = array.tobytes()
+        return
+    for element in array.flat:
+        proto.string_val.append(element.encode() if isinstance(element, str) else element)

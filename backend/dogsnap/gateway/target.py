@@ -7,9 +7,10 @@ import re
 import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import chain
 from urllib.parse import parse_qsl
 
-from dogsnap.addresses import address
+from dogsnap.addresses import format_address
 from dogsnap.errors import InvalidArgument, Unavailable
 
 SCHEME, RAY_SCHEME = "grpc://", "ray://"  # the second: the gRPC proxies of Ray Serve
@@ -34,21 +35,24 @@ class Target:
         """Raises InvalidArgument."""
         is_ray = text.startswith(RAY_SCHEME)
         scheme = RAY_SCHEME if is_ray else SCHEME
-        places, _, query = text.removeprefix(scheme).partition("?")
-        found = [HOST.fullmatch(place.strip()) for place in places.rstrip("/").split(",")]
-        hosts = [host for host in found if host and 0 < int(host["port"]) < 65536]
-        if not text.startswith(scheme) or len(hosts) < len(found):
-            raise InvalidArgument(
-                f"--engine is {text.partition('?')[0]!r}; {EXPECTED}"
-            )  # a value may be a secret
+        addresses, _, query = text.removeprefix(scheme).partition("?")
+        refusal = f"--engine is {text.partition('?')[0]!r}; {EXPECTED}"  # a value may be a secret
+        if not text.startswith(scheme):
+            raise InvalidArgument(refusal)
+        hosts = []
+        for address_text in addresses.rstrip("/").split(","):
+            parts = HOST.fullmatch(address_text.strip())
+            if not parts or not 0 < int(parts["port"]) < 65536:
+                raise InvalidArgument(refusal)
+            hosts.append((parts["name"].strip("[]"), int(parts["port"])))
         metadata = tuple(parse_qsl(query, keep_blank_values=True))
         for key, value in metadata:
             if not KEY.fullmatch(key) or not value.isprintable() or not value.isascii():
                 raise InvalidArgument(
-                    f"--engine sends along the key {key!r}; expected a-z 0-9 _ . - and a value in ASCII"
+                    f"--engine sends along the key {key!r}; "
+                    "expected a-z 0-9 _ . - and a value in ASCII"
                 )
-        pairs = [(host["name"].strip("[]"), int(host["port"])) for host in hosts]
-        return cls(tuple(pairs), metadata, is_ray)
+        return cls(tuple(hosts), metadata, is_ray)
 
     def address(self) -> str:
         """The target in gRPC's form. Raises Unavailable for a name without an address.
@@ -59,28 +63,35 @@ class Target:
             try:
                 ip_address(self.hosts[0][0])
             except ValueError:
-                return f"dns:///{address(*self.hosts[0])}"
-        places = []
-        for found in self.addresses():
-            places += found
-        family = 6 if any(place.startswith("[") for place in places) else 4
-        if family == 6:
-            places = [
-                place if place.startswith("[") else f"[::ffff:{place.replace(':', ']:')}"
-                for place in places
-            ]
-        return f"ipv{family}:{','.join(dict.fromkeys(places))}"
+                return f"dns:///{format_address(*self.hosts[0])}"
+        addresses = list(chain.from_iterable(self.addresses()))
+        if not any(_is_ipv6(address) for address in addresses):
+            return f"ipv4:{','.join(dict.fromkeys(addresses))}"
+        mapped = [_map_to_ipv6(address) for address in addresses]
+        return f"ipv6:{','.join(dict.fromkeys(mapped))}"
 
     def addresses(self) -> list[list[str]]:
         """All addresses of each host now, as "127.0.0.1:8500" or "[::1]:8500". Raises Unavailable."""
         addresses = []
         for host, port in self.hosts:
             try:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             except OSError as error:
                 raise Unavailable(f"the engine {host} has no address: {error}") from error
-            addresses.append([address(str(where[0]), port) for *_, where in found])
+            addresses.append([format_address(str(info[4][0]), port) for info in infos])
         return addresses
 
     def __str__(self) -> str:
-        return ", ".join(address(*host) for host in self.hosts)
+        return ", ".join(format_address(host, port) for host, port in self.hosts)
+
+
+def _is_ipv6(address: str) -> bool:
+    return address.startswith("[")
+
+
+def _map_to_ipv6(address: str) -> str:
+    """127.0.0.1:8500 -> [::ffff:127.0.0.1]:8500; an address of IPv6 as it is."""
+    if _is_ipv6(address):
+        return address
+    ip, port = address.split(":")
+    return f"[::ffff:{ip}]:{port}"

@@ -6,7 +6,7 @@ URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models
 import hashlib
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
@@ -50,7 +50,7 @@ class VersionFiles:
 
     def _copy(self, models: Path) -> None:
         """Copy and verify the version; it appears atomically."""
-        filesystem, root = _opened(self.source)
+        filesystem, root = _open_source(self.source)
         folder = f"{root}/{self.model}/{self.number}"
         with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
             whole = Path(temporary) / "models"
@@ -66,31 +66,31 @@ def is_path(source: str) -> bool:
 
 def versions_below(source: str) -> list[VersionFiles]:
     """Every version of every model folder at a path or URL. Raises InvalidArgument if there is none."""
-    filesystem, root = _opened(source)
+    filesystem, root = _open_source(source)
     if not filesystem.isdir(root):
         raise InvalidArgument(f"{root} does not exist")
     source = root if is_path(source) else source
-    files = [file.removeprefix(f"{root}/").split("/") for file in filesystem.find(root, maxdepth=3)]
-    found = [
-        VersionFiles(source, model, number, _digest(filesystem, f"{root}/{model}/{number}"))
-        for model, number, _ in (
-            each for each in files if len(each) == 3 and each[2] == "saved_model.pb"
-        )
-        if VERSION.fullmatch(number)
-    ]
-    if not found:
+    versions = []
+    for file in filesystem.find(root, maxdepth=3):
+        path = PurePosixPath(file.removeprefix(f"{root}/"))
+        if len(path.parts) != 3 or path.name != "saved_model.pb":
+            continue
+        model, number, _ = path.parts
+        if VERSION.fullmatch(number):
+            digest = _digest(filesystem, f"{root}/{model}/{number}")
+            versions.append(VersionFiles(source, model, number, digest))
+    if not versions:
         raise InvalidArgument(
             f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it"
         )
-    return found
+    return versions
 
 
-def _opened(source: str) -> tuple[Any, str]:
+def _open_source(source: str) -> tuple[Any, str]:
     """The file system and the folder's path in it. Raises InvalidArgument for an unknown kind of URL."""
+    url = str(Path(source).resolve()) if is_path(source) else source
     try:
-        filesystem, root = fsspec.core.url_to_fs(
-            str(Path(source).resolve()) if is_path(source) else source
-        )
+        filesystem, root = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise InvalidArgument(f"{source} cannot be opened: {error}") from error
     return filesystem, root.rstrip("/")
@@ -100,10 +100,10 @@ def _digest(filesystem: Any, folder: str) -> str:
     """Digest of the version's checksum file, or without one of the names and sizes of its files."""
     sums = f"{folder}/{checksums.FILE.as_posix()}"
     if filesystem.exists(sums):
-        told = filesystem.cat_file(sums)
+        content = filesystem.cat_file(sums)
     else:
-        sizes = filesystem.find(folder, detail=True)
-        told = repr(
-            sorted((name.removeprefix(folder), entry["size"]) for name, entry in sizes.items())
-        ).encode()
-    return hashlib.sha256(told).hexdigest()[:12]
+        sizes = []
+        for name, entry in filesystem.find(folder, detail=True).items():
+            sizes.append((name.removeprefix(folder), entry["size"]))
+        content = repr(sorted(sizes)).encode()
+    return hashlib.sha256(content).hexdigest()[:12]

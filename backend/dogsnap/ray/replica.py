@@ -73,10 +73,9 @@ class Replica:
         """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
         repository = self._predictor.repository
         if reason := repository.not_ready():
-            failed = [
-                each.error for each in repository.status(ModelSpec(self._spec.name)) if each.error
-            ]
-            raise FailedPrecondition("; ".join([reason, *failed]))
+            statuses = repository.status(ModelSpec(self._spec.name))
+            errors = [status.error for status in statuses if status.error]
+            raise FailedPrecondition("; ".join([reason, *errors]))
 
     async def Predict(self, request: Any, grpc_context: Any) -> Message:
         return await self._answer(self._prediction.Predict, request, grpc_context)
@@ -98,7 +97,8 @@ class Replica:
 
     async def _answer(self, method: Any, request: Any, grpc_context: Any) -> Message:
         """Run a method of our own server's; an error becomes the status of the proxy's call."""
-        context, loop = CallContext(self._seconds), asyncio.get_running_loop()
+        context = CallContext(self._seconds)
+        loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, method, request, context)
         except asyncio.CancelledError:

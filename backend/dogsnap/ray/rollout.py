@@ -48,22 +48,27 @@ class Rollout:
 
     def versions(self) -> list[tuple[str, VersionFiles]]:
         """The configured versions, or all, with the names of their models. Raises InvalidArgument."""
-        found = versions_below(self.source)
+        available = versions_below(self.source)
         if not self.configs:
-            return [(each.model, each) for each in found]
-        return [(config.name, each) for config in self.configs for each in _aspired(config, found)]
+            return [(files.model, files) for files in available]
+        versions = []
+        for config in self.configs:
+            for files in _select_versions(config, available):
+                versions.append((config.name, files))
+        return versions
 
     def name(self, model: str, files: VersionFiles) -> str:
         """The name of a version's application: it depends on the files, settings, scale and release of this package."""
-        told = repr((model, files, self.settings, self.scale, self.cache, version("dogsnap")))
-        return f"{PREFIX}{application_name(model)}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        content = (model, files, self.settings, self.scale, self.cache, version("dogsnap"))
+        digest = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
+        return f"{PREFIX}{application_name(model)}-{files.version}-{digest}"
 
     def run(self, address: str, tell: Callable[[str], None]) -> None:
         """Deploy, and return when every version is available and the others are gone.
 
         Raises DogsnapError if one does not load.
         """
-        versions = {self.name(*each): each for each in self.versions()}
+        versions = {self.name(model, files): (model, files) for model, files in self.versions()}
         try:
             ray.init(address=address, namespace="dogsnap", log_to_driver=False)
         except ConnectionError as error:
@@ -80,13 +85,16 @@ class Rollout:
                 "request_timeout_s": self.settings.deadline_ms / 1000 + SPARE_SECONDS,
             },
         )
-        running = _ours()
-        new = {name: each for name, each in versions.items() if running.get(name) != "RUNNING"}
+        statuses = _read_statuses()
+        new = {}
+        for name, model_and_files in versions.items():
+            if statuses.get(name) != "RUNNING":
+                new[name] = model_and_files
         if new:
             self._serve(new)
         for name in versions:
             tell(f"{name}: {'answers' if name in new else 'is there already'}")
-        old = sorted(set(_ours()) - set(versions))
+        old = sorted(set(_read_statuses()) - set(versions))
         if old and new:
             time.sleep(GATEWAY_SECONDS)
         for name in old:
@@ -95,24 +103,25 @@ class Rollout:
 
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
         """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""
-        targets = [
-            serve.RunTarget(self._application(*each), name=name, route_prefix=f"/{name}")
-            for name, each in new.items()
-        ]
+        targets = []
+        for name, (model, files) in new.items():
+            application = self._application(model, files)
+            targets.append(serve.RunTarget(application, name=name, route_prefix=f"/{name}"))
         try:
             serve.run_many(targets)
         except RuntimeError as error:  # raised for the first one that fails
-            failed = [name for name in new if _ours().get(name) != "RUNNING"]
-            reasons = [
-                f"{new[name][0]} version {new[name][1].version}: {_message(name)}"
-                for name in failed
-            ]
+            reasons = []
+            failed = [name for name in new if _read_statuses().get(name) != "RUNNING"]
+            for name in failed:
+                model, files = new[name]
+                reasons.append(f"{model} version {files.version}: {_read_message(name)}")
             for name in failed:
                 serve.delete(name)
             raise DogsnapError(f"not every version loads: {'; '.join(reasons)}") from error
 
     def _application(self, model: str, files: VersionFiles) -> serve.Application:
-        settings, scale = self.settings, self.scale
+        settings = self.settings
+        scale = self.scale
         deployment = serve.deployment(Replica).options(
             name=REPLICA,
             max_constructor_retry_count=2,
@@ -135,31 +144,32 @@ class Rollout:
         return deployment.bind(model, files, settings, self.cache)
 
 
-def _aspired(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:
+def _select_versions(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:
     """The versions that the policy selects, in the folder with the last name of the base path."""
     folder = PurePath(config.base_path).name
-    found = {each.version: each for each in available if each.model == folder}
-    if not found:
+    by_number = {files.version: files for files in available if files.model == folder}
+    if not by_number:
         raise InvalidArgument(
             f"no version of {config.name} was found: expected the model folder {folder}"
         )
-    return [
-        found[number] for number in sorted(aspired_versions(config.model_version_policy, found))
-    ]
+    numbers = sorted(aspired_versions(config.model_version_policy, by_number))
+    return [by_number[number] for number in numbers]
 
 
-def _ours() -> dict[str, str]:
-    """The status of each version's application."""
-    applications = serve.status().applications
-    return {
-        name: str(each.status.value)
-        for name, each in applications.items()
-        if name.startswith(PREFIX)
-    }
+def _read_statuses() -> dict[str, str]:
+    """The status of each version's application, by name."""
+    statuses = {}
+    for name, application in serve.status().applications.items():
+        if name.startswith(PREFIX):
+            statuses[name] = str(application.status.value)
+    return statuses
 
 
-def _message(name: str) -> str:
+def _read_message(name: str) -> str:
     """Why an application does not start: of the traceback that Ray gives, the last line, which is the replica's error."""
     application = serve.status().applications.get(name)
     deployments = application.deployments.values() if application else ()
-    return "; ".join(each.message.strip().rpartition("\n")[2] for each in deployments)
+    last_lines = []
+    for deployment in deployments:
+        last_lines.append(deployment.message.strip().rpartition("\n")[2])
+    return "; ".join(last_lines)

@@ -49,7 +49,7 @@ class GrpcServer:
         self._draining = False
         self._stopped = threading.Event()
         memory = HeldMemory(settings.max_held_mb)
-        self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings, memory)
+        self._arrivals = AdmissionInterceptor(addresses.count_threads(settings), settings, memory)
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
             interceptors=[self._arrivals, self._calls],
@@ -85,7 +85,7 @@ class GrpcServer:
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
-        address = addresses.address(settings.host, settings.grpc_port)
+        address = addresses.format_address(settings.host, settings.grpc_port)
         if settings.tls_cert:
             pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
             self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))

@@ -52,9 +52,9 @@ def threads_and_connections(least: int) -> tuple[int, int]:
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
-    threads, connections = threads_and_connections(addresses.threads(settings))
+    threads, connections = threads_and_connections(addresses.count_threads(settings))
     return {
-        "bind": addresses.address(settings.host, settings.port),
+        "bind": addresses.format_address(settings.host, settings.port),
         "workers": 1,  # one process holds one copy of each model
         "worker_class": "gthread",
         "threads": threads,

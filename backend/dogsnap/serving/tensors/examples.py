@@ -11,6 +11,7 @@ from dogsnap.serving.tensors.json_tensors import is_base64, show, to_bytes, type
 from dogsnap.serving.tensors.signatures import Signature
 
 METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
+KINDS = {"classify": "classification", "regress": "regression"}  # in TensorFlow Serving's errors
 INT64 = range(-(2**63), 2**63)
 
 
@@ -32,7 +33,7 @@ def examples_from_body(fields: Mapping[str, Any], method: str, max_bytes: int) -
         raise InvalidArgument(f"JSON Value: {show(fields)} 'examples' value is an empty array")
     context = _example(fields["context"]) if "context" in fields else tf.train.Example()
     check_merged_size(context.ByteSize(), len(rows), max_bytes)
-    return [merged(_example(row), context) for row in rows]
+    return [merge_context(_example(row), context) for row in rows]
 
 
 def check_merged_size(context: int, count: int, max_bytes: int) -> None:
@@ -44,7 +45,7 @@ def check_merged_size(context: int, count: int, max_bytes: int) -> None:
         )
 
 
-def merged(example: tf.train.Example, context: tf.train.Example) -> bytes:
+def merge_context(example: tf.train.Example, context: tf.train.Example) -> bytes:
     """One example merged with the shared context, serialized; the example's own features take precedence."""
     both = tf.train.Example()
     both.CopyFrom(context)
@@ -53,17 +54,18 @@ def merged(example: tf.train.Example, context: tf.train.Example) -> bytes:
     return both.SerializeToString()
 
 
-def _example(value: Any) -> tf.train.Example:
-    if not isinstance(value, dict):
-        raise InvalidArgument(f"Example must be JSON object but got JSON {type_name(value)}")
+def _example(row: Any) -> tf.train.Example:
+    if not isinstance(row, dict):
+        raise InvalidArgument(f"Example must be JSON object but got JSON {type_name(row)}")
     example = tf.train.Example()
-    for name, content in value.items():
+    for name, content in row.items():
         feature = example.features.feature[name]
-        for each in content if isinstance(content, list) else [content]:
-            kind, converted = _feature_value(name, each)
-            was = feature.WhichOneof("kind") or kind
-            if was != kind:
-                expected = was.removesuffix("_list")
+        values = content if isinstance(content, list) else [content]
+        for value in values:
+            kind, converted = _feature_value(name, value)
+            first_kind = feature.WhichOneof("kind") or kind
+            if first_kind != kind:
+                expected = first_kind.removesuffix("_list")
                 raise InvalidArgument(
                     f"Unexpected element type in feature: {name} expecting type: {expected}"
                 )
@@ -89,13 +91,12 @@ def _feature_value(name: str, value: Any) -> tuple[str, Any]:
 
 def check_signature(signature: Signature, method: str) -> str:
     """The alias of the one input that takes Examples. Raises InvalidArgument if the signature has another method."""
-    expected, word = (
-        METHODS[method],
-        {"classify": "classification", "regress": "regression"}[method],
-    )
+    expected = METHODS[method]
+    kind = KINDS[method]
     if signature.method != expected:
         raise InvalidArgument(
-            f"Expected {word} signature method_name to be {expected}. Was: {signature.method} (signature {signature.name})"
+            f"Expected {kind} signature method_name to be {expected}. "
+            f"Was: {signature.method} (signature {signature.name})"
         )
     if len(signature.inputs) != 1:
         raise InvalidArgument(
@@ -142,9 +143,10 @@ def regress_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[float]:
     """The value of each example, from the one output `outputs`, of shape (examples) or (examples, 1)."""
     values = outputs.get("outputs")
     if values is None or values.shape not in ((count,), (count, 1)):
-        found = {alias: value.shape for alias, value in outputs.items()}
+        shapes = {alias: value.shape for alias, value in outputs.items()}
         raise InvalidArgument(
-            f"Expected a regression output of shape [{count}] or [{count} 1] named outputs, found: {found}"
+            f"Expected a regression output of shape [{count}] or [{count} 1] named outputs, "
+            f"found: {shapes}"
         )
     _check_numbers("outputs", values)
     return [float(value) for value in values.reshape(count)]

@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import chain
 from typing import Any
 
 import orjson
@@ -46,7 +45,7 @@ def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator
     is_large = check_values(body, values) >= LARGE
     if not body.strip():
         raise InvalidArgument("JSON Parse error: The document is empty")
-    with _one_large() if is_large else nullcontext():
+    with _hold_turn() if is_large else nullcontext():
         value = _parse(body, depth)
         if not isinstance(value, dict):
             raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
@@ -55,7 +54,7 @@ def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator
 
 
 @contextmanager
-def _one_large() -> Iterator[None]:
+def _hold_turn() -> Iterator[None]:
     """Allow one large document in memory at a time. Raises Unavailable.
 
     Garbage collection is off meanwhile: it would visit each value again and again, with all threads waiting.
@@ -82,7 +81,7 @@ def _parse(body: bytes, max_depth: int) -> Any:
             f"JSON Parse error: Invalid encoding in string. at offset: {error.start}"
         ) from None
     except json.JSONDecodeError as error:
-        # as TensorFlow Serving says it
+        # In TensorFlow Serving's words.
         words = error.msg.replace("Expecting value", "Invalid value.")
         raise InvalidArgument(f"JSON Parse error: {words} at offset: {error.pos}") from None
     except ValueError:  # Python refuses to read numbers of thousands of digits
@@ -117,8 +116,9 @@ def is_deeper(value: Any, levels: int) -> bool:
     for _ in range(levels):
         if not level:
             return False
-        inner = chain.from_iterable(
-            each.values() if isinstance(each, dict) else each for each in level
-        )
-        level = [each for each in inner if isinstance(each, dict | list)]
+        inner: list[Any] = []
+        for container in level:
+            values = container.values() if isinstance(container, dict) else container
+            inner.extend(value for value in values if isinstance(value, dict | list))
+        level = inner
     return bool(level)

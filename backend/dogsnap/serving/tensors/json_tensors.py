@@ -36,9 +36,8 @@ MOST_DIGITS = {
     "int32": 12,
     "float32": 16,
 }
-MOST_STRING_BYTES = (
-    80  # of a string as a Python object, with quotes and a comma, or as {"b64": ...}
-)
+# Of a string as a Python object, with quotes and a comma, or as {"b64": ...}.
+MOST_STRING_BYTES = 80
 ROW_BYTES = 200  # of an output's value in the object of one row
 TYPE_NAMES = {
     type(None): "Null",
@@ -90,19 +89,20 @@ def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
             )
     if not as_objects:
         (alias,) = _value_inputs(signature)
-        return {alias: _stacked(rows, signature.inputs[alias].dtype, "")}
+        return {alias: _stack(rows, signature.inputs[alias].dtype, "")}
     for number, row in enumerate(rows):
         _check_row_keys(number, row, rows[0], signature)
-    return {
-        alias: _stacked([row[alias] for row in rows], spec.dtype, f"key: {alias} ")
-        for alias, spec in signature.inputs.items()
-        if alias in rows[0]
-    }
+    arrays = {}
+    for alias, spec in signature.inputs.items():
+        if alias in rows[0]:
+            values = [row[alias] for row in rows]
+            arrays[alias] = _stack(values, spec.dtype, f"key: {alias} ")
+    return arrays
 
 
 def _value_inputs(signature: Signature) -> list[str]:
     """The inputs that a request has to give: one of them may come as a bare value."""
-    return list(signature.inputs) if len(signature.inputs) == 1 else signature.required()
+    return list(signature.inputs) if len(signature.inputs) == 1 else signature.required_inputs()
 
 
 def _check_one_input(signature: Signature, sentence: str) -> None:
@@ -127,7 +127,8 @@ def _check_row_keys(
                 f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}",
                 row,
             )
-    if row.keys() != first.keys() or not row.keys() >= set(signature.required()):
+    required = set(signature.required_inputs())
+    if row.keys() != first.keys() or not row.keys() >= required:
         raise InvalidArgument(
             f"Failed to process element: {number} of 'instances' list. JSON object: {show(row)} "
             f"keys must be equal to: {_aliases(signature)}"
@@ -140,7 +141,7 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
         _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
         (alias,) = _value_inputs(signature)
         value = {alias: value}
-    for alias in signature.required():
+    for alias in signature.required_inputs():
         if alias not in value:
             raise OtherInputs(
                 f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}",
@@ -168,9 +169,8 @@ def from_data(
     for alias, column in columns.items():
         spec = signature.inputs[alias]
         if base64_decode and column.dtype == object:
-            columns[alias] = np.fromiter(
-                map(decode_base64, column.flat), object, column.size
-            ).reshape(column.shape)
+            texts = map(decode_base64, column.flat)
+            columns[alias] = np.fromiter(texts, object, column.size).reshape(column.shape)
         if spec.shape.rank == column.ndim + 1:
             columns[alias] = columns[alias][np.newaxis]
     return columns
@@ -178,7 +178,7 @@ def from_data(
 
 def takes(signature: Signature, data: Any) -> bool:
     """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
-    if not isinstance(data, dict) or not set(signature.required()) <= set(data):
+    if not isinstance(data, dict) or not set(signature.required_inputs()) <= set(data):
         return False
     for alias, spec in signature.inputs.items():
         if alias not in data:
@@ -211,24 +211,26 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
         ) from None
 
 
-def _stacked(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
+def _stack(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
     """The rows' values with a new first dimension. Raises InvalidArgument naming the first wrong row."""
     try:
         return to_array(values, dtype)
-    except (InvalidArgument, Unimplemented) as whole:
-        number, message = _first_fault(values, dtype)
+    except (InvalidArgument, Unimplemented) as error:
+        number, message = _find_first_fault(values, dtype)
         raise InvalidArgument(
-            f"Failed to process element: {number} {where}of 'instances' list. Error: {message or whole.message}"
+            f"Failed to process element: {number} {where}of 'instances' list. "
+            f"Error: {message or error.message}"
         ) from None
 
 
-def _first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
+def _find_first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
     """The number of the first wrong row, and what is wrong; 0 and "" if each row is right alone."""
     try:
         first = to_array(values[0], dtype)
     except (InvalidArgument, Unimplemented) as error:
         return 0, f"{error.code}: {error.message}"
-    start, end = 1, len(values)  # the first wrong row lies between
+    start = 1
+    end = len(values)  # the first wrong row lies between
     while end - start > 1:
         middle = (start + end) // 2
         if _are_like(first, values[start:middle], dtype):
@@ -276,21 +278,25 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
     """The values in row-major order. Raises InvalidArgument for the first one of another level, size or type."""
-    level, rank, types = [value], len(shape), JSON_TYPES[dtype]
+    rank = len(shape)
+    types = JSON_TYPES[dtype]
+    level = [value]
     for depth, size in enumerate(shape):
         if set(map(type, level)) - {list}:
-            wrong = next(each for each in level if not isinstance(each, list))
+            wrong = next(item for item in level if not isinstance(item, list))
             raise InvalidArgument(
-                f"JSON Value: {show(wrong)} found at incorrect level: {depth + 1} in the JSON DOM. Expected at level: {rank}"
+                f"JSON Value: {show(wrong)} found at incorrect level: {depth + 1} in the JSON DOM. "
+                f"Expected at level: {rank}"
             )
         if set(map(len, level)) - {size}:
-            wrong = next(len(each) for each in level if len(each) != size)
+            wrong = next(len(item) for item in level if len(item) != size)
             raise InvalidArgument(
-                f"Encountered list at unexpected size: {wrong} at level: {depth} expected size: {size}"
+                f"Encountered list at unexpected size: {wrong} at level: {depth} "
+                f"expected size: {size}"
             )
         level = list(chain.from_iterable(level))
     if set(map(type, level)) - types:
-        wrong = next(each for each in level if type(each) not in types)
+        wrong = next(item for item in level if type(item) not in types)
         if isinstance(wrong, list):
             raise InvalidArgument(f"Encountered list at unexpected level: {rank} expected < {rank}")
         raise InvalidArgument(
@@ -356,7 +362,7 @@ def most_json_bytes(outputs: Mapping[str, np.ndarray], by_rows: bool) -> int:
 def _most_text(value: np.ndarray) -> int:
     """The longest text of an array's values, each with a comma."""
     if value.dtype == object:
-        return sum(MOST_STRING_BYTES + 6 * len(each) for each in value.flat)  # 6: \u0000
+        return sum(MOST_STRING_BYTES + 6 * len(text) for text in value.flat)  # 6: \u0000
     return MOST_DIGITS.get(value.dtype.name, 25) * value.size
 
 
@@ -371,10 +377,11 @@ def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
             raise InvalidArgument(
                 f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}"
             )
-    columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
+    columns = to_members(outputs)
     if len(columns) == 1:
         return next(iter(columns.values()))
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def to_members(outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -395,7 +402,8 @@ def to_json(alias: str, value: np.ndarray) -> Any:
     could not carry. Raises InvalidArgument for a dtype that JSON has no form for.
     """
     if value.dtype == object:
-        texts = (_string(each, as_bytes=alias.endswith(BYTES_SUFFIX)) for each in value.flat)
+        as_bytes = alias.endswith(BYTES_SUFFIX)
+        texts = (_string(text, as_bytes) for text in value.flat)
         return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
     if tf.as_dtype(value.dtype) not in JSON_TYPES:
         raise InvalidArgument(

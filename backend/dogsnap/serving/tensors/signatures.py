@@ -47,12 +47,13 @@ class Signature:
     @classmethod
     def of(cls, name: str, definition: meta_graph_pb2.SignatureDef) -> "Signature":
         """Raises InvalidArgument, naming the input, if one cannot be served."""
-        if unserved := _unserved(definition.inputs):
+        if unserved := _find_unserved(definition.inputs):
             raise InvalidArgument(_refusal(name, "input", unserved))
-        unserved = _unserved(definition.outputs)
-        outputs = {
-            alias: info for alias, info in definition.outputs.items() if alias not in unserved
-        }
+        unserved = _find_unserved(definition.outputs)
+        outputs = {}
+        for alias, info in definition.outputs.items():
+            if alias not in unserved:
+                outputs[alias] = info
         inputs = _specs(definition.inputs)
         defaults = {}
         for alias, proto in definition.defaults.items():
@@ -60,17 +61,16 @@ class Signature:
                 defaults[alias] = tf.make_ndarray(proto)
         return cls(name, definition.method_name, inputs, _specs(outputs), unserved, defaults)
 
-    def required(self) -> list[str]:
+    def required_inputs(self) -> list[str]:
         """The inputs that have no default."""
         return [alias for alias in self.inputs if alias not in self.defaults]
 
     def check_outputs(self, wanted: Sequence[str] = ()) -> None:
         """Raises InvalidArgument, naming the output, if one of those that are wanted (without names: all) cannot be served."""
-        unserved = {
-            alias: reason
-            for alias, reason in self.unserved.items()
-            if alias in wanted or not wanted
-        }
+        unserved = {}
+        for alias, reason in self.unserved.items():
+            if alias in wanted or not wanted:
+                unserved[alias] = reason
         if unserved:
             raise InvalidArgument(_refusal(self.name, "output", unserved))
 
@@ -91,15 +91,19 @@ def why_unserved(info: meta_graph_pb2.TensorInfo) -> str:
     return "" if dtype in DTYPES else f"of the dtype {dtype.name}"
 
 
-def _unserved(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, str]:
-    reasons = {alias: why_unserved(info) for alias, info in sorted(infos.items())}
-    return {alias: reason for alias, reason in reasons.items() if reason}
+def _find_unserved(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, str]:
+    """Why a tensor cannot be served, by alias, of those that cannot."""
+    reasons = {}
+    for alias, info in sorted(infos.items()):
+        if reason := why_unserved(info):
+            reasons[alias] = reason
+    return reasons
 
 
 def _refusal(signature: str, part: str, unserved: Mapping[str, str]) -> str:
-    named = ", ".join(f'{part} "{alias}" is {reason}' for alias, reason in unserved.items())
+    parts = ", ".join(f'{part} "{alias}" is {reason}' for alias, reason in unserved.items())
     return (
-        f'signature "{signature}" cannot be served: {named}; expected dense tensors of numbers, booleans or strings, '
+        f'signature "{signature}" cannot be served: {parts}; expected dense tensors of numbers, booleans or strings, '
         "use another signature or export the model with one"
     )
 
@@ -117,7 +121,7 @@ class UnknownSignature(FailedPrecondition):
     """`name` was requested, `known` exist."""
 
     def __init__(self, name: str, known: Sequence[str]):
-        names = ", ".join(f'"{each}"' for each in known)
+        names = ", ".join(f'"{signature}"' for signature in known)
         advice = "no signature: export it with tf.saved_model.save(model, folder, signatures=...)"
         super().__init__(
             f'Serving signature name: "{name}" not found in signature def; this version has: '

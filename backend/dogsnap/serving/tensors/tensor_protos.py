@@ -60,29 +60,26 @@ def to_arrays(
 
     The last value fills the rest of the tensor, as tf.make_tensor_proto writes it. `max_bytes` limits what is filled in all
     arrays together; `hold` is called with its bytes before they are filled. Raises InvalidArgument naming the alias,
-    Unimplemented for a dtype that has no place in FIELDS.
+    Unimplemented for a dtype that is not in FIELDS.
     """
     arrays: dict[str, np.ndarray] = {}
     for alias, proto in protos.items():
         try:
             shape = _shape(proto.tensor_shape)
             dtype = _dtype(proto.dtype)
+            count = math.prod(shape)
             content = proto.tensor_content  # each access copies it
-            values = (
-                _from_content(content, dtype, math.prod(shape))
-                if content
-                else _from_field(proto, dtype)
-            )
+            values = _read_content(content, dtype, count) if content else _read_field(proto, dtype)
             # Only values of a field are repeated; in content, as in TensorFlow, all are there.
-            if content and len(values) != math.prod(shape):
+            if content and len(values) != count:
                 raise InvalidArgument(
-                    f"expected {math.prod(shape)} values for shape {list(shape)} in tensor_content, "
+                    f"expected {count} values for shape {list(shape)} in tensor_content, "
                     f"received {len(values)}"
                 )
-            filled = _filled_bytes(values, shape, max_bytes)
-            hold(filled)
-            max_bytes -= filled
-            arrays[alias] = _shaped(values, shape)
+            bytes_to_fill = _bytes_to_fill(values, shape, max_bytes)
+            hold(bytes_to_fill)
+            max_bytes -= bytes_to_fill
+            arrays[alias] = _fill_shape(values, shape)
         except (InvalidArgument, Unimplemented) as error:
             raise type(error)(f'tensor parsing error: input "{alias}": {error.message}') from error
     return arrays
@@ -139,7 +136,7 @@ def tensor_bytes(array: np.ndarray) -> int:
     return STRING_BYTES * array.size + sum(map(len, array.flat))
 
 
-def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _fill_shape(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The values in this shape; the last one fills the rest."""
     count = math.prod(shape)
     try:
@@ -155,7 +152,7 @@ def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         ) from None
 
 
-def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
+def _bytes_to_fill(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
     """The memory needed to fill the tensor with its last value; 0 if all are given. Raises InvalidArgument."""
     count = math.prod(shape)
     if len(values) == count:
@@ -165,8 +162,9 @@ def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) ->
             f"expected {count} values for shape {list(shape)}, or fewer, of which the last one is "
             f"repeated, received {len(values)}"
         )
-    one = STRING_BYTES + len(values[-1]) if values.dtype == object else values.itemsize
-    needed = count * one
+    is_text = values.dtype == object
+    value_bytes = STRING_BYTES + len(values[-1]) if is_text else values.itemsize
+    needed = count * value_bytes
     if needed > max_bytes:
         raise InvalidArgument(
             f"one value is to fill shape {list(shape)} with {needed} bytes; at most {max_bytes} bytes are taken "
@@ -181,9 +179,8 @@ def _dtype(number: int) -> tf.DType:
     except TypeError:
         raise InvalidArgument(f"expected a DataType, received {number}") from None
     if dtype not in FIELDS:
-        raise Unimplemented(
-            f"{dtype.name} values are not taken; expected one of {', '.join(d.name for d in FIELDS)}"
-        )
+        known = ", ".join(field_dtype.name for field_dtype in FIELDS)
+        raise Unimplemented(f"{dtype.name} values are not taken; expected one of {known}")
     return dtype
 
 
@@ -198,7 +195,7 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
     return sizes
 
 
-def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
+def _read_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
     field = getattr(proto, FIELDS[dtype])
     if dtype == tf.string:
         return np.fromiter(field, object, len(field))
@@ -212,9 +209,9 @@ def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
     return values.view(dtype.as_numpy_dtype)
 
 
-def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
+def _read_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
     if dtype == tf.string:
-        return _strings(content, count)
+        return _read_strings(content, count)
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if len(content) % numpy_dtype.itemsize:
         raise InvalidArgument(
@@ -225,7 +222,7 @@ def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
     return np.frombuffer(content, numpy_dtype)
 
 
-def _strings(content: bytes, count: int) -> np.ndarray:
+def _read_strings(content: bytes, count: int) -> np.ndarray:
     """`count` strings: first the length of each as a varint, then their bytes."""
     proto = tensor_pb2.TensorProto(dtype=tf.string.as_datatype_enum, tensor_content=content)
     proto.tensor_shape.dim.add(size=count)

@@ -11,7 +11,7 @@ from tensorflow_serving.apis import input_pb2, prediction_log_pb2
 
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.serving.photos import photo
-from dogsnap.serving.tensors.examples import merged
+from dogsnap.serving.tensors.examples import merge_context
 from dogsnap.serving.versions.servable import Servable, kernel_sentence
 
 RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -86,5 +86,5 @@ def serialized_examples(examples: input_pb2.Input) -> list[bytes]:
     """The serialized tf.Examples of an Input, each merged with the shared context."""
     if examples.WhichOneof("kind") == "example_list_with_context":
         shared = examples.example_list_with_context
-        return [merged(example, shared.context) for example in shared.examples]
+        return [merge_context(example, shared.context) for example in shared.examples]
     return [example.SerializeToString() for example in examples.example_list.examples]
