@@ -169,7 +169,8 @@ def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
         return {"prediction": tf.roll(tf.one_hot(named, 3), 1, -1)}
 
     with pytest.raises(
-        IncompatibleNetwork, match=r"in 24 drawn pictures \d+% differ .*`dogsnap quantize`"
+        IncompatibleNetwork,
+        match=r"changes \d+% of its answers on 24 test pictures .*`dogsnap quantize`",
     ):
         acceleration._difference_of_names(exact, others, 0.3)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dogsnap import processor
-from dogsnap.exporting.quantization import Ranges, quantised
+from dogsnap.exporting.quantization import Ranges, quantise_in_place
 from dogsnap.training.ranges import find_ranges
 from openvino import Core, Model, opset13, save_model
 
@@ -67,7 +67,7 @@ def test_ranges_follow_the_values_and_meet_where_tensors_are_joined(ranges):
 
 
 def test_the_head_behind_the_last_convolution_stays_float32(file, ranges):
-    model = quantised(Core().read_model(file), ranges, 8)
+    model = quantise_in_place(Core().read_model(file), ranges, 8)
     rounding = [node for node in model.get_ordered_ops() if node.get_type_name() == "FakeQuantize"]
     rounded = sorted(node.input_value(0).get_node().get_type_name() for node in rounding)
     assert rounded == ["Add", "Relu", "Relu"]  # the pixels, and the two that are joined
@@ -75,7 +75,7 @@ def test_the_head_behind_the_last_convolution_stays_float32(file, ranges):
 
 @pytest.mark.parametrize(("bits", "largest"), [(8, 127), (7, 63)])
 def test_weights_are_whole_numbers_with_a_scale_per_output_channel(file, ranges, bits, largest):
-    model = quantised(Core().read_model(file), ranges, bits)
+    model = quantise_in_place(Core().read_model(file), ranges, bits)
     for node in model.get_ordered_ops():
         if node.get_type_name() == "Convolution":
             scaled = node.input_value(1).get_node()
@@ -95,5 +95,5 @@ def test_the_answers_are_near_those_in_float32(file, ranges, bits, tolerance):
     expected = answers(Core().read_model(file))
     assert np.ptp(expected, axis=0).max() > 5 * tolerance
     np.testing.assert_allclose(
-        answers(quantised(Core().read_model(file), ranges, bits)), expected, atol=tolerance
+        answers(quantise_in_place(Core().read_model(file), ranges, bits)), expected, atol=tolerance
     )

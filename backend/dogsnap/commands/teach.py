@@ -97,7 +97,7 @@ def _write_first(
     **named: Any,
 ) -> Path | None:
     """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
-    from dogsnap.exporting.publication import staged
+    from dogsnap.exporting.publication import make_staging_folder
     from dogsnap.training import teaching
 
     breeds = _breeds(photos=photos, **named)
@@ -115,7 +115,7 @@ def _write_first(
     return (
         None
         if temporary is None
-        else teacher.write(staged(temporary, source.resolve().parent), click.echo)
+        else teacher.write(make_staging_folder(temporary, source.resolve().parent), click.echo)
     )
 
 

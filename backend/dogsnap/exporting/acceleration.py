@@ -20,7 +20,7 @@ import tensorflow as tf
 from dogsnap import processor
 from dogsnap.exporting.drawn_pictures import drawn_pictures
 from dogsnap.exporting.freezing import FrozenGraph, Function
-from dogsnap.exporting.quantization import Ranges, quantised
+from dogsnap.exporting.quantization import Ranges, quantise_in_place
 from dogsnap.serving.versions.openvino_runtime import (
     AFTER,
     AGAIN,
@@ -110,18 +110,15 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     folder.mkdir(parents=True)
     try:
         chosen = choose(acceleration, folder, report)
-    except (
-        IncompatibleNetwork,
-        RuntimeError,
-    ) as error:  # RuntimeError: an operation that OpenVINO does not have
+    # RuntimeError: an operation that OpenVINO does not have.
+    except (IncompatibleNetwork, RuntimeError) as error:
         shutil.rmtree(folder)
         if acceleration.required:
             raise IncompatibleNetwork(_reason(error)) from error
         report(f"TensorFlow runs the network: {_reason(error)}")
         return False
-    manifest = replace(
-        chosen, signatures={name: list(each.outputs) for name, each in acceleration.steps.items()}
-    )
+    outputs = {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
+    manifest = replace(chosen, signatures=outputs)
     manifest.write(folder)
     _save_around(folder / AROUND, acceleration)
     report(
@@ -141,10 +138,10 @@ def takes_images_of_one_size(graph: FrozenGraph) -> bool:
 
 def choose(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
     """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then."""
-    known = _linked(acceleration, folder)
+    known = _link_network(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)
-    is_known = known and known.precision == EXACT and known.measured_by == _measured_by()
-    exact = known if is_known else _tried(EXACT, folder, outputs, acceleration)
+    is_known = known and known.precision == EXACT and known.measured_by == _name_releases()
+    exact = known if is_known else _measure_precision(EXACT, folder, outputs, acceleration)
     if not acceleration.fast:
         if exact.speedup < LEAST_SPEEDUP:
             raise IncompatibleNetwork(
@@ -157,13 +154,13 @@ def choose(acceleration: Acceleration, folder: Path, report: Report) -> NetworkM
         gain = trials[best].speedup / exact.speedup
         if gain < LEAST_GAIN:
             if acceleration.required:
-                found = (
-                    f"{best} is {gain:.2g} times as fast as"
-                    if best != EXACT
-                    else "no precision is faster than"
+                where = f"on this processor ({processor.name()})"
+                if best == EXACT:
+                    raise NotFaster(f"no precision is faster than {EXACT} {where}")
+                raise NotFaster(
+                    f"{best} is {gain:.2g} times as fast as {EXACT} {where}, "
+                    f"expected at least {LEAST_GAIN:g}"
                 )
-                wanted = f", expected at least {LEAST_GAIN:g}" if best != EXACT else ""
-                raise NotFaster(f"{found} {EXACT} on this processor ({processor.name()}){wanted}")
             best = EXACT
         for name in FILES if best == INT8 else ():
             os.replace(Path(temporary) / name, folder / name)
@@ -178,18 +175,21 @@ def _trials(
     report: Report,
 ) -> dict[str, NetworkManifest]:
     """Each faster precision that gives the right answers, by name; an int8 network is in `temporary` then."""
-    trials, places = {}, {BFLOAT16: folder} | ({INT8: temporary} if acceleration.ranges else {})
-    for precision, place in places.items():
+    trials = {}
+    folders = {BFLOAT16: folder}
+    if acceleration.ranges:
+        folders[INT8] = temporary
+    for precision, network_folder in folders.items():
         try:
             if precision == INT8:
                 openvino = import_openvino()
-                model = quantised(
+                model = quantise_in_place(
                     openvino.Core().read_model(folder / NETWORK),
                     acceleration.ranges,
                     processor.int8_weight_bits(),
                 )
                 openvino.save_model(model, temporary / NETWORK, compress_to_fp16=False)
-            trials[precision] = _tried(precision, place, outputs, acceleration)
+            trials[precision] = _measure_precision(precision, network_folder, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
             report(f"{precision} is not used: {_reason(error)}")
     return trials
@@ -199,7 +199,7 @@ def _reason(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
+def _link_network(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     """Hard links to the float32 network of another version, whose manifest is returned; None if it has none."""
     same = acceleration.same_as and acceleration.same_as / FOLDER
     if not same or not (same / MANIFEST).is_file():
@@ -215,7 +215,7 @@ def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     return manifest
 
 
-def _tried(
+def _measure_precision(
     precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration
 ) -> NetworkManifest:
     """Load, compare and measure a network. Raises IncompatibleNetwork if answers differ by more than is allowed."""
@@ -230,7 +230,7 @@ def _tried(
         speedup=speedup,
         largest_difference=float(f"{difference:.2g}"),
         tolerance=TOLERANCES[precision],
-        measured_by=_measured_by(),
+        measured_by=_name_releases(),
         outputs=list(grey),
         signatures={},
         grey={name: value.tolist() for name, value in grey.items()},
@@ -239,7 +239,8 @@ def _tried(
     )
 
 
-def _measured_by() -> str:
+def _name_releases() -> str:
+    """What a measurement depends on: the releases of both runtimes, and the processor."""
     return (
         f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor.name()}"
     )
@@ -256,18 +257,23 @@ def convert(graph: FrozenGraph, folder: Path) -> list[str]:
     model.reshape([1, *spec.shape[1:]])
     openvino.save_model(model, folder / NETWORK, compress_to_fp16=False)
     names = [sorted(output.get_names()) for output in model.outputs]
-    found = [[alias for alias, name in graph.outputs.items() if name in own] for own in names]
-    if any(len(aliases) != 1 for aliases in found):
-        raise IncompatibleNetwork(
-            f"OpenVINO's outputs {names} correspond to {found} of the network's outputs"
-        )
-    return [alias for (alias,) in found]
+    outputs = []
+    for names_of_output in names:
+        aliases = [alias for alias, name in graph.outputs.items() if name in names_of_output]
+        if len(aliases) != 1:
+            raise IncompatibleNetwork(
+                f"OpenVINO's output {names_of_output} corresponds to {aliases} of the network's outputs"
+            )
+        outputs += aliases
+    return outputs
 
 
 def _difference(network: Network, reference: Function, tolerance: float) -> float:
     """The largest absolute difference over images and outputs. Raises IncompatibleNetwork if it or a shape is wrong."""
-    images, largest = trial_images(network.shape), 0.0
-    expected, answers = reference(tf.constant(images)), network.run(images)
+    images = trial_images(network.shape)
+    expected = reference(tf.constant(images))
+    answers = network.run(images)
+    largest = 0.0
     for name, value in expected.items():
         if answers[name].shape != tuple(value.shape):
             raise IncompatibleNetwork(
@@ -284,15 +290,15 @@ def _difference(network: Network, reference: Function, tolerance: float) -> floa
 def _difference_of_names(network: Network, reference: Function, tolerance: float) -> float:
     """The same over the probabilities of breeds in drawn pictures, of which no more than MOST_MOVED may be others' now."""
     pictures = drawn_pictures(network.shape[:2])
-    differences = np.abs(
-        network.run(pictures)[NAMING] - reference(tf.constant(pictures))[NAMING].numpy()
-    )
-    moved, largest = float(differences.sum(axis=-1).mean() / 2), float(differences.max())
+    expected = reference(tf.constant(pictures))[NAMING].numpy()
+    differences = np.abs(network.run(pictures)[NAMING] - expected)
+    moved = float(differences.sum(axis=-1).mean() / 2)
+    largest = float(differences.max())
     if not (moved <= MOST_MOVED and largest <= tolerance):
         raise IncompatibleNetwork(
-            f"of the probabilities of breeds in {len(pictures)} drawn pictures {moved:.0%} differ from TensorFlow's, expected at "
-            f"most {MOST_MOVED:.0%}, and one by {largest:.2g}, expected at most {tolerance:g}; "
-            "`dogsnap quantize` finds the ranges again"
+            f"in {INT8} the network changes {moved:.0%} of its answers on {len(pictures)} test pictures "
+            f"(limit {MOST_MOVED:.0%}), and one probability by {largest:.2g} (limit {tolerance:g}); "
+            "`dogsnap quantize` measures the ranges again"
         )
     return largest
 
@@ -302,29 +308,33 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
     coarse = tf.random.stateless_uniform((count, 5, 5, shape[-1]), (1, 2))
     fine = tf.random.stateless_uniform((count, 50, 50, shape[-1]), (3, 4))
     size = shape[:2]
-    mixed = 0.7 * tf.image.resize(coarse, size, "bicubic") + 0.3 * tf.image.resize(
-        fine, size, "bicubic"
-    )
-    return tf.clip_by_value(mixed, 0.0, 1.0).numpy()
+    coarse = tf.image.resize(coarse, size, "bicubic")
+    fine = tf.image.resize(fine, size, "bicubic")
+    return tf.clip_by_value(0.7 * coarse + 0.3 * fine, 0.0, 1.0).numpy()
 
 
 def _speedup(network: Network, reference: Function) -> float:
     """TensorFlow's processor time for one image over the network's; other programs would distort wall-clock time."""
     image = trial_images(network.shape, 1)
     tensor = tf.constant(image)
-    runs = (partial(reference, tensor), partial(network.run, image))
-    rounds = [
-        [timeit(run, timer=process_time, number=RUNS) for run in runs] for _ in range(ROUNDS + 1)
-    ]
-    return median(tensorflow / openvino for tensorflow, openvino in rounds[1:])
+    ratios = []
+    for _ in range(ROUNDS + 1):
+        tensorflow = timeit(partial(reference, tensor), timer=process_time, number=RUNS)
+        openvino = timeit(partial(network.run, image), timer=process_time, number=RUNS)
+        ratios.append(tensorflow / openvino)
+    return median(ratios[1:])  # the first round warms up
 
 
 def _save_around(folder: Path, acceleration: Acceleration) -> None:
     """Save the steps before, between and after the runs of the network as a SavedModel without the network."""
-    steps = acceleration.steps
-    signatures = {BEFORE + each.alias: each.before for each in steps.values() if each.before}
-    signatures |= {AGAIN + each.alias: each.again for each in steps.values() if each.again}
-    signatures |= {AFTER + name: each.after for name, each in steps.items() if each.after}
+    signatures = {}
+    for name, steps in acceleration.steps.items():
+        if steps.before:
+            signatures[BEFORE + steps.alias] = steps.before
+        if steps.again:
+            signatures[AGAIN + steps.alias] = steps.again
+        if steps.after:
+            signatures[AFTER + name] = steps.after
     if acceleration.combined:
         signatures[COMBINED] = acceleration.combined
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

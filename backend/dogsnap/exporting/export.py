@@ -202,7 +202,7 @@ def with_classes(
     log_prior: np.ndarray,
 ) -> Stored:
     """The same network with the classes `labels`, those of `kernel` float32 (f, classes), `bias` (classes,) and `log_prior`
-    (classes,), in place of its own. All layers below the heads are shared.
+    (classes,), instead of its own. All layers below the heads are shared.
     """
     features = stored.model.get_layer("features").output
     model = keras.Model(
@@ -221,13 +221,13 @@ def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.nda
     """Kernel float32 (f, classes) and bias (classes,) of the breeds, those of `taught` ones behind the network's own."""
     kernel, bias = model.get_layer("breeds").get_weights()
     # Base64 of float16, or of float32 as earlier releases wrote it.
-    rows = [base64.b64decode(each["weights"]) for each in taught]
+    rows = [base64.b64decode(breed["weights"]) for breed in taught]
     rows = [
         np.frombuffer(row, np.float32 if len(row) == 4 * len(kernel) else np.float16)
         for row in rows
     ]
     kernel = np.column_stack([kernel, *(row.astype(np.float32) for row in rows)])
-    return kernel, np.append(bias, np.float32([each["bias"] for each in taught]))
+    return kernel, np.append(bias, np.float32([breed["bias"] for breed in taught]))
 
 
 def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) -> list[dict]:

@@ -87,7 +87,7 @@ def freeze(signature: Function) -> FrozenGraph:
     }  # captured variables follow
     given = {name: tensor.name for name, tensor in zip(outputs, placed.outputs, strict=True)}
     return FrozenGraph(
-        _folded(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs
+        _fold(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs
     )
 
 
@@ -114,7 +114,7 @@ class Source:
         graph = meta_graphs(self.folder)[0]
         tags = list(graph.meta_info_def.tags)
         if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
-            return _frozen_by_session(self.folder, tags)
+            return _freeze_by_session(self.folder, tags)
         self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
         return self._keep_alive.signatures
 
@@ -125,22 +125,29 @@ class Source:
         return self._frozen[signature]
 
 
-def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
+def _freeze_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         definitions = tf.compat.v1.saved_model.load(session, tags, str(folder)).signature_def
-        signatures = {name: each for name, each in definitions.items() if name != INIT_OP}
-        results = {
-            info.name.split(":")[0]
-            for each in signatures.values()
-            for info in each.outputs.values()
-        }
+        signatures = {}
+        results = set()
+        for name, signature in definitions.items():
+            if name == INIT_OP:
+                continue
+            signatures[name] = signature
+            for info in signature.outputs.values():
+                results.add(info.name.split(":")[0])
         graph_def = tf.compat.v1.graph_util.convert_variables_to_constants(
             session, session.graph.as_graph_def(), sorted(results)
         )
-    return {name: _imported(graph_def, each) for name, each in signatures.items()}
+    functions = {}
+    for name, signature in signatures.items():
+        functions[name] = _import_signature(graph_def, signature)
+    return functions
 
 
-def _imported(graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef) -> Function:
+def _import_signature(
+    graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef
+) -> Function:
     needed = tf.compat.v1.graph_util.extract_sub_graph(
         graph_def, sorted({info.name.split(":")[0] for info in signature.outputs.values()})
     )
@@ -179,7 +186,7 @@ def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     return graph_def
 
 
-def _folded(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+def _fold(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
     """The graph after TensorFlow's constant folding and pruning: what does not depend on the input is precomputed.
 
     `kept`: names of its inputs and outputs. TensorFlow copies the constants 14 times on the way, so the large ones take part in
@@ -187,16 +194,15 @@ def _folded(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.
     """
     graph_def, constants = _with_placeholders(graph_def)
     for part in list(_parts(constants)):
-        graph_def = _optimised(
-            _with_nodes(graph_def, {name: constants.pop(name) for name in part}), kept
-        )
+        nodes = {name: constants.pop(name) for name in part}
+        graph_def = _optimise(_with_nodes(graph_def, nodes), kept)
         graph_def, changed = _with_placeholders(graph_def)
         constants |= changed
     graph_def = _with_nodes(graph_def, constants)
-    return _optimised(graph_def, kept) if _is_left_to_fold(graph_def) else graph_def
+    return _optimise(graph_def, kept) if _is_left_to_fold(graph_def) else graph_def
 
 
-def _optimised(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+def _optimise(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
     # The optimizer keeps the nodes of this collection.
     meta_graph.collection_def["train_op"].node_list.value.extend(kept)
@@ -243,13 +249,13 @@ def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:
     sources = [
         {name.split(":")[0] for name in node.input if name[0] != "^"} for node in graph_def.node
     ]
-    return any(each and each <= constants for each in sources)
+    return any(names and names <= constants for names in sources)
 
 
 def _with_nodes(
     graph_def: tf.compat.v1.GraphDef, nodes: Mapping[str, Node]
 ) -> tf.compat.v1.GraphDef:
-    """A copy of the graph with `nodes` in place of those of the same names."""
+    """A copy of the graph with `nodes` instead of those of the same names."""
     graph = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
     for node in graph_def.node:
         graph.node.add().CopyFrom(nodes.get(node.name, node))

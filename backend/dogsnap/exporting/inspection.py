@@ -140,38 +140,43 @@ def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]
 def nodes_text(folder: Path) -> str:
     """The nodes that the signatures run: name, operation and output shapes, function by function."""
     graph = meta_graphs(folder)[0]
-    parts = {"graph": _reached(graph)}
-    library = {
-        function.signature.name: list(function.node_def)
-        for function in graph.graph_def.library.function
-    }
-    waiting = _called(parts["graph"])
+    parts = {"graph": _list_run_nodes(graph)}
+    library = {}
+    for function in graph.graph_def.library.function:
+        library[function.signature.name] = list(function.node_def)
+    waiting = _list_called_functions(parts["graph"])
     while waiting:
         name = waiting.pop(0)
         if name in library:
             parts[f"function {name}"] = nodes = library.pop(name)
-            waiting += _called(nodes)
-    return "\n".join(line for title, nodes in parts.items() for line in _part_lines(title, nodes))
+            waiting += _list_called_functions(nodes)
+    lines = []
+    for title, nodes in parts.items():
+        lines += _part_lines(title, nodes)
+    return "\n".join(lines)
 
 
-def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
+def _list_run_nodes(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
     """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
-    signatures = [each for name, each in graph.signature_def.items() if name != INIT_OP]
-    tensors = [
-        info for each in signatures for info in (*each.outputs.values(), *each.inputs.values())
-    ]
+    names = set()
+    for name, signature in graph.signature_def.items():
+        if name == INIT_OP:
+            continue
+        for info in (*signature.outputs.values(), *signature.inputs.values()):
+            names.add(info.name.split(":")[0])
     # A sparse or ragged input has no name of its own.
-    ends = {info.name.split(":")[0] for info in tensors} & {
-        node.name for node in graph.graph_def.node
-    }
-    return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, sorted(ends)).node)
+    names &= {node.name for node in graph.graph_def.node}
+    return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, sorted(names)).node)
 
 
-def _called(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
+def _list_called_functions(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
     """The functions that nodes call: the branches of a condition, the body of a loop, a nested function."""
-    return [
-        value.func.name for node in nodes for value in node.attr.values() if value.HasField("func")
-    ]
+    names = []
+    for node in nodes:
+        for value in node.attr.values():
+            if value.HasField("func"):
+                names.append(value.func.name)
+    return names
 
 
 def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:

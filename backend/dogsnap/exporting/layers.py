@@ -156,14 +156,16 @@ def one_by_one(
     start = 1 if batch_of_one else 0
     kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
 
-    def every(images: tf.Tensor, **further: tf.Tensor) -> dict[str, tf.Tensor]:
-        def each(image: tf.Tensor) -> dict[str, tf.Tensor]:
-            answer = network(image[tf.newaxis] if batch_of_one else image, **further)
-            return {name: value[0] if batch_of_one else value for name, value in answer.items()}
+    def run_batch(images: tf.Tensor, **further: tf.Tensor) -> dict[str, tf.Tensor]:
+        def run_image(image: tf.Tensor) -> dict[str, tf.Tensor]:
+            if not batch_of_one:
+                return dict(network(image, **further))
+            answer = network(image[tf.newaxis], **further)
+            return {name: value[0] for name, value in answer.items()}
 
-        return tf.map_fn(each, images, fn_output_signature=kinds)
+        return tf.map_fn(run_image, images, fn_output_signature=kinds)
 
-    return every
+    return run_batch
 
 
 def never_empty(

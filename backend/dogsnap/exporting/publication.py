@@ -34,29 +34,29 @@ def publish(folder: Path, model_folder: Path) -> Path:
 
 @contextmanager
 def together(model_folder: Path) -> Iterator[Path]:
-    """A folder to write versions to in place of `model_folder`, where all appear when the block ends, or none if it raises."""
-    new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
+    """A folder to write versions to instead of `model_folder`, where all appear when the block ends, or none if it raises."""
+    new = [folder for folder in (model_folder, *model_folder.parents) if not folder.exists()]
     model_folder.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
-            written = staged(Path(temporary), model_folder)
+            written = make_staging_folder(Path(temporary), model_folder)
             yield written
             publish_together(written, model_folder)
     finally:
         with suppress(OSError):  # it holds versions
-            for each in new:
-                each.rmdir()
+            for folder in new:
+                folder.rmdir()
 
 
-def staged(temporary: Path, model_folder: Path) -> Path:
-    """A folder in `temporary` to write versions to in place of `model_folder`: of the same name, and the numbers go on."""
+def make_staging_folder(temporary: Path, model_folder: Path) -> Path:
+    """A folder in `temporary` to write versions to instead of `model_folder`: of the same name, and the numbers go on."""
     written = temporary / model_folder.name
     (written / str(next_version(model_folder) - 1)).mkdir(parents=True)
     return written
 
 
 def publish_together(written: Path, model_folder: Path) -> None:
-    """Move the versions in a folder that was `staged` to `model_folder`. Raises OSError, and moves none, if a number is taken.
+    """Move the versions in a staging folder to `model_folder`. Raises OSError, and moves none, if a number is taken.
 
     The largest appears first, the one that answers the app: if the computer stops between two, it is there.
     """

@@ -17,10 +17,8 @@ from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
 
 RANGES = "int8_ranges.json"
 LEVELS = 256  # of an activation: uint8
-PASSING = (
-    "Concat",
-    "MaxPool",
-)  # give values of their inputs, so that these are quantised in their place
+# They give values of their inputs, so that these are quantised instead.
+PASSING = ("Concat", "MaxPool")
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Ranges:
             temporary.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
 
-def quantised(model: Any, ranges: Ranges, weight_bits: int) -> Any:
+def quantise_in_place(model: Any, ranges: Ranges, weight_bits: int) -> Any:
     """Change an OpenVINO model in place: its convolutions multiply int8 weights and uint8 activations; returns it.
 
     Weights get a scale per output channel, symmetric about 0. `weight_bits`: 8, or 7 for processors that add pairs of products
@@ -56,14 +54,13 @@ def quantised(model: Any, ranges: Ranges, weight_bits: int) -> Any:
     if shapes != [list(shape) for shape in ranges.kernels]:
         raise IncompatibleNetwork(
             f"the ranges are of another network: of {len(ranges.kernels)} convolutions, this one has {len(shapes)}; "
-            "`dogsnap quantize` finds them again"
+            "`dogsnap quantize` measures them again"
         )
-    found = {
-        name_of(source): (source, ends)
-        for node, ends in zip(convolutions, ranges.inputs, strict=True)
-        for source in sources_of(node.input_value(0))
-    }
-    for source, (low, high) in found.values():
+    sources = {}
+    for node, ends in zip(convolutions, ranges.inputs, strict=True):
+        for source in sources_of(node.input_value(0)):
+            sources[name_of(source)] = (source, ends)
+    for source, (low, high) in sources.values():
         _quantise_activation(source, low, high)
     for node in convolutions:
         _quantise_weights(node, 2 ** (weight_bits - 1) - 1)
@@ -73,18 +70,22 @@ def quantised(model: Any, ranges: Ranges, weight_bits: int) -> Any:
 
 def rectified_convolutions(model: Any) -> list[Any]:
     """Those that a ReLU follows: the others answer, like the head does."""
-    return [
-        node
-        for node in model.get_ordered_ops()
-        if node.get_type_name() == "Convolution" and _is_rectified(node)
-    ]
+    convolutions = []
+    for node in model.get_ordered_ops():
+        if node.get_type_name() == "Convolution" and _is_rectified(node):
+            convolutions.append(node)
+    return convolutions
 
 
 def _is_rectified(node: Any) -> bool:
-    following = [consumer.get_node() for consumer in node.output(0).get_target_inputs()]
-    if len(following) == 1 and following[0].get_type_name() == "Add":
-        following = [consumer.get_node() for consumer in following[0].output(0).get_target_inputs()]
-    return [each.get_type_name() for each in following] == ["Relu"]
+    consumers = _consumers(node)
+    if len(consumers) == 1 and consumers[0].get_type_name() == "Add":
+        consumers = _consumers(consumers[0])
+    return len(consumers) == 1 and consumers[0].get_type_name() == "Relu"
+
+
+def _consumers(node: Any) -> list[Any]:
+    return [consumer.get_node() for consumer in node.output(0).get_target_inputs()]
 
 
 def sources_of(value: Any) -> list[Any]:
@@ -92,8 +93,10 @@ def sources_of(value: Any) -> list[Any]:
     node = value.get_node()
     if node.get_type_name() not in PASSING:
         return [value]
-    tensors = [node.input_value(place) for place in range(node.get_input_size())]
-    return [source for tensor in tensors for source in sources_of(tensor)]
+    sources = []
+    for index in range(node.get_input_size()):
+        sources += sources_of(node.input_value(index))
+    return sources
 
 
 def _quantise_activation(source: Any, low: float, high: float) -> None:
@@ -107,13 +110,12 @@ def _quantise_activation(source: Any, low: float, high: float) -> None:
 
 
 def _quantise_weights(node: Any, largest: int) -> None:
-    """int8 weights in [-largest, largest] and a scale per output channel in place of a convolution's float32 kernel."""
+    """int8 weights in [-largest, largest] and a scale per output channel instead of a convolution's float32 kernel."""
     from openvino import opset13 as ops
 
     kernel = node.input_value(1).get_node().data.astype(np.float32)
-    scale = np.maximum(
-        np.abs(kernel).max((1, 2, 3), keepdims=True), np.float32(1e-12)
-    ) / np.float32(largest)
+    maxima = np.abs(kernel).max((1, 2, 3), keepdims=True)
+    scale = np.maximum(maxima, np.float32(1e-12)) / np.float32(largest)
     whole = np.clip(np.round(kernel / scale), -largest, largest).astype(np.int8)
     weights = ops.multiply(ops.convert(ops.constant(whole), "f32"), ops.constant(scale))
     node.input(1).replace_source_output(weights.output(0))

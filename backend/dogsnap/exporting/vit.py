@@ -15,7 +15,7 @@ from dogsnap.exporting.acceleration import Report
 from dogsnap.exporting.export import ExportError, read_json, write_version
 from dogsnap.exporting.freezing import Function, check_size
 from dogsnap.exporting.merging.image_input import layout_of
-from dogsnap.exporting.merging.signatures import TOP_K, decoded, traced, warmup_requests
+from dogsnap.exporting.merging.signatures import TOP_K, decode_contents, trace, warmup_requests
 from dogsnap.serving.photos.preprocessing import Resizing
 
 DEFAULT_PRESET = "hf://google/vit-base-patch16-224"
@@ -50,10 +50,11 @@ def export_vit(
         return {"label": first["labels"][:, 0], "confidence": first["probabilities"][:, 0]}
 
     def signature(alias: str, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Function:
-        def answered(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            return answer(layers.images_from_bytes(decoded(alias, inputs[alias]), wanted))
+        def answer_photos(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            contents = decode_contents(alias, inputs[alias])
+            return answer(layers.images_from_bytes(contents, wanted))
 
-        return traced(answered, alias)
+        return trace(answer_photos, alias)
 
     made = {
         "serving_default": signature("string_input", label),
@@ -113,7 +114,7 @@ def load_classifier(
                 getattr(task.preprocessor, "image_converter", None), preset, size
             )
         names = _class_names(names, config, task.num_classes, preset)
-        return _frozen(task, preset), wanted, names
+        return _freeze(task, preset), wanted, names
 
 
 def _keras_hub() -> ModuleType:
@@ -205,8 +206,8 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     deviation = config.get("image_std", [0.5] * 3) if normalise else [1.0]
     return layers.ImageInput(
         size,
-        mean=tuple(each / white for each in mean),
-        deviation=tuple(each / white for each in deviation),
+        mean=tuple(value / white for value in mean),
+        deviation=tuple(value / white for value in deviation),
         resizing=Resizing(method=method),
     )
 
@@ -224,10 +225,8 @@ def _input_of_keras(
             f"{preset} resizes by {converter.interpolation}{' with a border' if converter.pad_to_aspect_ratio else ''}; "
             "expected bilinear or nearest, squashed or cropped"
         )
-    scale, offset = (
-        np.atleast_1d(default if value is None else value).astype(float)
-        for value, default in ((converter.scale, 1.0), (converter.offset, 0.0))
-    )
+    scale = np.atleast_1d(1.0 if converter.scale is None else converter.scale).astype(float)
+    offset = np.atleast_1d(0.0 if converter.offset is None else converter.offset).astype(float)
     return layers.ImageInput(
         size,
         mean=tuple((-offset / (255 * scale)).tolist()),
@@ -248,7 +247,7 @@ def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: st
     return names
 
 
-def _frozen(model: keras.Model, preset: str) -> Function:
+def _freeze(model: keras.Model, preset: str) -> Function:
     """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
 
     `freezing.freeze` copies the weights about twenty times in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
@@ -256,10 +255,8 @@ def _frozen(model: keras.Model, preset: str) -> Function:
     activation = keras.activations.get(model.activation)
     if activation not in (keras.activations.softmax, keras.activations.linear):
         raise ExportError(f"{preset} ends in {activation.__name__}; expected logits or a softmax")
-    trainable, others = (
-        [tf.convert_to_tensor(variable.value) for variable in variables]
-        for variables in (model.trainable_variables, model.non_trainable_variables)
-    )
+    trainable = [tf.convert_to_tensor(variable.value) for variable in model.trainable_variables]
+    others = [tf.convert_to_tensor(variable.value) for variable in model.non_trainable_variables]
     check_size([*trainable, *others])
 
     @tf.function(autograph=False)

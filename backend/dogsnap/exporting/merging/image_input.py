@@ -50,25 +50,30 @@ def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None
     image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
     """
     options = options or Options()
-    found = [each for name, specs in inputs.items() for each in _image_inputs(name, specs, options)]
+    image_inputs = []
+    for name, specs in inputs.items():
+        image_inputs += _find_image_inputs(name, specs, options)
+    signatures = {image_input.signature for image_input in image_inputs}
     signature = options.signature
     if signature is not None:
         check_choice("signature", signature, inputs)
-    elif any(each.signature == DEFAULT_SIGNATURE for each in found):
+    elif DEFAULT_SIGNATURE in signatures:
         signature = DEFAULT_SIGNATURE
-    found = [
-        each
-        for each in found
-        if signature in (None, each.signature) and options.input in (None, each.name)
-    ]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise MergeError(_nothing_found(inputs, options))
-    option = "--signature" if len({each.signature for each in found}) > 1 else "--input"
-    listed = "; ".join(str(each) for each in found)
+    candidates = []
+    for image_input in image_inputs:
+        has_signature = signature in (None, image_input.signature)
+        if has_signature and options.input in (None, image_input.name):
+            candidates.append(image_input)
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
+        raise MergeError(_explain_none(inputs, options))
+    signatures = {candidate.signature for candidate in candidates}
+    option = "--signature" if len(signatures) > 1 else "--input"
+    listed = "; ".join(map(str, candidates))
     raise MergeError(
-        f"there are {len(found)} image inputs to merge in front of: {listed}; choose one with {option}"
+        f"there are {len(candidates)} image inputs to merge in front of: {listed}; "
+        f"choose one with {option}"
     )
 
 
@@ -77,13 +82,17 @@ def check_choice(option: str, chosen: str, available: Mapping | Sequence[str]) -
         raise MergeError(f'--{option} names "{chosen}"; available: {", ".join(available)}')
 
 
-def _image_inputs(name: str, specs: Specs, options: Options) -> list[NetworkInput]:
-    found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
-    if not any(found.values()):
-        found = {alias: _open_layout(spec, options) for alias, spec in specs.items()}
-    return [
-        NetworkInput(name, alias, specs[alias], layout) for alias, layout in found.items() if layout
-    ]
+def _find_image_inputs(name: str, specs: Specs, options: Options) -> list[NetworkInput]:
+    layouts = {}
+    for alias, spec in specs.items():
+        layouts[alias] = layout_of(spec, named=alias == options.input)
+    if not any(layouts.values()):
+        layouts = {alias: _open_layout(spec, options) for alias, spec in specs.items()}
+    image_inputs = []
+    for alias, layout in layouts.items():
+        if layout:
+            image_inputs.append(NetworkInput(name, alias, specs[alias], layout))
+    return image_inputs
 
 
 def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
@@ -106,19 +115,19 @@ def inputs_of(signature: Function) -> Specs:
     return signature.structured_input_signature[1]
 
 
-def _nothing_found(inputs: Mapping[str, Specs], options: Options) -> str:
+def _explain_none(inputs: Mapping[str, Specs], options: Options) -> str:
     wish = f'"{options.input}" is no image input' if options.input else "there is no image input"
-    found = [
-        f'"{alias}" ({kind_of(spec)}) of "{name}"'
-        for name, specs in inputs.items()
-        for alias, spec in specs.items()
-    ]
-    text = any(spec.dtype == tf.string for specs in inputs.values() for spec in specs.values())
-    return (
-        f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), found: "
-        f"{'; '.join(found) or 'no inputs'}"
-        + ("; decoding may be merged in already" if text else "")
+    described = []
+    takes_text = False
+    for name, specs in inputs.items():
+        for alias, spec in specs.items():
+            described.append(f'"{alias}" ({kind_of(spec)}) of "{name}"')
+            takes_text = takes_text or spec.dtype == tf.string
+    sentence = (
+        f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), "
+        f"found: {'; '.join(described) or 'no inputs'}"
     )
+    return sentence + ("; decoding may be merged in already" if takes_text else "")
 
 
 def kind_of(spec: tf.TensorSpec) -> str:

@@ -42,7 +42,7 @@ TRAINS = (
 
 
 def merge(source: Path | Source, options: Options, report: Report = lambda _: None) -> Path:
-    """Write the version after `source` that takes photos in place of images; returns its folder.
+    """Write the version after `source` that takes photos instead of images; returns its folder.
 
     `source`: a version directory with a SavedModel, or a version in memory. Signatures of the new version, where the source's
     `serving_default` takes `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
@@ -97,17 +97,15 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     if wanted.size and (labels or "input_size" in description):
         description["input_size"] = list(wanted.size)
     if passing:
-        one = passing.one if isinstance(passing, EveryDog) else passing
-        report(f"a second pass where the first gives no breed more than {one.surest:.0%}")
+        second_pass = passing.one if isinstance(passing, EveryDog) else passing
+        report(f"a second pass where the first gives no breed more than {second_pass.surest:.0%}")
         decision = description["scores"]["second_pass"]["decision"]
-        description |= {"decision": decision, "second_pass": one.to_json()}
+        description |= {"decision": decision, "second_pass": second_pass.to_json()}
     if isinstance(passing, EveryDog):
         report(f"and one for each of up to {MOST} dogs")
         description["every_dog"] = passing.to_json()
-    warmup, acceleration = (
-        warmup_requests(merged, wanted.size),
-        merger.acceleration(folder, _ranges(description)),
-    )
+    warmup = warmup_requests(merged, wanted.size)
+    acceleration = merger.acceleration(folder, _read_ranges(description))
     try:
         return write_version(
             folder.parent, tf.Module(), merged, description, warmup, acceleration, report
@@ -191,8 +189,10 @@ def _second_pass(
             "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
         )
     try:
-        one = SecondPass.of(stated)
-        return EveryDog.of(one, description["dogs"]["every_dog"]) if CELLS in outputs else one
+        second_pass = SecondPass.of(stated)
+        if CELLS not in outputs:
+            return second_pass
+        return EveryDog.of(second_pass, description["dogs"]["every_dog"])
     except KeyError as missing:
         raise MergeError(
             f"scores.second_pass or dogs in the source's description lacks {missing}; export it again, from files of "
@@ -206,7 +206,7 @@ def read_description(source: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def _ranges(description: Mapping) -> Ranges | None:
+def _read_ranges(description: Mapping) -> Ranges | None:
     stated = description.get(INT8_RANGES)
     try:
         return Ranges(**stated) if stated else None
@@ -225,17 +225,14 @@ def richest_signature(
         return {name: kind_of(spec) for name, spec in specs.items()}
 
     main = signatures[network_input.signature]
-    inputs, outputs = kinds(inputs_of(main)), kinds(main.structured_outputs)
-    alike = {
-        name: each
-        for name, each in signatures.items()
-        if each is not main and kinds(inputs_of(each)) == inputs
-    }
-    wider = [
-        name
-        for name, each in alike.items()
-        if outputs.items() <= kinds(each.structured_outputs).items()
-    ]
+    inputs = kinds(inputs_of(main))
+    outputs = kinds(main.structured_outputs)
+    wider = []
+    for name, signature in signatures.items():
+        if signature is main or kinds(inputs_of(signature)) != inputs:
+            continue
+        if outputs.items() <= kinds(signature.structured_outputs).items():
+            wider.append(name)
     if not wider or len(inputs_of(main)) != 1:
         return network_input.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
@@ -243,10 +240,10 @@ def richest_signature(
     own = (network_input.layout.height, network_input.layout.width)
     image = noise_images(1, wanted if None in own else replace(wanted, size=own))
     fed = {network_input.name: image[0] if network_input.layout.batch == "none" else image}
-    one, other = main(**fed), signatures[best](**fed)
-    same = all(
-        np.allclose(value, other[name], atol=1e-5)
-        for name, value in one.items()
-        if value.dtype != tf.string
-    )
-    return best if same else network_input.signature
+    answers = main(**fed)
+    best_answers = signatures[best](**fed)
+    for name, value in answers.items():
+        is_text = value.dtype == tf.string
+        if not is_text and not np.allclose(value, best_answers[name], atol=1e-5):
+            return network_input.signature
+    return best

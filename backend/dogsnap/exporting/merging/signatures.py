@@ -49,11 +49,8 @@ ORDINARY = "activation|dropout|flatten|input|model|normalization|output|random_\
 GENERATED = re.compile(rf"(?:(?:{LAYERS})(?:_\d+)?|(?:{ORDINARY})_\d+)(?:_input)?")
 COUNTED = re.compile(r".*?(\d+)(?:_input)?")
 TOP_K = 5
-PLANNED_BY = (
-    "box",
-    "prediction",
-    CELLS,
-)  # outputs that decide which parts of which photos get a second pass
+# Outputs that decide which parts of which photos get a second pass.
+PLANNED_BY = ("box", "prediction", CELLS)
 IMAGE = "image"  # the input for photos
 PREDICTION = "prediction"  # the output by which a server names classes
 TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
@@ -78,24 +75,24 @@ def warmup_requests(
             return np.array([strings[alias.endswith(BYTES)].numpy()])
         return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
 
-    return {
-        name: {alias: example(alias, spec) for alias, spec in inputs_of(signature).items()}
-        for name, signature in signatures.items()
-    }
+    requests = {}
+    for name, signature in signatures.items():
+        inputs = inputs_of(signature)
+        requests[name] = {alias: example(alias, spec) for alias, spec in inputs.items()}
+    return requests
 
 
-def traced(
+def trace(
     function: Callable[..., Tensors], alias: str | None = None, specs: Specs | None = None
 ) -> Function:
-    """It as a graph, for strings (n,) in the input `alias`, if any, and inputs like `specs`."""
+    """Trace `function`: its inputs are strings (n,) named `alias`, if any, and those in `specs`."""
     inputs = {alias: tf.TensorSpec((None,), tf.string, alias)} if alias else {}
-    inputs |= {
-        name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in (specs or {}).items()
-    }
+    for name, spec in (specs or {}).items():
+        inputs[name] = tf.TensorSpec(spec.shape, spec.dtype, name)
     return tf.function(function, autograph=False).get_concrete_function(**inputs)
 
 
-def decoded(alias: str, contents: tf.Tensor) -> tf.Tensor:
+def decode_contents(alias: str, contents: tf.Tensor) -> tf.Tensor:
     """The bytes of files from what the input `alias` takes."""
     return contents if alias.endswith(BYTES) else decode_base64(contents)
 
@@ -114,8 +111,8 @@ def lasting_names(names: Sequence[str], base: str) -> dict[str, str]:
     """
 
     def count(name: str) -> int:
-        found = COUNTED.fullmatch(name)
-        return int(found[1]) if found else 0
+        match = COUNTED.fullmatch(name)
+        return int(match[1]) if match else 0
 
     generated = sorted((name for name in names if GENERATED.fullmatch(name)), key=count)
     numbers = {name: f"{base}_{number}" for number, name in enumerate(generated, start=1)}
@@ -147,7 +144,7 @@ class Merger:
         self.classes = None if options.encode == "detections" else self._class_output()
         self.is_one_number = bool(self.classes) and self._is_one_number()
         self.image_output = self._image_output() if options.encode == "png" else None
-        self.renamed = self._renamed()
+        self.renamed = self._choose_names()
         self.output_range = (0.0, 1.0)
         self.graph = source.frozen(richest)
         self.frozen = self.graph.function()
@@ -159,7 +156,10 @@ class Merger:
 
     def signatures(self) -> dict[str, Function]:
         """Every signature of the merged version by name; see `merge`."""
-        return {name: self._signature(*each) for name, each in self.parts.items()}
+        signatures = {}
+        for name, (alias, answer) in self.parts.items():
+            signatures[name] = self._signature(alias, answer)
+        return signatures
 
     def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
         parts = {}
@@ -175,7 +175,7 @@ class Merger:
         if richest != self.network_input.signature:
             parts[richest] = (raw, self._all)
         if self.names and self.classes:
-            parts["labels"] = (text, self._named)
+            parts["labels"] = (text, self._name_classes)
             if self.class_alias != PREDICTION:
                 parts.setdefault("scores", (raw, self._prediction))
         return parts
@@ -188,7 +188,7 @@ class Merger:
                     "--fast needs a network that takes float32 images of one size and nothing else"
                 )
             return None
-        combined = self._combined() if self.second_pass else None
+        combined = self._combine_passes() if self.second_pass else None
         given = combined.structured_outputs if combined else self.outputs
         steps = {
             name: self._steps(alias, answer, given) for name, (alias, answer) in self.parts.items()
@@ -209,12 +209,12 @@ class Merger:
 
         def again(**inputs: tf.Tensor) -> Tensors:
             windows, rows = self.second_pass.plan(inputs)
-            photos = tf.gather(decoded(alias, inputs[alias]), rows)
+            photos = tf.gather(decode_contents(alias, inputs[alias]), rows)
             images = layers.fit(second_images(photos, windows, self.wanted.size), self.wanted)
             return {self.network_input.name: images}
 
         first = {name: spec for name, spec in self.outputs.items() if name in PLANNED_BY}
-        return traced(again, alias, first)
+        return trace(again, alias, first)
 
     def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
@@ -227,18 +227,18 @@ class Merger:
         )
         return self.second_pass.combined(first, second)
 
-    def _combined(self) -> Function:
-        def combined(**answers: tf.Tensor) -> Tensors:
+    def _combine_passes(self) -> Function:
+        def combine(**answers: tf.Tensor) -> Tensors:
             first = {name: answers[name] for name in self.outputs}
             second = {name: answers[SECOND + name] for name in self.outputs}
             return self.second_pass.combined(first, second)
 
         second = {SECOND + name: spec for name, spec in self.outputs.items()}
-        return traced(combined, specs={**self.outputs, **second})
+        return trace(combine, specs={**self.outputs, **second})
 
     def _steps(self, alias: str, answer: Callable[[Tensors], Tensors], given: Specs) -> Steps:
         """`given`: what the network, or both passes of it, give."""
-        after = traced(lambda **answers: answer(answers), specs=given)
+        after = trace(lambda **answers: answer(answers), specs=given)
         plain = answer in (self._main, self._all) and not (
             self.options.softmax
             or self.options.encode
@@ -259,11 +259,11 @@ class Merger:
         def before(**inputs: tf.Tensor) -> Tensors:
             return {
                 self.network_input.name: layers.images_from_bytes(
-                    decoded(alias, inputs[alias]), self.wanted
+                    decode_contents(alias, inputs[alias]), self.wanted
                 )
             }
 
-        return traced(before, alias)
+        return trace(before, alias)
 
     def _network(self) -> Callable[..., Tensors]:
         order = sorted([self.network_input.name, *self.names_of_further])
@@ -281,7 +281,7 @@ class Merger:
         def signature(**inputs: tf.Tensor) -> Tensors:
             contents = inputs.pop(alias)
             if self.wanted.size is None:
-                photos = decoded(alias, contents)
+                photos = decode_contents(alias, contents)
                 return layers.map_ragged(
                     photos, self.wanted, lambda image: answer(self.network(image, **inputs))
                 )
@@ -293,7 +293,7 @@ class Merger:
                 answers = self._after_second_pass(answers, alias, contents)
             return answer(answers)
 
-        return traced(signature, alias, self.further_inputs)
+        return trace(signature, alias, self.further_inputs)
 
     def _all(self, answers: Tensors) -> Tensors:
         answers = layers.in_float32(answers)
@@ -332,11 +332,9 @@ class Merger:
                 "; which are black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255, and "
                 "those of the input, if they are as well, with --input-range LOW HIGH"
             )
-            self._check_trial(self._tried(), self.image_output, 0.01, advice)
-            stated, origin = (
-                (0.0, 1.0),
-                ", as a trial with noise shows; --output-range LOW HIGH says otherwise",
-            )
+            self._check_trial(self._run_on_noise(), self.image_output, 0.01, advice)
+            stated = (0.0, 1.0)
+            origin = ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
         self.output_range = checked_range("--output-range", stated)
         low, high = self.output_range
         report(
@@ -346,7 +344,7 @@ class Merger:
     def check_probabilities(self) -> None:
         """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
         advice = ", which are no probabilities; add --softmax if they are logits"
-        self._check_trial(self._all(self._tried()), self.class_alias, 0.001, advice)
+        self._check_trial(self._all(self._run_on_noise()), self.class_alias, 0.001, advice)
 
     def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
         low, high = float(tf.reduce_min(answers[output])), float(tf.reduce_max(answers[output]))
@@ -355,7 +353,7 @@ class Merger:
                 f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise{advice}'
             )
 
-    def _tried(self) -> Tensors:
+    def _run_on_noise(self) -> Tensors:
         """What the network gives for noise, and zeros for further inputs."""
         zeros = {
             name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
@@ -363,7 +361,7 @@ class Merger:
         }
         return self.network(noise_images(2, self.wanted), **zeros)
 
-    def _renamed(self) -> dict[str, str]:
+    def _choose_names(self) -> dict[str, str]:
         if self.image_output:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
@@ -377,13 +375,15 @@ class Merger:
         if (chosen := getattr(self.options, option)) is not None:
             check_choice(option, chosen, self.main_outputs)
             return chosen
-        named = [each for each in self.main_outputs if word in each.lower()]
-        return self._only([name] if name in self.main_outputs else named, expected, option)
+        fitting = [output for output in self.main_outputs if word in output.lower()]
+        if name in self.main_outputs:
+            fitting = [name]
+        return self._only(fitting, expected, option)
 
     def _prediction(self, answers: Tensors) -> Tensors:
         return {PREDICTION: self._all(answers)[self.class_alias]}
 
-    def _named(self, answers: Tensors) -> Tensors:
+    def _name_classes(self, answers: Tensors) -> Tensors:
         return layers.top_k(
             self._all(answers)[self.class_alias], self.names, min(TOP_K, len(self.names))
         )
@@ -444,7 +444,8 @@ class Merger:
         listed = "; ".join(
             f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs
         )
-        found = "none" if not fitting else ", ".join(fitting)
+        candidates = ", ".join(fitting) or "none"
         raise MergeError(
-            f"expected one output with {what}, found {found} among: {listed}; choose with --{option}"
+            f"expected one output with {what}, found {candidates} among: {listed}; "
+            f"choose with --{option}"
         )
