@@ -202,7 +202,7 @@ def test_a_flood_of_the_largest_requests_leaves_the_gateway_alive_in_the_memory_
     podman, server, models
 ):
     documents = yaml.safe_load_all(
-        (DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8")
+        (DEPLOY / "overlays" / "fleet" / "gateway.yaml").read_text(encoding="utf-8")
     )
     deployment = next(each for each in documents if each["kind"] == "Deployment")
     gateway = deployment["spec"]["template"]["spec"]["containers"][0]

@@ -24,7 +24,7 @@ from waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
 CONFIGURATION = DEPLOY / "nginx.conf"
-MANIFEST = DEPLOY / "kubernetes" / "gateway.yaml"
+MANIFEST = DEPLOY / "overlays" / "fleet" / "gateway.yaml"
 CONNECTIONS = 1500
 PREDICT = "/v1/models/half:predict"
 pytestmark = [

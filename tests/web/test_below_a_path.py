@@ -54,4 +54,4 @@ def test_a_generated_client_asks_below_the_path_that_the_proxy_names(colour_serv
     client = colour_server.get(
         "/v1/models/inception_v3/gen_client", headers={"X-Forwarded-Prefix": header}
     )
-    assert f" {colour_server.url}{path} <<END" in client.text
+    assert f" {colour_server.url}{path}\n" in client.text
