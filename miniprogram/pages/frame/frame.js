@@ -12,6 +12,9 @@ const wording = require('../../services/wording')
 /** Fractions of the photo: a finger that moved less has tapped. */
 const TAP = 0.02
 
+/** Pixels from a corner: a finger there moves the corner. */
+const HANDLE = 22
+
 Page({
   data: {
     theme: '',
@@ -31,6 +34,8 @@ Page({
   frame: null,
   /** @type {import('../../services/frame').Point | null}  where the finger went down, in fractions of the photo */
   from: null,
+  /** Whether the finger is on a corner of the frame. */
+  isResizing: false,
   /** Where the photo is on the screen, while a finger is on it. */
   area: { left: 0, top: 0, width: 1, height: 1 },
 
@@ -81,7 +86,10 @@ Page({
       .fields({ rect: true, size: true })
       .exec(([area]) => {
         this.area = area
-        this.from = this.pointOf(touch)
+        const reach = { x: HANDLE / area.width, y: HANDLE / area.height }
+        const opposite = frame.opposite(this.frame, this.pointOf(touch), reach)
+        this.isResizing = Boolean(opposite)
+        this.from = opposite || this.pointOf(touch)
       })
   },
 
@@ -94,7 +102,7 @@ Page({
   onTouchEnd({ changedTouches: [touch] }) {
     if (!this.from) return
     const to = this.pointOf(touch)
-    if (!isFar(this.from, to)) this.change(frame.centred(this.frame, to))
+    if (!this.isResizing && !isFar(this.from, to)) this.change(frame.centred(this.frame, to))
     this.from = null
   },
 

@@ -29,13 +29,24 @@ test('framing starts around the dog that the server saw, else in the middle', as
 
 test('a finger drags a frame from corner to corner, in whatever direction', async () => {
   const page = await framing()
-  page.onTouchStart(touch(160, 80))
+  page.onTouchStart(touch(180, 98))
   page.onTouchMove(touch(100, 50))
   page.onTouchMove(touch(40, 10))
   page.onTouchEnd(touch(40, 10))
-  assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.8, 0.8])
+  assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.9, 0.98])
   page.onTouchMove(touch(0, 0)) // no finger is down
-  assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.8, 0.8])
+  assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.9, 0.98])
+})
+
+test('a finger on a corner moves that corner alone, and a tap there moves nothing', async () => {
+  const page = await framing()
+  page.onTouchStart(touch(145, 70))
+  page.onTouchEnd(touch(145, 70))
+  assert.deepEqual(rounded(page.frame), [0.25, 0.25, 0.75, 0.75])
+  page.onTouchStart(touch(145, 30))
+  page.onTouchMove(touch(180, 10))
+  page.onTouchEnd(touch(180, 10))
+  assert.deepEqual(rounded(page.frame), [0.25, 0.1, 0.9, 0.75])
 })
 
 test('a tap moves the frame there, and never beyond the edge', async () => {
