@@ -41,6 +41,23 @@ def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_
     phone.open(".choice", ".facts")
 
 
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_a_breed_that_was_met_shows_its_snaps_and_the_list_counts_it(open_phone, dog, locale):
+    phone = open_phone(locale=locale)
+    phone.snap(dog)
+    phone.open(".row.about", ".facts")
+    phone.open(".snap", ".best")
+    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
+    met = {"zh-CN": "128 个品种，你遇见过 1 个", "en-US": "You have met 1 of 128"}[locale]
+    expect(phone.screen.locator(".hint")).to_have_text(met)
+    assert phone.screen.locator(".choice img").count() == 1
+    assert phone.screen.locator(".dog-shape").count() == 127
+    letters = phone.screen.locator(".letter").all_inner_texts()
+    assert letters == sorted(set(letters))
+    assert letters[0] == "A"
+    assert serious_violations(phone.page) == []
+
+
 def test_the_list_of_breeds_is_used_by_keyboard_and_with_text_of_twice_the_size(open_phone):
     phone = open_phone(
         "desktop", path="#/pages/breeds/breeds", viewport={"width": 390, "height": 844}

@@ -45,6 +45,8 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device):
     assert phone.classify_requests() == 1
     phone.back()
 
+    assert phone.button("remove").count() == 0
+    phone.tap("edit")
     phone.tap("remove")
     phone.page.get_by_role("dialog").wait_for()
     phone.confirm("cancel")
@@ -135,6 +137,7 @@ def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_i
         assert phone.shown_picture(".photo-picture")["width"] > 0
         phone.back()
     assert phone.classify_requests() == len(told)
+    phone.tap("edit")
     phone.tap(phone.button("remove").first)
     phone.confirm("delete")
     phone.screen.locator(".entry").nth(4).wait_for(state="detached")

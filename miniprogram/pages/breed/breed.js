@@ -5,9 +5,13 @@
 const { baseUrl } = require('../../config')
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
+const dogs = require('../../services/dogs')
+const history = require('../../services/history')
 const routes = require('../../services/routes')
 const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
+
+const MOST_SNAPS = 8
 
 const SIZES = ['toy', 'small', 'medium', 'large', 'giant']
 
@@ -21,6 +25,8 @@ Page({
     state: 'loading',
     /** @type {any} */
     breed: {},
+    /** The user's own, newest first. @type {ReturnType<typeof dogs.thumb>[]} */
+    snaps: [],
   },
 
   breedId: '',
@@ -56,7 +62,8 @@ Page({
     const breed = this.all.find(({ id }) => id === this.breedId)
     if (!breed) return this.setData({ state: 'unknown' })
     const view = toView(breed, this.all, /** @type {any} */ (this.data))
-    this.setData({ state: 'shown', breed: view })
+    const snaps = dogs.ofBreed(history.list(), this.breedId).slice(0, MOST_SNAPS).map(dogs.thumb)
+    this.setData({ state: 'shown', breed: view, snaps })
     wx.setNavigationBarTitle({ title: view.name })
   },
 
@@ -66,6 +73,10 @@ Page({
 
   onBack() {
     routes.back()
+  },
+
+  onSnap({ currentTarget }) {
+    routes.go(routes.result(currentTarget.dataset.id))
   },
 
   onLookAlike({ currentTarget }) {

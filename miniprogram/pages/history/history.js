@@ -21,6 +21,7 @@ Page({
     /** @type {{day: string, items: ReturnType<typeof toItem>[]}[]} */
     days: [],
     count: 0,
+    isEditing: false,
   },
 
   onLoad() {
@@ -38,10 +39,14 @@ Page({
   },
 
   show() {
-    const { text, language } = /** @type {any} */ (this.data)
+    const { text } = this.data
     const entries = history.list()
     const now = Date.now()
-    this.setData({ count: entries.length, days: byDay(entries.map((entry) => toItem(entry, now, text, language))) })
+    this.setData({ count: entries.length, days: byDay(entries.map((entry) => toItem(entry, now, text))) })
+  },
+
+  onEdit() {
+    this.setData({ isEditing: !this.data.isEditing })
   },
 
   onOpen({ currentTarget }) {
@@ -64,7 +69,7 @@ Page({
 
   async onClear() {
     const { text, count } = this.data
-    if (!(await this.confirmed(wording.fill(text.clearTitle, { count }), text.clearContent))) return
+    if (!(await this.confirmed(count === 1 ? text.removeTitle : wording.fill(text.clearTitle, { count }), text.clearContent))) return
     history.clear()
     feedback.forgetAll()
     install.forget()
@@ -86,18 +91,19 @@ Page({
 })
 
 /** @param {import('../../services/history').Entry} entry */
-function toItem({ id, time, photo, outcome, said }, now, text, language) {
+function toItem(entry, now, text) {
+  const { time, outcome, said } = entry
   const corrected = said && said.verdict !== 'right'
-  const { name, detail } = corrected ? { name: captions.said(said), detail: captions.caption(outcome) } : describe(outcome, text, language)
+  const { name, detail, percent = '' } = corrected ? { name: captions.said(said), detail: captions.caption(outcome) } : describe(outcome, text)
   const removeLabel = wording.fill(text.remove, { name })
-  return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
+  return Object.assign(dogs.thumb(entry), { day: wording.day(time, now, text), name, detail, percent, removeLabel })
 }
 
 /**
- * What the answer was, with the percentage and the other name under it where there is one breed or group to name.
+ * What the answer was, with the percentage where there is one breed or group to name.
  * @param {import('../../services/history').Entry['outcome']} outcome
  */
-function describe(outcome, text, language) {
+function describe(outcome, text) {
   if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
   if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: reasonOf(outcome) }
   const { state, breeds, group, set, dogs: several } = outcome
@@ -105,9 +111,7 @@ function describe(outcome, text, language) {
   if (several) return { name: captions.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
   if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }
   const named = { breed: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
-  const { second } = named ? wording.names(named, language) : { second: '' }
-  const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
-  return { name: captions.caption(outcome), detail }
+  return { name: captions.caption(outcome), detail: '', percent: named ? wording.percent(named.probability) : '' }
 }
 
 /** @param {import('../../services/classifier').Outcome} outcome */

@@ -1,6 +1,7 @@
 /** The first page: one tap to the camera or the album, and the latest snaps. It waits for nothing from the server. */
 const appearance = require('../../services/appearance')
 const captions = require('../../services/captions')
+const dogs = require('../../services/dogs')
 const history = require('../../services/history')
 const picking = require('../../services/picking')
 const routes = require('../../services/routes')
@@ -8,8 +9,8 @@ const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
 const waiting = require('../../services/waiting')
 
-/** As many as fit beside each other on the smallest phone. */
-const RECENT = 4
+/** As many as fit beside each other on a tablet; home.wxss shows four of them on a phone. */
+const RECENT = 8
 
 const A_KEY = /^[\w-]+$/
 
@@ -19,7 +20,7 @@ Page({
     language: '',
     /** @type {any} */
     text: {},
-    /** @type {{id: string, photo: string, name: string}[]} */
+    /** @type {{id: string, photo: string, focus: string, waits: boolean, name: string}[]} */
     recent: [],
     /** A browser takes photos by drag and drop too; phones have nothing to drag. */
     canDrop: wx.getDeviceInfo().platform === /** @type {string} */ ('web'),
@@ -47,7 +48,7 @@ Page({
   showRecent() {
     const recent = history.list().slice(0, RECENT)
     this.setData({
-      recent: recent.map((entry) => ({ id: entry.id, photo: entry.photo, name: captions.short(entry) })),
+      recent: recent.map((entry) => Object.assign(dogs.thumb(entry), { name: captions.short(entry) })),
     })
   },
 

@@ -152,12 +152,10 @@ test('what a browser brings that is no photo is told in the language of the app'
   assert.equal(phone.toast, 'This file is not a photo')
 })
 
-test('the latest snaps are offered, and at most four', async () => {
-  for (const id of ['a', 'b', 'c', 'd', 'e']) await remember(id)
-  assert.deepEqual(
-    phone.open('home').data.recent.map(({ id }) => id),
-    ['e', 'd', 'c', 'b'],
-  )
+test('the latest snaps are offered, and at most eight', async () => {
+  for (const id of 'abcdefghi') await remember(id)
+  const shown = phone.open('home').data.recent.map(({ id }) => id)
+  assert.equal(shown.join(''), 'ihgfedcb')
 })
 
 // --- breed
@@ -284,11 +282,11 @@ test('the history and the first page say of each photo what was seen in it', asy
   for (const state of ['breed', 'unsure', 'no_dog'])
     await phone.service('history').add(state, { ...OUTCOME, state }, 'tmp/dog.jpg')
   assert.deepEqual(
-    phone.open('history').data.days[0].items.map(({ name, detail, removeLabel }) => [name, detail, removeLabel]),
+    phone.open('history').data.days[0].items.map(({ name, percent, removeLabel }) => [name, percent, removeLabel]),
     [
       ['没看到狗', '', '删除这条：没看到狗'],
-      ['不太确定：金毛寻回犬？', '93% Golden retriever', '删除这条：不太确定：金毛寻回犬？'],
-      ['金毛寻回犬', '93% Golden retriever', '删除这条：金毛寻回犬'],
+      ['不太确定：金毛寻回犬？', '93%', '删除这条：不太确定：金毛寻回犬？'],
+      ['金毛寻回犬', '93%', '删除这条：金毛寻回犬'],
     ],
   )
   assert.deepEqual(
