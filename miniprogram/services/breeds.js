@@ -4,6 +4,7 @@
  */
 const request = require('./request')
 const storage = require('./storage')
+const wording = require('./wording')
 
 const KEY = 'breeds'
 const TIMEOUT_MS = 15 * 1000
@@ -140,4 +141,10 @@ function toTokens(text) {
   return words.map((word, index) => (word === 'st' && index < words.length - 1 ? 'saint' : word))
 }
 
-module.exports = { all, search, isMix }
+/** What is known in a few words: the other language's name, size and origin. @param {Breed} breed @param {any} sizes  as words */
+function inShort(breed, sizes, language) {
+  const { second } = wording.names(breed, language)
+  return [second, sizes[breed.size], breed.origin && breed.origin[language]].filter(Boolean).join(' · ')
+}
+
+module.exports = { all, search, isMix, inShort }

@@ -22,7 +22,7 @@ function headline({ state, breeds, group, set }) {
 function caption(outcome) {
   const { captions: text } = appearance.texts()
   if (!outcome) return text.waits
-  if (outcome.dogs) return outcome.dogs.map(headline).join(' · ')
+  if (outcome.dogs) return Array.from(new Set(outcome.dogs.map(headline))).join(' · ')
   if (outcome.state !== 'set') return headline(outcome)
   if (outcome.set.length > MOST_NAMED) return wording.fill(text.probablyOneOf, { count: outcome.set.length })
   return wording.fill(text.probably, { name: headline(outcome) })

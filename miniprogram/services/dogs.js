@@ -3,6 +3,7 @@
  *
  * @typedef {import('./classifier').Outcome} Outcome
  */
+const candidates = require('./candidates')
 const captions = require('./captions')
 const frame = require('./frame')
 const wording = require('./wording')
@@ -33,9 +34,30 @@ function boxes({ dogs = [], chosen = 0 }, label) {
   }))
 }
 
+/** The boxes of all its dogs. @param {Outcome} outcome @returns {number[][]} */
+function places({ dogs, box }) {
+  return dogs ? dogs.map((dog) => dog.box) : box ? [box] : []
+}
+
+/** What a small picture of a snap shows. @param {import('./history').Entry} entry */
+function thumb({ id, photo, outcome }) {
+  const boxes = outcome ? places(outcome) : []
+  return { id, photo, focus: boxes.length ? frame.focus(boxes) : '', waits: !outcome }
+}
+
+/** The snaps of a breed: where it is what the user said, or else what a sure answer names. @param {import('./history').Entry[]} entries */
+function ofBreed(entries, id) {
+  return entries.filter(({ outcome, said }) => id === (said && said.verdict !== 'right' ? said.breed : sureBreed(outcome)))
+}
+
+/** @param {Outcome | null} outcome */
+function sureBreed(outcome) {
+  return outcome && outcome.state !== 'group' && candidates.isOne(outcome) ? outcome.breeds[0].id : ''
+}
+
 /** How many dogs there are, in words; '' for one. @param {Outcome} outcome @param {string[]} counts  from two on @param {string} more */
 function count({ dogs = [], moreDogs }, counts, more) {
   return moreDogs ? more : counts[dogs.length - 2] || ''
 }
 
-module.exports = { choose, feedbackIds, boxes, count }
+module.exports = { choose, feedbackIds, boxes, places, thumb, ofBreed, sureBreed, count }

@@ -42,6 +42,20 @@ function between(a, b) {
   return allowed({ left, top, right, bottom })
 }
 
+/**
+ * The corner that stays where the one near a point is moved.
+ * @param {Frame} frame
+ * @param {Point} point
+ * @param {Point} reach  how far from a corner the point may be
+ * @returns {Point | null}  null where no corner is near
+ */
+function opposite({ left, top, right, bottom }, { x, y }, reach) {
+  const isNear = (a, b, most) => Math.abs(a - b) <= most
+  const [isLeft, isTop] = [isNear(x, left, reach.x), isNear(y, top, reach.y)]
+  if (!(isLeft || isNear(x, right, reach.x)) || !(isTop || isNear(y, bottom, reach.y))) return null
+  return { x: isLeft ? right : left, y: isTop ? bottom : top }
+}
+
 /** The same frame with its middle there, as far as the photo reaches. @param {Frame} frame @param {Point} point */
 function centred(frame, point) {
   return around(point, frame.right - frame.left, frame.bottom - frame.top)
@@ -79,4 +93,17 @@ function css({ left, top, right, bottom }) {
   return `left: ${x}; top: ${y}; width: ${width}; height: ${height}`
 }
 
-module.exports = { fromBox, start, between, centred, moved, css }
+/**
+ * What of a photo is to be seen, as CSS: the middle and the size of all boxes together; of a photo without any, a little
+ * above the middle.
+ * @param {number[][]} boxes
+ */
+function focus(boxes) {
+  const [lefts, tops, rights, bottoms] = [0, 1, 2, 3].map((side) => boxes.map((box) => box[side]))
+  const [left, top, right, bottom] = boxes.length
+    ? [Math.min(...lefts), Math.min(...tops), Math.max(...rights), Math.max(...bottoms)]
+    : [0.45, 0.35, 0.55, 0.45]
+  return `--x: ${(left + right) / 2}; --y: ${(top + bottom) / 2}; --wide: ${right - left}; --high: ${bottom - top}`
+}
+
+module.exports = { focus, fromBox, start, between, opposite, centred, moved, css }

@@ -33,6 +33,7 @@ WORDS = {
     "history": ("识别记录", "History"), "settings": ("设置", "Settings"), "share": ("分享", "Share"),
     "save": ("存为图片", "Save picture"), "retry": ("重试", "Try again"), "cancel": ("取消", "Cancel"),
     "clear": ("全部删除", "Delete all"), "delete": ("删除", "Delete"), "remove": ("删除这条", "Delete this one"),
+    "edit": ("编辑", "Edit"),
     "right": ("认对了", "That is right"), "wrong": ("不对，它是…", "No, it is a …"),
 }  # fmt: skip
 # A browser writes this for every status but 2xx; whether a status is expected, the tests say themselves.
@@ -163,7 +164,8 @@ class Phone:
 
     def rows(self) -> list[str]:
         """Names of the breeds in the answer, in the language of the app."""
-        return self.screen.locator(".row [class$='--name']").all_inner_texts()
+        names = ".best .headline, .row [class$='--name']"
+        return self.screen.locator(names).all_inner_texts()
 
     def classify_requests(self) -> int:
         return sum(url.endswith("api/classify") for url in self.sent)

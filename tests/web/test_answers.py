@@ -5,6 +5,7 @@ Where an answer has to be just so, the browser gets it instead of the server's.
 
 import pytest
 from phone import Phone, serious_violations
+from PIL import Image
 
 LOCALE = pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
 SIDEWAYS = {"viewport": {"width": 844, "height": 390}}
@@ -194,3 +195,38 @@ def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_p
     assert (
         phone.screen.locator(".entry .detail").inner_text() == said
     )  # a percentage would be that of one of them
+
+
+@LOCALE
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (375, 667), (390, 844), (844, 390)])
+def test_cancel_the_name_and_the_one_primary_button_are_in_sight_without_scrolling(
+    open_phone, dog, locale, width, height
+):
+    phone = open_phone(viewport={"width": width, "height": height}, locale=locale)
+    phone.page.route("**/api/classify", lambda route: None)
+    phone.choose(dog)
+    assert is_in_view(phone, phone.button("cancel"))
+    phone.tap("cancel")
+    answer_with(phone, "breed", {"n02109525": 0.98})
+    phone.snap(dog)
+    assert phone.screen.locator(".headline").count() == 1
+    assert phone.screen.locator(".best .percent").inner_text() == "98%"
+    assert phone.screen.locator(".button.primary").count() == 1
+    for seen in (phone.screen.locator(".best"), phone.button("again"), phone.button("share")):
+        assert is_in_view(phone, seen)
+
+
+def test_a_photo_fills_its_box_and_is_smaller_only_where_the_dog_would_be_cut(open_phone, red_dog):
+    phone = open_phone()
+    for box, fills in (([0.1, 0.2, 0.4, 0.8], True), ([0.0, 0.2, 1.0, 0.8], False)):
+        Image.new("RGB", (1200, 400), "#aa3322").save(red_dog)
+        answer_with(phone, "breed", {"n02109525": 0.98}, box=box)
+        phone.snap(red_dog)
+        room, drawn, seen = (
+            phone.screen.locator(part).bounding_box() for part in (".photo-box", ".photo", ".box")
+        )
+        assert seen["x"] >= room["x"] - 1
+        assert seen["x"] + seen["width"] <= room["x"] + room["width"] + 1
+        assert (drawn["height"] == pytest.approx(room["height"], abs=1)) is fills
+        assert seen["y"] - drawn["y"] == pytest.approx(box[1] * drawn["height"], abs=2)
+        phone.back()

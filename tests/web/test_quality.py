@@ -108,6 +108,34 @@ def test_every_page_is_accessible_and_legible_in_large_fonts(
     assert sizes == ({LARGE_FONT, NORMAL_FONT} if theme == "dark" else set())
 
 
+# Colour and edge of an element, or of its ::before, and the colour of the ground.
+DRAWN = """([selector, part]) => {
+    const style = getComputedStyle(document.querySelector(`.wx-frame:not([hidden]) ${selector}`), part)
+    return [style.backgroundColor, style.borderTopStyle, getComputedStyle(document.body).backgroundColor]
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_in_a_contrast_theme_icons_and_bars_are_seen_and_buttons_have_edges(open_phone, dog, theme):
+    phone = open_phone(forced_colors="active", color_scheme=theme)
+
+    def assert_drawn(*icons: str, edges: tuple[str, ...] = ()) -> None:
+        for selector in icons:
+            element, _, part = selector.partition("::")
+            colour, _, ground = phone.page.evaluate(DRAWN, [element, part and f"::{part}"])
+            assert colour not in (ground, "rgba(0, 0, 0, 0)"), selector
+        for selector in edges:
+            assert phone.page.evaluate(DRAWN, [selector, ""])[1] == "solid", selector
+
+    phone.button("camera").wait_for()
+    assert_drawn(".icon.camera", ".icon.book", edges=(".button.primary", ".link"))
+    assert phone.snap(dog) == "shown"
+    edges = (".button.primary", ".frame-button", ".track")
+    assert_drawn(
+        ".wx-nav button::before", ".best .bar", ".icon.share", ".icon.chevron", edges=edges
+    )
+
+
 def not_reached_by_keyboard(phone, number: int) -> set[int]:
     """Of the targets, those that get no focus with a ring around it."""
     phone.page.evaluate("document.activeElement.blur()")
@@ -147,7 +175,7 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     phone.page.keyboard.press("Tab")
     assert phone.focused() == "Frame a dog"
     phone.page.keyboard.press("Tab")
-    best = phone.focused()
+    best = phone.page.evaluate("document.activeElement.ariaLabel")
     assert phone.rows()[0] in best
     phone.page.keyboard.press("Space")
     phone.screen.locator(".facts").wait_for()
@@ -155,7 +183,7 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     phone.page.keyboard.press("Shift+Tab")  # to the button before the title, which leads back
     phone.page.keyboard.press("Enter")
     phone.screen.locator(".row").first.wait_for()
-    assert phone.focused() == best
+    assert phone.page.evaluate("document.activeElement.ariaLabel") == best
 
 
 @pytest.mark.long

@@ -5,6 +5,5 @@ Component({
     second: String,
     percent: String,
     width: Number,
-    strong: Boolean,
   },
 })

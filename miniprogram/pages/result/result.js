@@ -20,7 +20,7 @@ const snaps = require('../../services/snaps')
 const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
-/** Rows of an answer; the page shows as many placeholders while it waits. */
+/** Rows of an answer. */
 const ROWS = 3
 
 /** Asking again with the same photo could end otherwise. */
@@ -50,9 +50,15 @@ Page({
     /** Each dog on the photo, where there are several. @type {{style: string, label: string, isChosen: boolean}[]} */
     dogs: [],
     dogsHeadline: '',
-    placeholders: Array.from({ length: ROWS }, (_, index) => index),
+    /** What of the photo has to be seen, as CSS: the dogs, or what is a little above the middle. */
+    focus: frame.focus([]),
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
+    /** The one breed of a sure answer, which stands in the headline; its id is '' where there is none. */
+    best: { id: '', percent: '', width: 0 },
+    /** What is known of it in a few words, once that is there. */
+    about: '',
+    isInfoShown: false,
     headline: '',
     /** The look-alikes of the breed that is named, as a line. */
     alike: '',
@@ -73,6 +79,7 @@ Page({
     failure: { sentence: '', reference: '', retry: false, settings: false },
     /** Whether the photo is kept until there is an answer. */
     waits: false,
+    keptHeadline: '',
     waitsLine: '',
     /** Said once, where this phone keeps nothing. */
     notKept: '',
@@ -173,12 +180,28 @@ Page({
       remark: candidates.mayBeMix(this.outcome) ? text.mix : text.remarks[state] || '',
       isOne: candidates.isOne(this.outcome),
       rows,
+      best: dogs.sureBreed(this.outcome) ? rows[0] : { id: '', percent: '', width: 0 },
+      focus: frame.focus(dogs.places(this.outcome)),
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
       dogs: dogs.boxes(this.outcome, text.dog),
       dogsHeadline: dogs.count(this.outcome, text.dogs, text.moreDogs),
       answeredBy: wording.fill(text.answeredBy, model),
     })
     this.showDifferences()
+    this.showAbout()
+  },
+
+  async showAbout() {
+    const { best, language } = /** @type {any} */ (this.data)
+    const { sizes } = appearance.texts().pages.breed
+    this.setData({ about: '' })
+    const all = best.id ? await breeds.all().catch(() => []) : []
+    const known = all.find(({ id }) => id === best.id)
+    if (known && this.data.best.id === best.id) this.setData({ about: breeds.inShort(known, sizes, language) })
+  },
+
+  onInfo() {
+    this.setData({ isInfoShown: !this.data.isInfoShown })
   },
 
   /** The server's facts may have to be fetched; without them the answer stands as it is. */
@@ -252,8 +275,8 @@ Page({
           : text.failures[kind]
     const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
     const [retry, byModel] = [WORTH_A_RETRY.includes(kind), BY_MODEL.includes(kind) && Boolean(settings.get().model)]
-    const waitsLine = kind === 'offline' ? text.waits : text.waitsLonger
-    this.setData({ waitsLine, failure: { sentence, reference, retry, settings: byModel } })
+    const [keptHeadline, waitsLine] = kind === 'offline' ? [text.keptOffline, text.waits] : [text.keptHeadline, text.waitsLonger]
+    this.setData({ keptHeadline, waitsLine, failure: { sentence, reference, retry, settings: byModel } })
   },
 
   onPhotoError() {

@@ -40,12 +40,12 @@ test('a sure answer is shown with the breeds, their names in both languages and 
   assert.match(page.data.answeredBy, /inception_v3.*2/)
 })
 
-test('while it waits the page keeps room for as many rows as the answer has', async () => {
-  const { page, request } = await asking()
-  assert.equal(page.data.state, 'working')
-  const room = page.data.placeholders.length
-  await request.answer(200, answerBody())
-  assert.equal(page.data.rows.length, room)
+test('a sure breed stands in the headline with its percentage; what can be many breeds has none there', async () => {
+  const { best, headline } = (await answered()).data
+  assert.deepEqual([best.id, best.name, best.percent], ['n01', headline, '93%'])
+  assert.equal((await answered({ ...LEVELS.set, set: ['n01'] })).data.best.id, 'n01')
+  assert.equal((await answered(LEVELS.set)).data.best.id, '')
+  assert.equal((await answered(LEVELS.group)).data.best.id, '')
 })
 
 test('an answer without confidence is told as not sure', async () => {
