@@ -92,6 +92,8 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
         **moved,
         "undoes": None,
         "forced": [],
+        "guarded": False,
+        "reason": "",
     }
     assert scenario.repository.router.switches()[0] == switch
     assert switch.at.endswith("Z")

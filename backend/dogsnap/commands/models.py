@@ -190,10 +190,11 @@ def default(server: Remote, version: str) -> None:
 @option("--label", "the label to split; otherwise the default", name="name", default="")
 @option("--to", "version that gets the share", int, name="version", default=None)
 @option("--percent", "share in percent; 0 ends the split", float, required=True)
+@option("--guard", "undo it if that version fails more, or takes twice as long", is_flag=True)
 @model_options
 @plan_options
 @move_options
-def split(server: Remote, name: str, version: int | None, percent: float) -> None:
+def split(server: Remote, name: str, version: int | None, percent: float, guard: bool) -> None:
     """Send a share of the requests to another version.
 
     A client stays on one side: it is recognised by its header X-Request-Key, or else by its address.
@@ -202,6 +203,8 @@ def split(server: Remote, name: str, version: int | None, percent: float) -> Non
         raise click.UsageError(
             "expected --to with the version that gets the share; or --percent 0 to end the split"
         )
+    if guard:
+        server.sent |= {"guard": True}
     _report(server.switch("split", label=name, version=version, percent=percent))
 
 
@@ -275,7 +278,11 @@ def table_of(model: dict[str, Any]) -> str:
         for each in model["versions"]
         if each["error"]
     ]
-    return "\n".join([model["name"], *table(rows), *waiting, *failed, *_newer(model)])
+    guards = []
+    for found in model["guards"]:
+        setting = found["label"] or "the default"
+        guards.append(f"  guard of the split of {setting} to {found['version']}: {found['text']}")
+    return "\n".join([model["name"], *table(rows), *guards, *waiting, *failed, *_newer(model)])
 
 
 def _newer(model: dict[str, Any]) -> list[str]:

@@ -36,11 +36,12 @@ class Router:
 
     def __init__(self, store: Store | None = None, is_kept: bool = True):
         """`is_kept`: whether switches outlive the server."""
-        self._store = store or SqliteStore()
+        self.store = self._store = store or SqliteStore()
         self.is_kept = is_kept and store is not None
         self.is_known = False  # what is chosen was read once
         self.trouble = ""  # why the store does not answer
         self.on_change: Callable[[str], None] = lambda model: None
+        self.on_follow: Callable[[], None] = lambda: None  # after each look at the store
         self._choices: dict[str, Choices] = {}
         self._revisions: dict[str, int] = {}
         self._configured: dict[Label, int | None] = {}
@@ -107,6 +108,10 @@ class Router:
     def _follow(self) -> None:
         while not self._closed.wait(FOLLOW_SECONDS):
             self.follow()
+            try:
+                self.on_follow()
+            except Exception:
+                log.exception("looking after guarded switches failed")
 
     def follow(self) -> None:
         """Read what others have switched; trouble is logged when it begins and when it ends."""
@@ -184,11 +189,11 @@ class Router:
         make: Callable[[], Sequence[Change]],
         by: Who,
         undoes: int | None = None,
-        forced: Sequence[str] = (),
+        **marks: Any,
     ) -> Switch | None:
         """Write the changes that `make` finds for what is chosen now; None if nothing changes.
 
-        `forced`: for the log, the differences in spite of which it is made.
+        `marks`: further fields of the switch.
 
         `make` may be called again. Raises what it raises, Unavailable if the store is away, and
         Aborted if another server has switched the same model at this moment.
@@ -200,7 +205,7 @@ class Router:
                 changes = [change for change in make() if change.before != change.after]
                 if not changes:
                     return None
-                switch = Switch.new(self._last[0] + 1, by, changes, undoes, forced)
+                switch = Switch.new(self._last[0] + 1, by, changes, undoes, **marks)
                 text = switch.to_text()
                 try:
                     self._store.append(switch.id, text)
@@ -256,9 +261,9 @@ class Router:
                 return switch
         raise NotFound(f"there is no switch {number} in the log")
 
-    def undo(self, switch: Switch, versions: Versions, by: Who) -> Switch:
-        """Write the values from before `switch`. Raises Aborted if they are not in force."""
-        undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id)
+    def undo(self, switch: Switch, versions: Versions, by: Who, reason: str = "") -> Switch:
+        """Write the values from before `switch`, with the reason for the log. Raises Aborted if they are not in force."""
+        undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id, reason=reason)
         if undone is None:
             raise not_in_force(switch)
         return undone

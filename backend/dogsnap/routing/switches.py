@@ -14,7 +14,11 @@ FORMAT = 1  # of an entry in a store
 CONFIGURATION_KIND = "configuration"
 KINDS = ("default", "label", "until", "split", "shadow", "load", CONFIGURATION_KIND)
 HIDDEN = "until"  # goes along with a label, and is not shown
-OPTIONAL = ("forced",)  # fields of an entry that are written only if they are set
+OPTIONAL = (
+    "forced",
+    "is_guarded",
+    "reason",
+)  # fields of an entry that are written only if they are set
 MAX_NAME = 64  # characters of an author's name
 
 
@@ -30,7 +34,8 @@ class Who:
 # entry records that and changes no value.
 CONFIGURATION = Who("configuration")
 WATCHER = Who("watcher")
-RESERVED = ("", CONFIGURATION.name, WATCHER.name, "guard")
+GUARD = Who("guard")
+RESERVED = ("", CONFIGURATION.name, WATCHER.name, GUARD.name)
 
 
 def check_author(name: str, address: str) -> Who:
@@ -45,6 +50,7 @@ class Switch:
 
     The first of `changes` is what was asked for, the others came with it. `undoes`: the id of
     the switch that it undoes, or None. `forced`: the differences in spite of which it was made.
+    `is_guarded`: it is undone if its version is worse. `reason`: why the guard has undone another.
     """
 
     id: int
@@ -53,6 +59,8 @@ class Switch:
     changes: tuple[Change, ...]
     undoes: int | None = None
     forced: tuple[str, ...] = ()
+    is_guarded: bool = False
+    reason: str = ""
 
     @classmethod
     def new(
@@ -62,9 +70,11 @@ class Switch:
         changes: Sequence[Change],
         undoes: int | None = None,
         forced: Sequence[str] = (),
+        is_guarded: bool = False,
+        reason: str = "",
     ) -> "Switch":
         at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return cls(number, at, by, tuple(changes), undoes, tuple(forced))
+        return cls(number, at, by, tuple(changes), undoes, tuple(forced), is_guarded, reason)
 
     @property
     def model(self) -> str:
@@ -116,12 +126,16 @@ class Switch:
             "to": first.after,
             "undoes": self.undoes,
             "forced": list(self.forced),
+            "guarded": self.is_guarded,
+            "reason": self.reason,
         }
 
     def __str__(self) -> str:
         shown = [describe(change) for change in self.changes if change.kind != HIDDEN]
         forced = f" (forced: {'; '.join(self.forced)})" if self.forced else ""
-        return "; ".join(shown) + forced
+        guarded = " (guarded)" if self.is_guarded else ""
+        reason = f" ({self.reason})" if self.reason else ""
+        return "; ".join(shown) + forced + guarded + reason
 
 
 def describe(change: Change) -> str:

@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from dogsnap import __version__
 from dogsnap.errors import DogsnapError, Full
 from dogsnap.logs import ANSWERED_BY, AnsweredBy
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 
 # Seconds; from a trivial model's call to the default deadline.
@@ -58,6 +59,8 @@ class RequestRecord:
     """Which version answers a request; None while it has reached none: the number of names in requests is unbounded."""
 
     servable: ServableId | None = None
+    spec: ModelSpec | None = None
+    run_seconds: float = 0.0
 
 
 class Metrics(Collector):
@@ -70,6 +73,10 @@ class Metrics(Collector):
         # Called after each step; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = (
             lambda step, seconds, servable: None
+        )
+        # Called at the end of each request, with its error.
+        self.on_request: Callable[[RequestRecord, BaseException | None], None] = (
+            lambda record, error: None
         )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -124,6 +131,9 @@ class Metrics(Collector):
             "requests without a version number, by label ('' for the default) and the version that answered",
             ("model", "label", "version"),
         )
+        self.guard_undone = counter(
+            "dogsnap_guard_undone", "splits that the guard has undone", SPLIT
+        )
         self.answered = counter(
             "dogsnap_answers",
             "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
@@ -154,15 +164,20 @@ class Metrics(Collector):
     def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:
         """Count and time what happens inside, whatever its end; `label` ("" for the default) if it names no version."""
         record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
+        failure: BaseException | None = None
         try:
             yield record
             outcome = "OK"
         except DogsnapError as error:
-            outcome = error.code
+            outcome, failure = error.code, error
             if isinstance(error, Full):
                 self.refused.labels(protocol, "full").inc()
             raise
+        except BaseException as error:
+            failure = error
+            raise
         finally:
+            self.on_request(record, failure)
             model, version = _labels(record.servable)
             ANSWERED_BY.set(AnsweredBy(model, version, label or ""))
             self._requests.labels(model, version, protocol, outcome).inc()

@@ -97,7 +97,11 @@ def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
 
 def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
     counted, agreed = figures(predictor.metrics), agreement(predictor.metrics)
-    return [_model(predictor.repository, name, counted, agreed) for name in names]
+    described = []
+    for name in names:
+        model = _model(predictor.repository, name, counted, agreed)
+        described.append({**model, "guards": predictor.guard.findings(name)})
+    return described
 
 
 def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from dogsnap.errors import NotFound, UnsupportedMediaType
+from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from dogsnap.routing.changes import (
     ANY,
     change_default,
@@ -34,7 +34,9 @@ BODIES = {
     "admin.label": Body({"version": VERSION}, {"from": VERSION, **MOVE}),
     "admin.default": Body({"version": VERSION}, MOVE),
     "admin.load": Body({}, ALWAYS),
-    "admin.split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, **MOVE}),
+    "admin.split": Body(
+        {"version": VERSION, "percent": PERCENT}, {"label": TEXT, "guard": TRUTH, **MOVE}
+    ),
     "admin.shadow": Body({"version": VERSION}, ALWAYS),
     "admin.undo": Body({}, {"id": VERSION, "model": TEXT, **ALWAYS}),
 }
@@ -61,8 +63,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         shown = {"differences": differences.felt, "notes": differences.noted}
         if fields.get("dry_run"):
             return _planned(predictor, model, changes, **shown)
-        is_forced = fields.get("force", False)
-        switched = repository.switch(model, by, change, *values, is_forced=is_forced)
+        marks = {
+            "is_forced": fields.get("force", False),
+            "is_guarded": fields.get("guard", False),
+        }
+        switched = repository.switch(model, by, change, *values, **marks)
         return _done(predictor, model, switched, **shown)
 
     @routes.get("/models")
@@ -104,6 +109,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields()
+        if fields.get("guard") and not 0 < fields["percent"] < 100:
+            raise InvalidArgument(
+                f"percent is {fields['percent']:g}, which leaves a guard nothing to compare with; "
+                "expected more than 0 and less than 100"
+            )
         label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
         return switch(model, by, fields, change_split, label, version, share)
 

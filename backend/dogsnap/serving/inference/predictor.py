@@ -13,9 +13,10 @@ from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.inference.executor import Executor, IsGone, within
+from dogsnap.serving.inference.guarding import Guard
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.inference.work import Breeds, Outputs, Work
-from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import check
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
@@ -42,6 +43,7 @@ class Predictor:
         self._settings = settings
         self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
+        self.guard = Guard(repository, metrics)
         self.shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
@@ -73,9 +75,9 @@ class Predictor:
             self.repository.acquire(spec) as chosen,
         ):
             servable: BaseServable = chosen
-            record.servable = servable.id
+            record.servable, record.spec = servable.id, spec
             for work in works:
-                run = partial(self._run, servable, work, time.perf_counter())
+                run = partial(self._run, servable, work, record, time.perf_counter())
                 # The engine may have switched versions.
                 outputs, servable = self._executor.run(run, deadline, is_gone)
                 record.servable = servable.id
@@ -84,7 +86,7 @@ class Predictor:
         return answers
 
     def _run(
-        self, servable: BaseServable, work: Work, queued: float
+        self, servable: BaseServable, work: Work, record: RequestRecord, queued: float
     ) -> tuple[Outputs, BaseServable]:
         """Check the values and run, in a run thread; `queued`: when it was queued, by time.perf_counter()."""
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
@@ -95,8 +97,11 @@ class Predictor:
             raise self._with_version_of_kind(servable, error) from error
         if not servable.shares_runs(signature):  # runs that requests share count themselves
             self.metrics.ran(servable.id, work.size)
+        started = time.perf_counter()
         with self.metrics.step("run", servable.id):
-            return work.run(servable, signature)
+            answer = work.run(servable, signature)
+        record.run_seconds += time.perf_counter() - started
+        return answer
 
     def _with_version_of_kind(
         self, servable: BaseServable, error: InvalidArgument

@@ -87,6 +87,7 @@ class ModelRepository(Protocol):
         change: Callable[..., list[Change]],
         *values: Any,
         is_forced: bool = False,
+        is_guarded: bool = False,
     ) -> Switch | None:
         """Make the changes that a function of `dogsnap.routing.changes` finds for these values.
 
@@ -107,16 +108,16 @@ class ModelRepository(Protocol):
                 raise Aborted("somebody switched at this moment; look at it and try again")
             return changes
 
-        return self.router.switch(make, by, forced=differences.felt)
+        return self.router.switch(make, by, forced=differences.felt, is_guarded=is_guarded)
 
-    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
+    def undo(self, by: Who, number: int | None = None, model: str = "", reason: str = "") -> Switch:
         """Undo the switch with this id, or the last one in force (of a model).
 
         Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
         """
         switch = self.router.find(number, model, self.is_undoable)
         versions = self.versions(switch.model).without_silent_engines()
-        return self.router.undo(switch, versions, by)
+        return self.router.undo(switch, versions, by, reason)
 
     def plan_undo(self, number: int | None, model: str) -> tuple[Switch, Sequence[Change]]:
         """The switch that `undo` would undo, and how. Raises as that does."""

@@ -1,0 +1,120 @@
+"""The sequential test of a guarded split: whether its version is worse than the side it replaces.
+
+The unit is the client, and each counts once. A split puts a client on a side by a hash, so that
+without a difference a client that fails (or is slow) lies on the new side with the probability
+`share`, whatever clients send, however often, and in whatever bursts. For each such client the
+likelihood ratio of a worse version is multiplied up; the switch is undone when it reaches
+1 / ALARM_RATE. By Ville's inequality that happens at most once in 1 / ALARM_RATE splits of equal
+versions, however long and however often one looks (Wald 1945; Shafer 2021).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ALARM_RATE = 0.005  # of each of the two tests, errors and times: together at most 1 %
+ODDS_RATIOS = (3.0, 10.0, 100.0)  # how much worse a version may be; the test averages over them
+LEAST_REQUESTS = 10  # on each side
+LEAST_CLIENTS = 3  # on each side
+MOST_CLIENTS = 2000  # that a server remembers for one switch
+MISMATCH_RATE = 0.001  # below it, the sides differ in who asks (sample ratio mismatch)
+
+
+@dataclass
+class Counts:
+    """What one or all servers have counted; pairs are of the side before and the new one.
+
+    `failing` and `slow`: the clients, by a hash, and whether each is on the new side.
+    """
+
+    requests: list[int] = field(default_factory=lambda: [0, 0])
+    failures: list[int] = field(default_factory=lambda: [0, 0])
+    clients: dict[str, bool] = field(default_factory=dict)
+    failing: dict[str, bool] = field(default_factory=dict)
+    slow: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, more: "Counts") -> None:
+        for side in (0, 1):
+            self.requests[side] += more.requests[side]
+            self.failures[side] += more.failures[side]
+        self.clients |= more.clients
+        self.failing |= more.failing
+        self.slow |= more.slow
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`is_worse`: undo the switch. `text`: a sentence with the figures of both sides."""
+
+    is_worse: bool
+    text: str
+
+
+def judge(counts: Counts, share: float) -> Finding:
+    """Compare the sides of a split that sends `share` (0 to 1, both excluded) of the clients."""
+    if min(counts.requests) < LEAST_REQUESTS:
+        return Finding(
+            False,
+            f"too few requests: {_pair(counts.requests)}; at least {LEAST_REQUESTS} on each side",
+        )
+    clients = _by_side(counts.clients)
+    if min(clients) < LEAST_CLIENTS:
+        return Finding(
+            False, f"too few clients: {_pair(clients)}; at least {LEAST_CLIENTS} on each side"
+        )
+    if _differ_in_who_asks(clients, share):
+        return Finding(
+            False,
+            f"the sides differ in who asks: {_pair(clients)} clients, where {100 * share:g} % were "
+            "to be on the new side",
+        )
+    failing, slow = _by_side(counts.failing), _by_side(counts.slow)
+    rates = [failed / all_ for failed, all_ in zip(counts.failures, counts.requests, strict=True)]
+    errors = (
+        f"{100 * rates[1]:.1f} % of {counts.requests[1]} requests fail, of {failing[1]} clients; "
+        f"before {100 * rates[0]:.1f} % of {counts.requests[0]}, of {failing[0]}"
+    )
+    times = (
+        f"{slow[1]} of {clients[1]} clients wait more than twice the usual time of a run, "
+        f"{slow[0]} of {clients[0]} before"
+    )
+    if evidence(failing, share) >= 1 / ALARM_RATE:
+        return Finding(True, errors)
+    if evidence(slow, share) >= 1 / ALARM_RATE:
+        return Finding(True, times)
+    return Finding(False, f"content: {errors}; {times}")
+
+
+def evidence(clients: list[int], share: float) -> float:
+    """The mean likelihood ratio of a worse version; its expectation without a difference is 1."""
+    ratios = []
+    for odds in ODDS_RATIOS:
+        worse = odds * share / (1 - share + odds * share)
+        logarithm = clients[1] * math.log(worse / share)
+        logarithm += clients[0] * math.log((1 - worse) / (1 - share))
+        ratios.append(math.exp(min(logarithm, 700.0)))
+    return sum(ratios) / len(ratios)
+
+
+def _differ_in_who_asks(clients: list[int], share: float) -> bool:
+    """Whether the clients of the sides are no split by `share`, by the normal approximation."""
+    total = sum(clients)
+    deviation = abs(clients[1] - share * total) - 0.5  # with the correction for continuity
+    score = deviation / math.sqrt(total * share * (1 - share))
+    # Of few clients the approximation has too light a tail; Chernoff's bound holds for all.
+    is_unlikely = math.erfc(score / math.sqrt(2)) < MISMATCH_RATE
+    observed = clients[1] / total
+    divergence = 0.0
+    for part, expected in ((observed, share), (1 - observed, 1 - share)):
+        if part:
+            divergence += part * math.log(part / expected)
+    return is_unlikely and 2 * math.exp(-total * divergence) < MISMATCH_RATE
+
+
+def _by_side(clients: Mapping[str, bool]) -> list[int]:
+    new = sum(clients.values())
+    return [len(clients) - new, new]
+
+
+def _pair(counts: list[int]) -> str:
+    return f"{counts[1]} on the new side and {counts[0]} before"
