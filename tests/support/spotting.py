@@ -62,11 +62,15 @@ def network() -> keras.Model:
     return model
 
 
-def export(model_folder: Path, second_pass: SecondPass | None = PASS) -> Path:
+def export(
+    model_folder: Path,
+    second_pass: SecondPass | None = PASS,
+    model: keras.Model | None = None,
+) -> Path:
     decision = {"dog_threshold": 0.1, "confident_threshold": 0.9}
     scores = {"second_pass": {**second_pass.to_json(), "decision": decision}} if second_pass else {}
     return export_classifier(
-        network(), Calibration(1.0), {**DESCRIPTION, "scores": scores}, model_folder
+        model or network(), Calibration(1.0), {**DESCRIPTION, "scores": scores}, model_folder
     ).folder
 
 

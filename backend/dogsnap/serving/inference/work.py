@@ -25,6 +25,7 @@ from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable
 from dogsnap.settings import Settings
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
+BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
 
@@ -194,19 +195,62 @@ class Photos:
 
 
 class Breeds(Photos):
-    """The breed of one photo."""
+    """The breed of one photo. A long one in which no dog is seen is looked at again in overlapping squares."""
 
     def __init__(self, contents: bytes, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
+        self._windows: list[photo.Box] = []  # the parts to look at; none: the whole
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
 
+    def _upright(self, servable: BaseServable) -> list[bytes]:
+        wholes = super()._upright(servable)
+        if not self._windows:
+            return wholes
+        return [photo.cropped(wholes[0], window) for window in self._windows]
+
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        outputs, answering = super().run(servable, signature)
+        if _sees_dog(answering, outputs):
+            return outputs, answering
+        windows = photo.windows(self._upright(answering)[0])
+        if not windows:
+            return outputs, answering
+        self._look_at(windows)
+        found, answering_parts = super().run(answering, signature)
+        best = int(np.argmax(found["dog"]))
+        part = {alias: values[best : best + 1] for alias, values in found.items()}
+        if not _sees_dog(answering_parts, part):
+            self._look_at([])
+            return outputs, answering
+        self._look_at([windows[best]])  # as a shadow version does
+        return _in_whole(part, windows[best]), answering_parts
+
+    def _look_at(self, windows: list[photo.Box]) -> None:
+        self._windows = windows
+        self.size = max(1, len(windows))
+
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
             return name_breeds(servable, outputs, row=0, top_k=self._count)
+
+
+def _sees_dog(servable: BaseServable, outputs: Outputs) -> bool:
+    """Whether a version sees a dog in one photo; one that never says that there is none always does."""
+    decision = servable.description.levels.decision
+    return "dog" not in outputs or decision.sees_dog(float(outputs["dog"][0]))
+
+
+def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
+    """The outputs for a window of a photo, with boxes in fractions of the whole photo."""
+    left, top, right, bottom = window
+    start = np.array([left, top, left, top], np.float32)
+    size = np.array([right - left, bottom - top] * 2, np.float32)
+    boxes = {alias: start + size * outputs[alias] for alias in BOXES if alias in outputs}
+    return {**outputs, **boxes}
 
 
 Work = Values | Photos

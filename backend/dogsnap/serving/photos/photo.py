@@ -1,6 +1,7 @@
 """Checks a photo by its header before it is decoded, and turns it upright. No photo is stored, and EXIF data is dropped."""
 
 import io
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,8 +31,16 @@ REDUCED_SIDE = 640
 # A JPEG without its last bytes is shown by browsers; of one that lacks more of its height there is too little to see.
 MOST_MISSING = 0.1
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
+# A picture longer than this many times its shorter side, such as a screenshot of a whole chat, shows a dog too small to be
+# seen in the square that networks take.
+LONG = 2.0
+MOST_WINDOWS, STEP = (
+    4,
+    0.75,
+)  # windows along the longer side, each 3/4 of its length after the one before
 SRGB = ImageCms.createProfile("sRGB")
 DEFAULTS = Settings()  # the limits of photos that do not come in a request
+Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of the sides
 # EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -132,6 +141,33 @@ def check_together(photos: Iterable[Photo], limits: Settings) -> None:
             f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
             "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
         )
+
+
+def windows(contents: bytes) -> list[Box]:
+    """The overlapping squares that cover an upright picture longer than LONG, at most MOST_WINDOWS; none of any other.
+
+    Of a picture for which these are too few they are longer than square.
+    """
+    width, height = _open(contents).size
+    length = max(width, height) / min(width, height)
+    if length <= LONG:
+        return []
+    count = min(MOST_WINDOWS, math.ceil((length - 1) / STEP) + 1)
+    side = max(1.0, length / (1 + (count - 1) * STEP)) / length
+    starts = [index * (1 - side) / (count - 1) for index in range(count)]
+    if height > width:
+        return [(0.0, start, 1.0, start + side) for start in starts]
+    return [(start, 0.0, start + side, 1.0) for start in starts]
+
+
+def cropped(contents: bytes, window: Box) -> bytes:
+    """What an upright picture shows in a window, as BMP. Raises UnsupportedPhoto for damaged pixels."""
+    image = _open(contents)
+    left, top, right, bottom = window
+    sides = (left * image.width, top * image.height, right * image.width, bottom * image.height)
+    with _damage_refused():
+        part = image.crop(tuple(round(side) for side in sides))
+        return _encoded(part, "BMP")
 
 
 def _open(contents: bytes) -> Image.Image:
