@@ -241,7 +241,7 @@ class Breeds(Photos):
 def _sees_dog(servable: BaseServable, outputs: Outputs) -> bool:
     """Whether a version sees a dog in one photo; one that never says that there is none always does."""
     decision = servable.description.levels.decision
-    return "dog" not in outputs or decision.sees_dog(float(outputs["dog"][0]))
+    return "dog" not in outputs or bool(decision.sees_dog(float(outputs["dog"][0])))
 
 
 def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:

@@ -164,9 +164,9 @@ def cropped(contents: bytes, window: Box) -> bytes:
     """What an upright picture shows in a window, as BMP. Raises UnsupportedPhoto for damaged pixels."""
     image = _open(contents)
     left, top, right, bottom = window
-    sides = (left * image.width, top * image.height, right * image.width, bottom * image.height)
+    width, height = image.size
     with _damage_refused():
-        part = image.crop(tuple(round(side) for side in sides))
+        part = image.crop((left * width, top * height, right * width, bottom * height))
         return _encoded(part, "BMP")
 
 
