@@ -9,8 +9,9 @@ const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
 const waiting = require('../../services/waiting')
 
-/** As many as fit beside each other on a tablet; home.wxss shows four of them on a phone. */
-const RECENT = 8
+/** As many as fit beside each other on the smallest phone, and on a tablet. */
+const RECENT = 4
+const RECENT_ON_TABLETS = 8
 
 const A_KEY = /^[\w-]+$/
 
@@ -46,7 +47,7 @@ Page({
   },
 
   showRecent() {
-    const recent = history.list().slice(0, RECENT)
+    const recent = history.list().slice(0, isTablet() ? RECENT_ON_TABLETS : RECENT)
     this.setData({
       recent: recent.map((entry) => Object.assign(dogs.thumb(entry), { name: captions.short(entry) })),
     })
@@ -95,3 +96,9 @@ Page({
     return { title: this.data.text.headline }
   },
 })
+
+/** As home.wxss has it; base libraries before 2.20.1 cannot say. */
+function isTablet() {
+  const { windowWidth, windowHeight } = wx.getWindowInfo ? wx.getWindowInfo() : { windowWidth: 0, windowHeight: 0 }
+  return windowWidth >= 700 && windowHeight > 560
+}

@@ -152,10 +152,12 @@ test('what a browser brings that is no photo is told in the language of the app'
   assert.equal(phone.toast, 'This file is not a photo')
 })
 
-test('the latest snaps are offered, and at most eight', async () => {
+test('the latest snaps are offered, and at most four, on tablets eight', async () => {
   for (const id of 'abcdefghi') await remember(id)
-  const shown = phone.open('home').data.recent.map(({ id }) => id)
-  assert.equal(shown.join(''), 'ihgfedcb')
+  const shown = () => phone.open('home').data.recent.map(({ id }) => id)
+  assert.equal(shown().join(''), 'ihgf')
+  phone.wx.getWindowInfo = () => ({ windowWidth: 820, windowHeight: 1180 })
+  assert.equal(shown().join(''), 'ihgfedcb')
 })
 
 // --- breed
