@@ -526,7 +526,7 @@ def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_ans
     server,
 ):
     """By signed ids: that people in a browser do is tests/web/test_feedback_in_app.py."""
-    admin(server, "default", version=3)
+    admin(server, "default", version=3, force=True)
     number = split(server)
     for place in range(200):
         for version, wrong in ((2, place == 140), (3, place % 8 == 0)):
