@@ -668,7 +668,7 @@ def test_two_servers_with_one_file_end_only_their_own_comparisons(start, models,
 
 
 def test_a_shadow_is_compared_by_agreement_without_any_feedback(server):
-    admin(server, "default", version=2)
+    admin(server, "default", version=2, force=True)
     admin(server, "shadow", version=3)
     for seen, photo in enumerate(("c1", "c1", "c1", "c3", "c2"), 1):
         classify(server, photo)
