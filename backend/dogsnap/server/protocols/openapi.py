@@ -124,8 +124,16 @@ DOGS = {
     "description": "each dog, from the largest to the smallest; the fields outside are those of the first",
 }
 ASKED = "whether to ask the user if the first breed is right: only these answers count in a comparison of versions"
+TURNED = {
+    "enum": [90, 180, 270],
+    "description": "degrees clockwise by which the upright photo was turned for this answer; absent where it was not",
+}
 CLASSIFICATION = object_with(
-    {"feedback_id": FEEDBACK_ID, "feedback_asked": {**FLAG, "description": ASKED}},
+    {
+        "feedback_id": FEEDBACK_ID,
+        "feedback_asked": {**FLAG, "description": ASKED},
+        "turned": TURNED,
+    },
     model=object_with(name=NAME, version=NUMBER),
     dog={"type": ["boolean", "null"]},
     **NAMED,

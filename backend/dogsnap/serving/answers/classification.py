@@ -34,6 +34,7 @@ class Classification:
     top, right, bottom, as fractions of the upright photo; None where the version does not say.
     `dogs`: the same for each dog, from the largest to the smallest, of which the first is this answer; empty without a dog.
     `more_dogs`: whether the photo shows more than these. `note`: that the version has no thresholds, or "".
+    `turned`: degrees clockwise by which the upright photo was turned for this answer: 0, 90, 180 or 270.
     """
 
     servable: ServableId
@@ -47,6 +48,7 @@ class Classification:
     dogs: tuple["Classification", ...] = ()
     more_dogs: bool = False
     note: str = ""
+    turned: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; docs/protocols.md lists the fields."""
@@ -57,6 +59,7 @@ class Classification:
             "dogs": [dog._named() for dog in self.dogs],
             "more_dogs": self.more_dogs,
             **({"note": self.note} if self.note else {}),
+            **({"turned": self.turned} if self.turned else {}),
         }
 
     def _named(self) -> dict[str, Any]:
@@ -119,6 +122,22 @@ def name_breeds(
         dogs = [_named(servable, probabilities, box, top_k) for probabilities, box in each]
     more = number > 1 and bool(outputs["dogs_more"][row])
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
+
+
+def turned_back(answer: Classification, degrees: int) -> Classification:
+    """The answer for a photo that was turned clockwise, with boxes in fractions of the photo before that."""
+    boxed = replace(answer, box=_box_before(answer.box, degrees), turned=degrees)
+    dogs = [replace(dog, box=_box_before(dog.box, degrees)) for dog in answer.dogs]
+    return replace(boxed, dogs=tuple(dogs))
+
+
+def _box_before(box: tuple[float, ...] | None, degrees: int) -> tuple[float, ...] | None:
+    if box is None:
+        return None
+    left, top, right, bottom = box
+    for _ in range(degrees // 90):
+        left, top, right, bottom = top, 1 - right, bottom, 1 - left
+    return left, top, right, bottom
 
 
 def _breed(label: Mapping[str, str], probability: float) -> Breed:

@@ -1,5 +1,7 @@
 """The kinds of work that a request asks for. Each is one run of one signature; its methods are called in their order."""
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.advice import SIGNATURE
-from dogsnap.errors import InvalidArgument, Unavailable, UnsupportedPhoto
-from dogsnap.serving.answers.classification import Classification, checked_top_k, name_breeds
+from dogsnap.errors import DogsnapError, InvalidArgument, Unavailable, UnsupportedPhoto
+from dogsnap.serving.answers.classification import (
+    Classification,
+    checked_top_k,
+    name_breeds,
+    turned_back,
+)
+from dogsnap.serving.answers.levels import Level
+from dogsnap.serving.inference.executor import remaining
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos import photo, photo_values, preprocessing
 from dogsnap.serving.tensors.examples import check_signature, classify_rows, regress_rows
@@ -26,6 +35,13 @@ from dogsnap.settings import Settings
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
+TURNS = (90, 180, 270)  # degrees clockwise
+# Turns are run only while so many times the time of the first run is left: three times for the turns, as much to be safe.
+LEAST_TIMES_LEFT = 6
+# Levels of answers that are tried in the turns: of sets, which upright dogs have as well, turns change too many.
+LITTLE = (Level.NO_DOG, Level.UNKNOWN, Level.UNSURE)
+# Levels of which a turn's answer has to be one, the less sure first: turned, other animals get sets as well.
+SURE = (Level.GROUP, Level.BREED)
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
 
@@ -195,12 +211,16 @@ class Photos:
 
 
 class Breeds(Photos):
-    """The breed of one photo. A long one in which no dog is seen is looked at again in overlapping squares."""
+    """The breed of one photo. A long one in which no dog is seen is looked at again in overlapping squares.
+
+    Any other one of which little is said is turned: a phone held flat lays dogs on their side.
+    """
 
     def __init__(self, contents: bytes, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
         self._windows: list[photo.Box] = []  # the parts to look at; none: the whole
+        self._turns: tuple[int, ...] = (0,)  # degrees clockwise, for each row of the run
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
@@ -208,11 +228,25 @@ class Breeds(Photos):
 
     def _upright(self, servable: BaseServable) -> list[bytes]:
         wholes = super()._upright(servable)
+        if self._turns != (0,):
+            return [photo.turned(wholes[0], degrees) for degrees in self._turns]
         if not self._windows:
             return wholes
         return [photo.cropped(wholes[0], window) for window in self._windows]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        began = time.monotonic()
+        outputs, answering = self._run_upright(servable, signature)
+        needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
+        if self._windows or remaining(math.inf) < needed:
+            return outputs, answering
+        if not _says_little(self._named(answering, outputs)):
+            return outputs, answering
+        return self._run_turned(answering, signature) or (outputs, answering)
+
+    def _run_upright(
+        self, servable: BaseServable, signature: Signature
+    ) -> tuple[Outputs, BaseServable]:
         outputs, answering = super().run(servable, signature)
         if _sees_dog(answering, outputs):
             return outputs, answering
@@ -233,9 +267,52 @@ class Breeds(Photos):
         self._windows = windows
         self.size = max(1, len(windows))
 
+    def _run_turned(
+        self, servable: BaseServable, signature: Signature
+    ) -> tuple[Outputs, BaseServable] | None:
+        """Run the photo turned, and keep the turn of the surest answer, for a shadow as well; None if no answer is sure."""
+        self._turn(TURNS)
+        try:
+            outputs, answering = super().run(servable, signature)
+            answers = [self._named(answering, outputs, row) for row in range(len(TURNS))]
+        except DogsnapError:  # there is an answer already
+            answers = []
+        best = max(range(len(answers)), key=lambda row: _sureness(answers[row]), default=0)
+        if not answers or not _is_sure(answers[best]):
+            self._turn((0,))
+            return None
+        self._turn((TURNS[best],))
+        return {alias: rows[best : best + 1] for alias, rows in outputs.items()}, answering
+
+    def _turn(self, turns: tuple[int, ...]) -> None:
+        self._turns = turns
+        self.size = len(turns)
+
+    def _named(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
+        return name_breeds(servable, outputs, row, self._count)
+
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
-            return name_breeds(servable, outputs, row=0, top_k=self._count)
+            return turned_back(self._named(servable, outputs), self._turns[0])
+
+
+def _says_little(answer: Classification) -> bool:
+    """Whether a turn may say more; one of a version without thresholds, which the note tells, is never sure."""
+    return answer.level in LITTLE and len(answer.dogs) <= 1 and not answer.note
+
+
+def _is_sure(answer: Classification) -> bool:
+    return answer.level in SURE and len(answer.dogs) == 1
+
+
+def _sureness(answer: Classification) -> tuple[int, float]:
+    """What sorts answers: breeds before groups before the rest, and of equal ones the more probable."""
+    if not _is_sure(answer):
+        return -1, 0.0
+    probability = answer.breeds[0].probability
+    if answer.level is Level.GROUP and answer.group:
+        probability = answer.group[1]
+    return SURE.index(answer.level), probability
 
 
 def _sees_dog(servable: BaseServable, outputs: Outputs) -> bool:

@@ -51,6 +51,12 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+# By degrees clockwise, the operation that turns a picture.
+TURN = {
+    90: Image.Transpose.ROTATE_270,
+    180: Image.Transpose.ROTATE_180,
+    270: Image.Transpose.ROTATE_90,
+}
 
 
 @dataclass
@@ -168,6 +174,19 @@ def cropped(contents: bytes, window: Box) -> bytes:
     with _damage_refused():
         part = image.crop((left * width, top * height, right * width, bottom * height))
         return _encoded(part, "BMP")
+
+
+def turned(contents: bytes, degrees: int) -> bytes:
+    """An upright picture turned clockwise by 90, 180 or 270 degrees, as BMP of at most UNTOUCHED_SIDE; by 0 as it is.
+
+    Raises UnsupportedPhoto for damaged pixels.
+    """
+    if not degrees:
+        return contents
+    with _damage_refused():
+        image = _to_rgb(_open(contents))
+        image.thumbnail((UNTOUCHED_SIDE, UNTOUCHED_SIDE))  # a few are held at once
+        return _encoded(image.transpose(TURN[degrees]), "BMP")
 
 
 def _open(contents: bytes) -> Image.Image:

@@ -1,0 +1,42 @@
+"""A network that sees dogs only upright: it looks at the upper half of a picture alone, and photos for it."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+from dogsnap.exporting.export import export_classifier
+from dogsnap.networks.temperature import Calibration
+from exported import DESCRIPTION, SIZE, png
+from spotting import COLOURS
+
+SIDE = 200  # pixels
+HALVES = {
+    "top": np.s_[: SIDE // 2, :],
+    "bottom": np.s_[SIDE // 2 :, :],
+    "left": np.s_[:, : SIDE // 2],
+    "right": np.s_[:, SIDE // 2 :],
+}
+
+
+def network() -> keras.Model:
+    """Its probabilities are near 1 where one colour fills the upper half, and it sees no dog where one fills half of that."""
+    image = keras.Input((*SIZE, 3), name="image")
+    upper = keras.layers.Cropping2D(((0, SIZE[0] // 2), (0, 0)))(image)
+    mean = keras.layers.GlobalAveragePooling2D(name="features")(upper)
+    breeds, dog = keras.layers.Dense(3, name="breeds"), keras.layers.Dense(1, name="dog")
+    model = keras.Model(image, {"breeds": breeds(mean), "dog": dog(mean)})
+    breeds.set_weights([10 * np.eye(3, dtype=np.float32), np.zeros(3, np.float32)])
+    dog.set_weights([np.full((3, 1), 10, np.float32), np.array([-9], np.float32)])
+    return model
+
+
+def export(model_folder: Path, decision: dict[str, float]) -> Path:
+    description = {**DESCRIPTION, "decision": decision}
+    return export_classifier(network(), Calibration(1.0), description, model_folder).folder
+
+
+def photo(half: str, name: str = "red hound") -> bytes:
+    """A black square whose `half` has a colour of COLOURS."""
+    pixels = np.zeros((SIDE, SIDE, 3), np.uint8)
+    pixels[HALVES[half]] = COLOURS[name]
+    return png(pixels)
