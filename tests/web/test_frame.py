@@ -12,7 +12,7 @@ from PIL import Image
 def two_dogs(photo_that_is, tmp_path):
     """A photo of 2400 x 1200 pixels: one dog in its left half, another one in its right half."""
     whole = Image.new("RGB", (2400, 1200))
-    for place, state in enumerate(("shown", "group")):
+    for place, state in enumerate(("breed", "group")):
         with Image.open(photo_that_is(state)) as photo:
             whole.paste(photo.convert("RGB").resize((1200, 1200)), (1200 * place, 0))
     whole.save(tmp_path / "two.jpg", quality=95)

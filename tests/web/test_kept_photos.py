@@ -43,7 +43,7 @@ def test_where_the_canvas_fails_the_file_itself_is_sent(colour_phone, red_dog, k
     phone.page.evaluate(f"() => {{{BROKEN[kind]}}}")
     sent = phone.posted_photo(lambda: phone.choose(red_dog))
     assert sent == red_dog.read_bytes()
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
 
 
 def test_a_photo_that_is_being_answered_survives_going_back_and_a_reload(

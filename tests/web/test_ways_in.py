@@ -71,7 +71,7 @@ def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers
 ):
     phone = open_phone()
     phone.choose(as_heic(dog, tmp_path / "dog.heic"))
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
     with Image.open(dog) as photo:
         assert phone.shown_picture(".photo") == {"width": photo.width, "height": photo.height}
     phone.open(".frame-button", ".frame")
@@ -88,7 +88,7 @@ def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none(
     )
     sent = phone.posted_photo(lambda: phone.choose(as_heic(dog, tmp_path / "dog.heic")))
     assert sent[4:8] == b"ftyp"
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
     assert phone.rows()
     assert "无法显示" in phone.screen.locator(".photo-missing").inner_text()
 
@@ -117,10 +117,10 @@ DELIVER = """([kind, base64]) => {
 def test_a_photo_can_be_dropped_and_pasted(open_phone, dog, kind):
     phone, file = open_phone("desktop"), [kind, base64.b64encode(dog.read_bytes()).decode()]
     phone.page.evaluate(DELIVER, file)
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
     phone.page.evaluate(DELIVER, file)  # also onto the result of another photo
     phone.page.wait_for_function("() => document.querySelectorAll('.recent-item').length === 1")
-    assert phone.wait_for_answer() == "shown"
+    assert phone.wait_for_answer() == "breed"
     phone.back()
     assert phone.screen.locator(".recent-item").count() == 2
 
