@@ -312,8 +312,8 @@ def test_a_wrong_model_platform_and_a_wrong_settings_file_end_the_start_with_a_s
         "model_config_list { config { name: 'a' base_path: '/a' model_platform: 'torch' } }"
     )
     done = serve("--model-config-file", str(file), "--port", str(free_port()), "--grpc-port", "0")
-    starting, reason = done.stderr.splitlines()
-    assert (done.returncode, "starting" in starting) == (4, True)
+    starting, *_, reason = done.stderr.splitlines()
+    assert (done.returncode, "loading models" in starting) == (4, True)
     assert "the server cannot start: expected the model_platform tensorflow, received" in reason
     file.write_text("max_photos=3\n")
     said = "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'"

@@ -129,10 +129,10 @@ def test_a_phone_that_keeps_nothing_says_so_once(open_phone, colour_server, red_
         "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') } }"
     )
     phone.choose(red_dog)
-    phone.screen.locator(".answer.state-shown").wait_for()
+    phone.screen.locator(".answer.state-breed").wait_for()
     phone.screen.get_by_text("Free some space").wait_for()
     phone.back()
     phone.choose(red_dog)
-    phone.screen.locator(".answer.state-shown").wait_for()
+    phone.screen.locator(".answer.state-breed").wait_for()
     phone.page.wait_for_timeout(300)
     assert phone.screen.get_by_text("Free some space").count() == 0
