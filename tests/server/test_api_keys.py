@@ -223,11 +223,12 @@ def test_refused_requests_are_counted_and_logged_as_calls_by_grpc_are_and_no_key
     lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
     always = {"time", "level", "logger", "message", "method", "status", "request_id"}
     refused = next(line for line in lines if line.get("path") == PATH and line["status"] == 401)
-    assert set(refused) == {*always, "path"}
+    answer = {"bytes", "seconds", "model", "version", "label"}
+    assert set(refused) == {*always, "path", *answer}
     called = next(
         line for line in lines if line.get("method") == "Predict" and line["status"] == "OK"
     )
-    assert (set(called), len(called["request_id"])) == ({*always, "seconds"}, 16)
+    assert (set(called), len(called["request_id"])) == ({*always, *answer}, 16)
     assert key not in server.log()
     assert "dogsnap_guess" not in server.log()
 

@@ -132,7 +132,9 @@ def test_labels_and_shares_are_the_engines_and_a_label_that_moves_is_followed_an
         answered = [server.classify(RED, {"X-Request-Key": str(number)}) for number in range(20)]
         return [each.json()["model"]["version"] for each in answered]
 
-    engine.post(f"{model}/split", json={"version": 1, "percent": 50, "force": True}).raise_for_status()
+    engine.post(
+        f"{model}/split", json={"version": 1, "percent": 50, "force": True}
+    ).raise_for_status()
     ours = versions(gateway)
     assert ours == versions(engine)
     assert set(ours) == {1, 2}

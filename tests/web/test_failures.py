@@ -105,6 +105,7 @@ def test_photos_without_a_connection_wait_and_are_answered_later_but_those_delet
     phone.tap("history")
     names = phone.screen.locator(".entry .name")
     expect(names).to_have_text([word] * 10)
+    phone.tap("edit")
     for _ in range(8):
         phone.tap(phone.screen.locator(".remove").first)
         phone.confirm("delete")

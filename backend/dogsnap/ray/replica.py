@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,25 @@ class CallContext:
 
     seconds: float
     is_gone: bool = False  # the client has disconnected
+    is_over: bool = False
+    callbacks: list[Callable[[], None]] = field(default_factory=list)
 
     def time_remaining(self) -> float:
         return self.seconds
 
     def is_active(self) -> bool:
         return not self.is_gone
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Call it at the end of the call; False if that has ended."""
+        if not self.is_over:
+            self.callbacks.append(callback)
+        return not self.is_over
+
+    def end(self) -> None:
+        self.is_over = True
+        for callback in self.callbacks:
+            callback()
 
 
 class Replica:
@@ -109,6 +123,8 @@ class Replica:
             grpc_context.set_code(code)
             grpc_context.set_details(message)
             return ANSWERS[method.__name__]()
+        finally:
+            context.end()
 
 
 def _status_of(error: Exception, method: str) -> tuple[StatusCode, str]:
