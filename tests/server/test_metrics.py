@@ -161,7 +161,7 @@ tests:
         eval_time: 15m
         exp_alerts:
           - exp_labels: {{severity: page, model: m, version: "2"}}
-            exp_annotations: {{summary: "More than 1 % of the requests to m version 2 are not answered by the server's own fault."}}
+            exp_annotations: {{summary: "More than 1 % of the requests to m version 2 fail by the server's own fault."}}
       - alertname: DogsnapSplitFails
         eval_time: 5m
         exp_alerts: {of_split}
