@@ -26,7 +26,7 @@ def network() -> keras.Model:
     breeds, dog = keras.layers.Dense(3, name="breeds"), keras.layers.Dense(1, name="dog")
     model = keras.Model(image, {"breeds": breeds(mean), "dog": dog(mean)})
     breeds.set_weights([10 * np.eye(3, dtype=np.float32), np.zeros(3, np.float32)])
-    dog.set_weights([np.full((3, 1), 10, np.float32), np.array([-9], np.float32)])
+    dog.set_weights([np.full((3, 1), 20, np.float32), np.array([-17], np.float32)])
     return model
 
 

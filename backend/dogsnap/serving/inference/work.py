@@ -42,6 +42,8 @@ LEAST_TIMES_LEFT = 6
 LITTLE = (Level.NO_DOG, Level.UNKNOWN, Level.UNSURE)
 # Levels of which a turn's answer has to be one, the less sure first: turned, other animals get sets as well.
 SURE = (Level.GROUP, Level.BREED)
+# Of the dog's probability in a turn: below, one photo of other animals in forty would be called a dog by a turn.
+LEAST_DOG_TURNED = 0.99
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
 
@@ -278,7 +280,7 @@ class Breeds(Photos):
         except DogsnapError:  # there is an answer already
             answers = []
         best = max(range(len(answers)), key=lambda row: _sureness(answers[row]), default=0)
-        if not answers or not _is_sure(answers[best]):
+        if not answers or not _is_sure(answers[best]) or not _sees_surely(outputs, best):
             self._turn((0,))
             return None
         self._turn((TURNS[best],))
@@ -303,6 +305,10 @@ def _says_little(answer: Classification) -> bool:
 
 def _is_sure(answer: Classification) -> bool:
     return answer.level in SURE and len(answer.dogs) == 1
+
+
+def _sees_surely(outputs: Outputs, row: int) -> bool:
+    return "dog" not in outputs or float(outputs["dog"][row]) >= LEAST_DOG_TURNED
 
 
 def _sureness(answer: Classification) -> tuple[int, float]:
