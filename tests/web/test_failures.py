@@ -175,8 +175,8 @@ def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phon
     assert "模型版本" in failure(phone)
     phone.tap(phone.screen.get_by_role("button", name="去设置"))
     phone.tap(phone.screen.get_by_role("radio", name="服务器默认"))
-    phone.back()
-    phone.open("retry", ".state-breed")
+    phone.back()  # the photo is asked about again by itself
+    phone.screen.locator(".state-breed").wait_for()
 
 
 def test_a_server_out_of_time_is_told(open_phone, own_server, dog):

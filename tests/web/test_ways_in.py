@@ -75,7 +75,7 @@ def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers
     with Image.open(dog) as photo:
         assert phone.shown_picture(".photo") == {"width": photo.width, "height": photo.height}
     phone.open(".frame-button", ".frame")
-    phone.tap(phone.screen.get_by_role("button", name="这是什么狗？"))
+    phone.tap(phone.screen.get_by_role("button", name="识别"))
     phone.screen.locator(".row").first.wait_for()
 
 
