@@ -1,13 +1,29 @@
-"""The OpenAPI document: every route is in it, and its limits are the server's. Its promises: test_hostile_requests.py."""
+"""The OpenAPI document: its routes, fields, words and limits are the server's. Its promises: test_hostile_requests.py."""
 
 import re
 
 import pytest
+from dogsnap.errors import InvalidArgument
 from dogsnap.server.app import create_app
-from dogsnap.server.protocols import app_api, openapi, tf_serving_rest
+from dogsnap.server.middleware.access_control import KEY_HEADER
+from dogsnap.server.protocols import (
+    admin,
+    app_api,
+    console,
+    generated_clients,
+    open_inference,
+    openapi,
+    tf_serving_rest,
+)
+from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import Settings, variable
 from flask import Flask
+from jsonschema import Draft202012Validator
+
+BODIES = {**admin.BODIES, **app_api.BODIES, **console.BODIES}
+PARAMETER = re.compile(r"<(?:\w+(?:\(.*?\))?:)?(\w+)>")
+VALUES = (None, "", "2", "text", 0, 2, 1.5, True, [], ["text"], [2], {})
 
 
 @pytest.fixture(scope="module")
@@ -17,29 +33,49 @@ def app(tmp_path_factory) -> Flask:
 
 
 @pytest.fixture(scope="module")
-def document(app) -> dict:
-    with app.app_context():
-        return openapi.describe(app, Settings())
+def document() -> dict:
+    return openapi.describe(Settings())
 
 
-def test_the_document_has_every_route_with_its_methods_under_a_name_of_its_own_and_no_other(
-    app, document
-):
-    rules = [
-        rule for rule in app.url_map.iter_rules() if rule.endpoint != "rest.handle"
-    ]  # whose pattern is below
-    for rule in rules:
-        operations = document["paths"][openapi.path_of(rule)]
-        assert {method.lower() for method in rule.methods & {"GET", "POST"}} <= set(operations), (
-            rule.rule
-        )
-    assert set(openapi.operations(Settings())) == {rule.endpoint for rule in rules}
-    names = [
-        each["operationId"]
-        for operations in document["paths"].values()
-        for each in operations.values()
-    ]
-    assert len(names) == len(set(names)) > 40
+@pytest.fixture(scope="module")
+def operations(document) -> dict[str, dict]:
+    """By their id."""
+    found = {}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert operation["operationId"] not in found
+            found[operation["operationId"]] = operation
+    return found
+
+
+def json_schema(operation: dict) -> dict:
+    return operation["requestBody"]["content"]["application/json"]["schema"]
+
+
+def test_the_document_has_every_route_with_its_methods_and_parameters_and_no_other(app, document):
+    missing = dict(document["paths"])
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint == "rest.handle":  # whose paths the next test checks
+            continue
+        path = PARAMETER.sub(r"{\1}", rule.rule)
+        missing.pop(path, None)
+        for method in rule.methods & {"GET", "POST"}:
+            operation = document["paths"][path][method.lower()]
+            assert operation["operationId"].partition("-")[0] == rule.endpoint
+    assert all("rest-" in str(methods) for methods in missing.values())
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert path_parameters(operation, document) == set(re.findall(r"{(\w+)}", path)), path
+
+
+def path_parameters(operation: dict, document: dict) -> set[str]:
+    names = set()
+    for parameter in operation.get("parameters", []):
+        name = parameter.get("$ref", "").split("/")[-1]
+        described = document["components"]["parameters"][name] if name else parameter
+        if described["in"] == "path":
+            names.add(described["name"])
+    return names
 
 
 def test_every_path_of_tensorflow_servings_api_is_one_that_the_rest_api_takes(document):
@@ -52,17 +88,61 @@ def test_every_path_of_tensorflow_servings_api_is_one_that_the_rest_api_takes(do
     assert found == {"status", "metadata", *tf_serving_rest.METHODS}
 
 
-def test_the_fields_of_a_photo_and_the_limits_are_those_that_the_server_checks(app, document):
-    with app.app_context():
-        text = openapi.describe(app, Settings(max_body_mb=3, max_photos=7))
+@pytest.mark.parametrize("endpoint", BODIES)
+def test_a_body_has_the_fields_that_the_server_checks(operations, endpoint):
+    schema = json_schema(operations[endpoint])
+    body = BODIES[endpoint]
+    checks = {**body.required, **body.optional}
+    assert set(schema["properties"]) == set(checks)
+    assert set(schema.get("required", [])) == set(body.required)
+    assert schema["additionalProperties"] is False
+    for name, check in checks.items():
+        assert_same_values(check, schema["properties"][name])
+
+
+def assert_same_values(check, schema: dict) -> None:
+    """`check` takes the values that `schema` allows, and no others."""
+    for value in VALUES:
+        try:
+            check("field", value)
+        except InvalidArgument:
+            is_taken = False
+        else:
+            is_taken = True
+        assert is_taken == Draft202012Validator(schema).is_valid(value), (schema, value)
+
+
+def test_the_fields_of_a_photo_and_the_limits_are_those_that_the_server_checks(document):
+    text = openapi.describe(Settings(max_body_mb=3, max_photos=7))
     for name in openapi.LIMITS:
         assert variable(name) in text["info"]["description"]
     limit = re.search(r"most photos in one request.*: 7 .*", text["info"]["description"])
     assert "`DOGSNAP_MAX_PHOTOS`" in limit[0]
-    photo = text["paths"]["/api/classify"]["post"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]
-    assert photo["properties"]["image"]["maxLength"] == 3 * 2**20
+    assert text["components"]["schemas"]["PhotoText"]["maxLength"] == 3 * 2**20
     bodies = document["paths"]["/api/classify"]["post"]["requestBody"]["content"]
     for kind in ("application/json", "multipart/form-data"):
         assert set(bodies[kind]["schema"]["properties"]) == {"image", *app_api.FIELDS}
+    for name, check in app_api.FIELDS.items():
+        schema = bodies["application/json"]["schema"]["properties"][name]
+        assert_same_values(check, {**schema, "components": document["components"]})
+
+
+def test_a_refusal_by_the_content_check_is_described_where_there_is_one(document):
+    responses = document["paths"]["/api/classify"]["post"]["responses"]
+    assert "422" not in responses
+    checked = openapi.describe(Settings(content_check="http://127.0.0.1:9"))
+    assert "422" in checked["paths"]["/api/classify"]["post"]["responses"]
+
+
+def test_listed_words_are_those_of_the_code(document, operations):
+    components = document["components"]
+    assert components["schemas"]["Level"]["enum"] == [level.value for level in Level]
+    datatype = components["schemas"]["InferenceTensor"]["properties"]["datatype"]
+    assert datatype["enum"] == list(open_inference.TYPES)
+    assert components["securitySchemes"]["key"]["name"] == KEY_HEADER
+    (language,) = [
+        parameter["schema"]["enum"]
+        for parameter in operations["simple.gen_client"]["parameters"]
+        if parameter.get("name") == "language"
+    ]
+    assert language == list(generated_clients.LANGUAGES)

@@ -19,7 +19,13 @@ from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import taken
-from dogsnap.server.protocols.fields import PERCENT, TEXT, TRUTH, VERSION, Body
+from dogsnap.server.protocols.fields import (
+    Body,
+    number_or_null,
+    percent,
+    text_field,
+    truth,
+)
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
@@ -28,17 +34,18 @@ from dogsnap.settings import Settings
 
 SHOWN_SWITCHES = 50
 # The request bodies of the routes that switch, by endpoint.
-ALWAYS = {"by": TEXT, "dry_run": TRUTH}
-MOVE = {**ALWAYS, "force": TRUTH}  # of what is compared with what it replaces
+ALWAYS = {"by": text_field, "dry_run": truth}
+MOVE = {**ALWAYS, "force": truth}  # of what is compared with what it replaces
 BODIES = {
-    "admin.label": Body({"version": VERSION}, {"from": VERSION, **MOVE}),
-    "admin.default": Body({"version": VERSION}, MOVE),
+    "admin.label": Body({"version": number_or_null}, {"from": number_or_null, **MOVE}),
+    "admin.default": Body({"version": number_or_null}, MOVE),
     "admin.load": Body({}, ALWAYS),
     "admin.split": Body(
-        {"version": VERSION, "percent": PERCENT}, {"label": TEXT, "guard": TRUTH, **MOVE}
+        {"version": number_or_null, "percent": percent},
+        {"label": text_field, "guard": truth, **MOVE},
     ),
-    "admin.shadow": Body({"version": VERSION}, ALWAYS),
-    "admin.undo": Body({}, {"id": VERSION, "model": TEXT, **ALWAYS}),
+    "admin.shadow": Body({"version": number_or_null}, ALWAYS),
+    "admin.undo": Body({}, {"id": number_or_null, "model": text_field, **ALWAYS}),
 }
 
 
@@ -199,5 +206,5 @@ def _fields() -> tuple[dict[str, Any], Who]:
         raise UnsupportedMediaType(
             f"expected Content-Type: application/json, received {request.mimetype or 'none'}"
         )
-    fields = BODIES[request.endpoint].received()
+    fields = BODIES[request.endpoint].read_request()
     return fields, check_author(fields.get("by", ""), request.remote_addr or "")

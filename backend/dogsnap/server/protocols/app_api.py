@@ -16,7 +16,7 @@ from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, parse_json
 from dogsnap.server.middleware.request_ids import new_id, own_sticky_key
 from dogsnap.server.protocols import photo_bodies
-from dogsnap.server.protocols.fields import TEXT, TEXTS, WHOLE, Body
+from dogsnap.server.protocols.fields import Body, text_field, text_list, whole_number
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
@@ -33,11 +33,13 @@ BREEDS_FILE = "breeds.json"
 EXPECTED = f'expected {BREEDS_FILE} in the models folder, a list of objects with an "id"'
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
-FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
+FIELDS = {"top_k": whole_number, "model": text_field, "version": whole_number, "label": text_field}
 # What the paths about feedback take, by endpoint.
 BODIES = {
-    "api.give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
-    "api.forget_feedback": Body({"request_ids": TEXTS}),
+    "api.give_feedback": Body(
+        {"request_id": text_field}, {"breed": text_field, "verdict": text_field, "text": text_field}
+    ),
+    "api.forget_feedback": Body({"request_ids": text_list}),
 }
 
 
@@ -48,7 +50,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/classify")
     def classify() -> Response:
         photo, received = _photo_and_fields(settings)
-        fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
+        fields = {
+            name: check_field(name, received.get(name)) for name, check_field in FIELDS.items()
+        }
         if content_check:
             content_check.require_passed(check(photo, settings))
         name = fields["model"] or predictor.default_model()
@@ -65,7 +69,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
-        fields = BODIES[request.endpoint].received()
+        fields = BODIES[request.endpoint].read_request()
         said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
         note = taken(feedback).give(fields["request_id"], *said)
         return json_response(
@@ -74,7 +78,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
-        fields = BODIES[request.endpoint].received()
+        fields = BODIES[request.endpoint].read_request()
         return json_response(
             {"forgotten": taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id}
         )

@@ -20,7 +20,7 @@ from dogsnap.errors import NotFound, Unauthenticated, Unavailable
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.admin import log_of, verdict_on
-from dogsnap.server.protocols.fields import TEXT, Body
+from dogsnap.server.protocols.fields import Body, text_field
 from dogsnap.server.protocols.web_app import HEADERS
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[1] / "pages" / "console"
 SHOWN_SWITCHES = 20
 CODE_SECONDS = 300.0
 # The request bodies of its routes, by endpoint.
-BODIES = {"console.code": Body(), "console.login": Body({"code": TEXT})}
+BODIES = {"console.code": Body(), "console.login": Body({"code": text_field})}
 
 
 class LoginCodes:
@@ -75,12 +75,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/codes")
     def code() -> Response:
         check_access(settings, request.headers)
-        BODIES["console.code"].received()
+        BODIES["console.code"].read_request()
         return json_response({"code": codes.new()})
 
     @routes.post("/login")
     def login() -> Response:
-        codes.take(BODIES["console.login"].received()["code"])
+        codes.take(BODIES["console.login"].read_request()["code"])
         return json_response({"token": settings.admin_token})
 
     @routes.get("/models")

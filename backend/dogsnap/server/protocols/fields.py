@@ -1,4 +1,4 @@
-"""Types of JSON and query fields: each checks a value and describes itself to OpenAPI."""
+"""Fields of JSON bodies, forms and queries: a check for each type, and bodies made of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,8 @@ from dogsnap.server.middleware.json_bodies import parse_json
 from dogsnap.serving.versions.version_folders import MAX_INT64
 
 MOST_TEXTS = 1000
+# Takes the name of a field and its value; returns the value or raises InvalidArgument.
+Check = Callable[[str, Any], Any]
 
 
 def whole_number(name: str, value: Any) -> int | None:
@@ -35,50 +37,15 @@ def text_field(name: str, value: Any) -> str:
     return value or ""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """`check` takes a field's name and value, and returns the value or raises InvalidArgument; `schema` is JSON Schema."""
-
-    check: Callable[[str, Any], Any]
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Body:
-    """A JSON object with these fields and no others."""
-
-    required: Mapping[str, Kind] = field(default_factory=dict)
-    optional: Mapping[str, Kind] = field(default_factory=dict)
-
-    def received(self) -> dict[str, Any]:
-        """The fields of this request's body. Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one."""
-        fields = parse_json(read_body(1, "a fixed limit"))
-        kinds = {**self.required, **self.optional}
-        missing, unknown = (
-            sorted(set(self.required) - set(fields)),
-            sorted(set(fields) - set(kinds)),
-        )
-        if missing or unknown:
-            raise InvalidArgument(
-                f"expected the fields {', '.join(sorted(kinds)) or 'none'}; "
-                f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
-            )
-        return {name: kinds[name].check(name, value) for name, value in fields.items()}
-
-    def schema(self) -> dict[str, Any]:
-        properties = {
-            name: dict(kind.schema) for name, kind in {**self.required, **self.optional}.items()
-        }
-        required = {"required": sorted(self.required)} if self.required else {}
-        return {
-            "type": "object",
-            "properties": properties,
-            "additionalProperties": False,
-            **required,
-        }
+def text_list(name: str, value: Any) -> list[str]:
+    """A list of strings. Raises InvalidArgument."""
+    is_list = isinstance(value, list) and len(value) <= MOST_TEXTS
+    if not is_list or not all(isinstance(text, str) for text in value):
+        raise InvalidArgument(f"{name} is no list of at most {MOST_TEXTS} strings")
+    return value
 
 
-def of_type(expected: str, *types: type) -> Callable[[str, Any], Any]:
+def of_type(expected: str, *types: type) -> Check:
     """A check that a value from JSON has one of the `types`; unlike in Python, a bool is not a number."""
 
     def check(name: str, value: Any) -> Any:
@@ -89,26 +56,27 @@ def of_type(expected: str, *types: type) -> Callable[[str, Any], Any]:
     return check
 
 
-def texts(name: str, value: Any) -> list[str]:
-    """A list of strings. Raises InvalidArgument."""
-    if (
-        not isinstance(value, list)
-        or len(value) > MOST_TEXTS
-        or not all(isinstance(each, str) for each in value)
-    ):
-        raise InvalidArgument(f"{name} is no list of at most {MOST_TEXTS} strings")
-    return value
+number_or_null = of_type("a whole number, or null for none", int, type(None))
+truth = of_type("true or false", bool)
+percent = of_type("a number from 0, which ends a split, to 100", int, float)
 
 
-TEXT = Kind(text_field, {"type": ["string", "null"]})
-INTEGER = {"type": "integer", "minimum": 0, "maximum": MAX_INT64}
-DIGITS = {"type": "string", "pattern": "^[0-9]{0,18}$"}
-WHOLE = Kind(whole_number, {"anyOf": [INTEGER, DIGITS, {"type": "null"}]})
-TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TEXTS})
-# A version, or the id of a switch.
-VERSION = Kind(
-    of_type("a whole number, or null for none", int, type(None)), {"type": ["integer", "null"]}
-)
-TRUTH = Kind(of_type("true or false", bool), {"type": "boolean"})
-PERCENTAGE = of_type("a number from 0, which ends a split, to 100", int, float)
-PERCENT = Kind(PERCENTAGE, {"type": "number", "minimum": 0, "maximum": 100})
+@dataclass(frozen=True)
+class Body:
+    """A JSON object with these fields and no others."""
+
+    required: Mapping[str, Check] = field(default_factory=dict)
+    optional: Mapping[str, Check] = field(default_factory=dict)
+
+    def read_request(self) -> dict[str, Any]:
+        """The fields of this request's body. Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one."""
+        fields = parse_json(read_body(1, "a fixed limit"))
+        checks = {**self.required, **self.optional}
+        missing = sorted(set(self.required) - set(fields))
+        unknown = sorted(set(fields) - set(checks))
+        if missing or unknown:
+            raise InvalidArgument(
+                f"expected the fields {', '.join(sorted(checks)) or 'none'}; "
+                f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
+            )
+        return {name: checks[name](name, value) for name, value in fields.items()}

@@ -12,6 +12,17 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/** A part of the document, with what its references point to in their place. */
+function resolve(part) {
+  if (typeof part !== "object" || part === null) return part;
+  if (part.$ref) {
+    const names = part.$ref.split("/").slice(1);
+    return resolve(names.reduce((parent, name) => parent[name], openapi));
+  }
+  if (Array.isArray(part)) return part.map(resolve);
+  return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, resolve(value)]));
+}
+
 /** A JSON value to start from, of a schema. */
 function example(schema = {}) {
   if (schema.enum) return schema.enum[0];
@@ -111,7 +122,7 @@ function operation(path, method, described) {
 const openapi = await (await fetch("openapi.json")).json();
 one("#limits").textContent = openapi.info.description.replaceAll("`", "");
 const groups = new Map();
-for (const [path, methods] of Object.entries(openapi.paths)) {
+for (const [path, methods] of Object.entries(resolve(openapi.paths))) {
   for (const [method, described] of Object.entries(methods)) {
     const [group] = described.tags;
     if (!groups.has(group)) groups.set(group, [make("h2", {}, `For ${group}`)]);
