@@ -33,7 +33,7 @@ export function build(source = SOURCE, target = TARGET) {
   const { script, css } = compile(readProgram(source))
   fs.rmSync(target, { recursive: true, force: true })
   fs.mkdirSync(target, { recursive: true })
-  fs.writeFileSync(path.join(target, 'app.js'), esbuild.transformSync(script, { minify: true, target: BROWSERS }).code)
+  fs.writeFileSync(path.join(target, 'app.js'), script)
   fs.writeFileSync(path.join(target, 'app.css'), esbuild.transformSync(css, { minify: true, loader: 'css' }).code)
   bundle('runtime/main.js', path.join(target, 'runtime.js'))
   bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
@@ -85,7 +85,13 @@ export function compile(program) {
   const { css, scopes } = compileStyles(program, Object.keys(BUILTINS))
   const { app, units } = program
   const data = JSON.stringify({ app, units, scopes }).slice(1, -1)
-  return { css, script: `miniProgram.run({${data},templates:${templates.code},scripts:${bundleScripts(program)}})` }
+  const scripts = minified(`miniProgram.scripts=${bundleScripts(program)}`)
+  return { css, script: `${scripts}miniProgram.run({${data},templates:${templates.code},scripts:miniProgram.scripts})` }
+}
+
+/** Not for templates: as their compiler writes them they are smaller, once compressed. */
+function minified(script) {
+  return esbuild.transformSync(script, { minify: true, target: BROWSERS, charset: 'utf8' }).code
 }
 
 function bundle(entry, outfile) {

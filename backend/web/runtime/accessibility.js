@@ -2,7 +2,7 @@
  * WeChat's aria-* attributes and `hidden` on any built-in component, put on its element; and taps from the keyboard.
  * It invents no labels: those come from the templates.
  */
-import { glassEasel } from 'glass-easel-miniprogram-adapter'
+import * as glassEasel from 'glass-easel'
 
 /** Property of every built-in component -> attribute of its element. */
 const ATTRIBUTES = {

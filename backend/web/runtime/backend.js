@@ -2,7 +2,7 @@
  * Where glass-easel puts its elements: the DOM of this window, with WeChat's element names (wx-view, wx-button, ...).
  * Pages and components are in engine.js.
  */
-import { glassEasel } from 'glass-easel-miniprogram-adapter'
+import * as glassEasel from 'glass-easel'
 import { touchFields } from './touches.js'
 
 /** In the templates of built-in components, <html-img> is the browser's own <img>. */

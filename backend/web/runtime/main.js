@@ -2,7 +2,7 @@
  * Starts a compiled mini program in this window: makes wx, the engine and the router, and lets them know each other.
  * app.js, which build.mjs writes, calls miniProgram.run(program).
  */
-import { glassEasel } from 'glass-easel-miniprogram-adapter'
+import * as glassEasel from 'glass-easel'
 import { createEngine } from './engine.js'
 import { acceptPhotos } from './incoming.js'
 import { followVisibility } from './lifecycle.js'

@@ -1,5 +1,5 @@
 /** Touch events with WeChat's fields, and a mouse that touches like a finger. Taps are the engine's own work. */
-import { glassEasel } from 'glass-easel-miniprogram-adapter'
+import * as glassEasel from 'glass-easel'
 
 const KIND_BY_POINTER_EVENT = {
   pointerdown: 'touchstart',
