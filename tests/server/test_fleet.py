@@ -120,6 +120,8 @@ def test_the_five_commands_print_and_do_the_same_everywhere(fleet, request):
     listed = dogsnap("models", "list", "--url", last.url).output
     assert "stable" in listed
     assert "10 % of stable" in listed
+    status = last.get("/v1/models/half/labels/stable").json()["model_version_status"]
+    assert [version["version"] for version in status] == ["1"]
 
 
 @needs_redis

@@ -116,3 +116,28 @@ def test_a_version_that_comes_later_can_be_chosen_and_does_not_take_over(ray, ga
     assert gateway.post(path, json={"version": 3}).status_code == 200
     classify(gateway)
     assert ray.calls[-1] == "dogsnap-inception_v3-3-33333333"
+
+
+def test_labels_of_the_configuration_and_unknown_models_are_told_as_by_a_server(
+    ray, start_server, colour_models, tmp_path
+):
+    config = tmp_path / "models.config"
+    config.write_text(f"""
+model_config_list {{ config {{
+  name: "inception_v3" base_path: "{colour_models}/inception_v3"
+  version_labels {{ key: "now" value: 2 }} version_labels {{ key: "later" value: 5 }} }} }}""")
+    address = f"ray://127.0.0.1:{ray.port}"
+    gateway = start_server(colour_models, "--engine", address, "--model-config-file", str(config))
+
+    def ask(path: str):
+        response = gateway.get(f"/v1/models/{path}")
+        return response.status_code, response.text
+
+    code, text = ask("inception_v3/labels/now")
+    assert (code, '"version":"2"' in text) == (200, True), text
+    code, text = ask("inception_v3/labels/later")
+    assert (code, "waits for version 5" in text) == (503, True), text
+    code, text = ask("inception_v3/labels/none")
+    assert (code, "labels of inception_v3: later, now" in text) == (400, True), text
+    code, text = ask("other/metadata")
+    assert (code, "Latest(other)" in text) == (404, True), text

@@ -8,7 +8,7 @@ import copy
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from dogsnap.errors import EngineFailed, InvalidArgument, NotFound, Unavailable
+from dogsnap.errors import EngineFailed, NotFound, Unavailable
 from dogsnap.gateway.client import (
     ASK_SECONDS,
     ONE_ENGINE_SECONDS,
@@ -29,6 +29,8 @@ from dogsnap.gateway.client import (
     EngineUnreachable,
 )
 from dogsnap.gateway.target import Target
+from dogsnap.routing.choices import Choices
+from dogsnap.routing.resolver import version_of_label
 from dogsnap.routing.router import Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import remaining
@@ -93,22 +95,20 @@ class RayClient(EngineClient):
             LIST, request_serializer=None, response_deserializer=_list_message().FromString
         )
         self._applications: Applications = {}
-        self._labels: Mapping[str, Mapping[str, int]] = {}
+        self._labels: dict[str, Choices] = {}  # those of the configuration, by model
         self._running: set[str] = set()  # applications that have answered
         self._listed_at = -LIST_SECONDS
         self._listing = threading.Lock()
 
     def choose(self, spec: ModelSpec) -> ModelSpec:
-        """The number that `spec` means. Raises InvalidArgument for an unknown label, NotFound."""
+        """The number that `spec` means.
+
+        Raises InvalidArgument for an unknown label, Unavailable for one that waits, NotFound.
+        """
         if spec.label is not None:
-            labels = self._labels.get(spec.name, {})
-            if spec.label not in labels:
-                known = ", ".join(sorted(labels)) or "none"
-                raise InvalidArgument(
-                    f"Unrecognized servable version label: {spec.label}; labels of {spec.name}: "
-                    f"{known}"
-                )
-            number = labels[spec.label]
+            labels = self._labels.get(spec.name, Choices())
+            versions = self._versions(spec.name)
+            number = version_of_label(labels, spec.name, spec.label, versions.__contains__)
         else:
             number = self._default(spec.name)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
@@ -146,7 +146,9 @@ class RayClient(EngineClient):
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         """A version whose replicas do not answer yet is loading; one that has answered may be busy."""
         self._ask_for_list()
-        versions = self._versions(spec.name)
+        versions = self._applications.get(application_name(spec.name))
+        if not versions:
+            raise NotFound(f"Could not find any versions of model {spec.name}")
         response = get_model_status_pb2.GetModelStatusResponse()
         for number in sorted(versions, reverse=True):
             if spec.version in (None, number):
@@ -183,7 +185,10 @@ class RayClient(EngineClient):
             self._ask_for_list()
         versions = self._applications.get(application_name(model))
         if not versions:
-            raise NotFound(f"Could not find any versions of model {model}")
+            raise NotFound(
+                f"Servable not found for request: Latest({model}); no application of the cluster "
+                "has it"
+            )
         return versions
 
     def _ask_for_list(self) -> bool:
@@ -222,7 +227,9 @@ class RayClient(EngineClient):
 
     def _keep_default(self, model: str) -> None:
         """A version that comes later does not take over by itself."""
-        self._labels = {config.name: dict(config.version_labels) for config in self._configs()}
+        for config in self._configs():
+            labels = {("label", label): number for label, number in config.version_labels.items()}
+            self._labels[config.name] = Choices(labels)
         if self._router.answering(model) is not None:
             return
         number = self._default(model)

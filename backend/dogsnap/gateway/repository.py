@@ -90,6 +90,15 @@ class EngineRepository(ModelRepository):
             return self.engine.choose(spec)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
 
+    def _choose_labelled(self, spec: ModelSpec) -> ModelSpec:
+        """A spec with a label by the number that the label has, here or at the engine."""
+        if spec.label is None:
+            return spec
+        number = self.router.choices(spec.name).labels.get(spec.label)
+        if number is None:
+            return self.engine.choose(spec)
+        return ModelSpec(spec.name, number)
+
     def _ask_engine(self, question: Callable[[], Answer]) -> Answer:
         """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
         return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
@@ -171,6 +180,7 @@ class EngineRepository(ModelRepository):
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
+        spec = self._choose_labelled(spec)
         try:
             return self._ask_engine(lambda: self._status(spec))
         except Full:
