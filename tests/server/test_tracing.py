@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import pytest
 from colour_photos import encode, plain
 from grpc_client import connected, predict_request
@@ -12,28 +13,39 @@ from ports import LOST_PROXY
 from stub_service import StubService
 
 pytest.importorskip(
-    "opentelemetry.sdk", reason="the extra dogsnap[otel], which sends traces, is not installed"
+    "opentelemetry.instrumentation.grpc",
+    reason="the extra dogsnap[otel], which sends traces, is not installed",
 )
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
+SECRET = "a-word-of-the-client"
 HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
 PHOTO = encode(plain(), "JPEG")
 
 
 @pytest.fixture(scope="module")
 def collected(start_server, colour_models) -> list:
-    """The spans of one request by HTTP and one by gRPC, both below the same span of their client."""
+    """The spans of requests by HTTP and gRPC, all below the same span of their client."""
     with StubService() as collector:
         endpoint = f"{collector.url}/v1/traces"
         server = start_server(colour_models, "--otlp-endpoint", endpoint, environ=LOST_PROXY)
         assert server.classify(PHOTO, HEADERS).status_code == 200
+        assert server.get("/healthz", headers=HEADERS).status_code == 200
+        assert server.get(f"/no/such/{SECRET}?q={SECRET}", headers=HEADERS).status_code == 404
+        twice = {**HEADERS, "Content-Encoding": "gzip, gzip"}  # refused before the route is asked
+        assert server.post("/", b"", headers=twice).status_code == 415
         request = predict_request("inception_v3", image=[base64.b64encode(PHOTO)])
         with connected(server.grpc_port) as client:
             client.prediction.Predict(request, 60, metadata=list(HEADERS.items()))
+            request.model_spec.name = SECRET
+            with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
+                client.prediction.Predict(request, 60, metadata=list(HEADERS.items()))
         assert server.stop() == 0  # which sends what is left
     assert "Traceback" not in server.log()
+    assert "OpenTelemetry" not in server.log()
     sent = [ExportTraceServiceRequest.FromString(body) for _, _, body in collector.received]
     resources = [resource for each in sent for resource in each.resource_spans]
     return [
@@ -43,12 +55,12 @@ def collected(start_server, colour_models) -> list:
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [("POST /api/classify", {"check", "queue", "run", "name"}), ("grpc Predict", {"queue", "run"})],
+    [("POST /api/classify", {"check", "queue", "run", "name"}), (PREDICT, {"queue", "run"})],
 )
 def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothing_of_the_photo(
     collected, name, steps
 ):
-    (span,) = (each for each in collected if each.name == name)
+    span = next(span for span in collected if span.name == name)
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     children = {each.name: each for each in collected if each.parent_span_id == span.span_id}
     assert set(children) == steps
@@ -59,19 +71,39 @@ def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothin
     assert {each.key: each.value.int_value for each in children["run"].attributes}[
         "dogsnap.version"
     ] == 2
+    about = {each.key: each.value.int_value for each in span.attributes}
+    ours = {"dogsnap.request_id", "dogsnap.model", "dogsnap.version", "dogsnap.label"}
     if "classify" in name:
-        about = {each.key: each.value.int_value for each in span.attributes}
-        assert set(about) == {
-            "http.route",
-            "dogsnap.request_id",
-            "http.response.status_code",
-            "http.response.body.size",
-            "dogsnap.model",
-            "dogsnap.version",
-            "dogsnap.label",
-        }
-        assert about["dogsnap.version"] == 2
+        http = {"http.request.method", "http.route"}
+        http |= {"http.response.status_code", "http.response.body.size"}
+        assert set(about) == ours | http
         assert about["http.response.status_code"] == 200
+        assert about["http.response.body.size"] > 100
+    else:
+        rpc = {"rpc.system", "rpc.service", "rpc.method", "rpc.grpc.status_code"}
+        assert set(about) == ours | rpc
+    assert about["dogsnap.version"] == 2
+
+
+def test_a_refused_request_has_a_span_too(collected):
+    below_client = [span for span in collected if span.parent_span_id.hex() == PARENT]
+    names = [span.name for span in below_client]
+    expected = ["GET unknown path", "POST /", "POST /api/classify", PREDICT, PREDICT]
+    assert sorted(names) == sorted(expected)
+    codes = [
+        attribute.value.int_value
+        for span in below_client
+        for attribute in span.attributes
+        if attribute.key == "rpc.grpc.status_code"
+    ]
+    assert sorted(codes) == [0, grpc.StatusCode.NOT_FOUND.value[0]]
+
+
+def test_a_probe_has_no_span_and_no_span_has_a_clients_words_or_address(collected):
+    for span in collected:
+        assert "healthz" not in span.name
+        assert SECRET not in str(span)
+        assert "127.0.0.1" not in str(span)
 
 
 def test_without_the_extra_an_endpoint_ends_the_start_with_a_sentence(tmp_path):

@@ -43,10 +43,10 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
-    init_messages(app, settings)
     if tracing is not None:
-        tracing.follow(app)
-        predictor.metrics.on_step = tracing.step
+        tracing.trace_http(app)
+        predictor.metrics.on_step = tracing.record_step
+    init_messages(app, settings)
     security_headers.init_app(app, settings)
     access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
     app.before_request(access_control.check_request)

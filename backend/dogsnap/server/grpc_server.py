@@ -44,15 +44,18 @@ class GrpcServer:
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
-        self._calls = CallInterceptor(access_control, settings, tracing)
+        self._calls = CallInterceptor(access_control, settings, is_traced=tracing is not None)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         self._stopped = threading.Event()
         memory = HeldMemory(settings.max_held_mb)
         self._arrivals = AdmissionInterceptor(addresses.count_threads(settings), settings, memory)
+        interceptors = [self._arrivals, self._calls]
+        if tracing is not None:
+            interceptors.insert(1, tracing.grpc_interceptor(SERVICES))
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
-            interceptors=[self._arrivals, self._calls],
+            interceptors=interceptors,
             options=[
                 (
                     "grpc.max_receive_message_length",

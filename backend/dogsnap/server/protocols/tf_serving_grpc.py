@@ -5,7 +5,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
@@ -37,7 +36,7 @@ from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.middleware.request_ids import request_id, sticky_key
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols import open_inference_grpc
-from dogsnap.server.tracing import Tracing
+from dogsnap.server.tracing import describe_answer
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.work import Examples, Task, Values, Work
 from dogsnap.serving.tensors.signatures import UnknownSignature
@@ -61,13 +60,11 @@ access = logging.getLogger("dogsnap.access")
 
 
 class CallInterceptor(grpc.ServerInterceptor):
-    """Wraps the calls of our services: access control, tracing, access log, errors as status codes, a count of those running."""
+    """Wraps the calls of our services: access control, access log, errors as status codes, a count of those running."""
 
-    def __init__(
-        self, access_control: AccessControl, settings: Settings, tracing: Tracing | None = None
-    ):
+    def __init__(self, access_control: AccessControl, settings: Settings, is_traced: bool = False):
         self._access_control = access_control
-        self._tracing = tracing
+        self._is_traced = is_traced
         self._access_log = settings.access_log
         self._trusted_proxies = settings.grpc_trusted_proxies
         self._running = 0
@@ -103,13 +100,11 @@ class CallInterceptor(grpc.ServerInterceptor):
             self._leave()
         code, size = grpc.StatusCode.OK, 0
         try:
-            tracing = self._tracing
-            with tracing.request(f"grpc {name}", headers) if tracing else nullcontext():
-                needs_key = name not in ADMINISTRATION
-                self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
-                response = method(request, context)
-                size = response.ByteSize()
-                return response
+            needs_key = name not in ADMINISTRATION
+            self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
+            response = method(request, context)
+            size = response.ByteSize()
+            return response
         except Exception as error:
             if not isinstance(error, DogsnapError):
                 number = REQUEST_ID.get()
@@ -120,6 +115,8 @@ class CallInterceptor(grpc.ServerInterceptor):
             code, message = translate.status(error)
             context.abort(code, message)
         finally:
+            if self._is_traced:
+                describe_answer()
             if self._access_log:
                 fields = {
                     "method": name,
