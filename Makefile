@@ -68,7 +68,7 @@ $(WEB)/node_modules/.installed-test: $(WEB)/node_modules/.package-lock.json
 	@$(OWN_NODE) npm ci --prefix $(WEB) --no-fund --no-audit --loglevel error
 	@touch $< $@
 
-$(APP)/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs -type f 2>/dev/null)
+$(APP)/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs models/breeds.json models/groups.json -type f 2>/dev/null)
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 

@@ -4,18 +4,21 @@
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
+import { createRequire } from 'node:module'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import esbuild from 'esbuild'
 import { bundleScripts } from './compiler/scripts.mjs'
 import { readProgram } from './compiler/source.mjs'
 import { compileTemplates } from './compiler/templates.mjs'
+import { traditionalTable } from './compiler/traditional.mjs'
 import { compileStyles } from './compiler/wxss.mjs'
 import { BUILTINS } from './runtime/builtins/index.js'
 
 const HERE = path.dirname(fileURLToPath(import.meta.url))
 const SOURCE = path.join(HERE, '../../miniprogram')
 const TARGET = path.join(HERE, '../dogsnap/server/pages/app')
+const MODELS = path.join(HERE, '../../models')
 
 /** Browsers from 2021 on; older ones have no :where() and no AbortSignal.timeout either. */
 const BROWSERS = 'es2021'
@@ -39,6 +42,7 @@ export function build(source = SOURCE, target = TARGET) {
   bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
   writeManifests(target)
+  writeTraditional(source, target)
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
   writeVersion(target)
 }
@@ -50,6 +54,14 @@ function writeManifests(target) {
     const translated = { ...manifest, lang, short_name, name: `${short_name} dogsnap` }
     fs.writeFileSync(path.join(target, `manifest-${lang}.webmanifest`), JSON.stringify(translated))
   }
+}
+
+/** How the app writes Chinese in traditional characters: fetched by those phones alone that need it. */
+function writeTraditional(source, target) {
+  const read = createRequire(import.meta.url)
+  const facts = ['breeds.json', 'groups.json'].map((file) => read(path.join(MODELS, file)))
+  const table = traditionalTable({ app: read(path.resolve(source, 'i18n/zh.js')), facts })
+  fs.writeFileSync(path.join(target, 'traditional.json'), JSON.stringify(table))
 }
 
 /** The page asks for files of its own version alone, and the service worker keeps them only with these contents. */
@@ -70,8 +82,8 @@ function writeVersion(target) {
   fs.writeFileSync(path.join(target, 'sw.js'), worker)
 }
 
-/** Packages inside runtime.js whose licences must be distributed with it. */
-const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter']
+/** Packages whose code or words are in what is built: their licences go along. */
+const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'opencc-js']
 
 function licenses() {
   const text = (name) => fs.readFileSync(path.join(HERE, 'node_modules', name, 'LICENSE'), 'utf8')

@@ -189,7 +189,7 @@ module.exports = {
     settings: {
       title: '设置',
       language: '语言 Language',
-      languages: { phone: '跟随手机', zh: '中文', en: 'English' },
+      languages: { phone: '跟随手机', zh: '简体中文', 'zh-Hant': '繁體中文', en: 'English' },
       theme: '外观',
       themes: { phone: '跟随手机', light: '浅色', dark: '深色' },
       model: '识别模型（供开发者）',

@@ -3,6 +3,7 @@
  * colours but those of the navigation bar, which WXSS cannot reach.
  */
 const settings = require('./settings')
+const traditional = require('./traditional')
 const zh = require('../i18n/zh')
 const en = require('../i18n/en')
 
@@ -14,11 +15,24 @@ const BAR = {
   dark: { frontColor: '#ffffff', backgroundColor: '#14191a' },
 }
 
-/** @returns {'zh' | 'en'} */
+/** How phones name Chinese that is written in traditional characters. */
+const TRADITIONAL = /Hant|TW|HK|MO/i
+
+/** @typedef {'zh' | 'zh-Hant' | 'en'} Language */
+
+/** @returns {Language}  Chinese is in simplified characters until the table for the others is there */
 function language() {
+  const wanted = wantedLanguage()
+  return wanted === 'zh-Hant' && !traditional.isReady() ? 'zh' : wanted
+}
+
+/** @returns {Language} */
+function wantedLanguage() {
   const { language: chosen } = settings.get()
   if (chosen !== 'phone') return chosen
-  return wx.getAppBaseInfo().language.startsWith('zh') ? 'zh' : 'en'
+  const { language: own } = wx.getAppBaseInfo()
+  if (!own.startsWith('zh')) return 'en'
+  return TRADITIONAL.test(own) ? 'zh-Hant' : 'zh'
 }
 
 /** @returns {'light' | 'dark'} */
@@ -30,7 +44,9 @@ function theme() {
 
 /** @returns {Texts} */
 function texts() {
-  return language() === 'zh' ? zh : en
+  const chosen = language()
+  if (chosen === 'en') return en
+  return chosen === 'zh' ? zh : traditional.writeAll(zh)
 }
 
 /**
@@ -40,6 +56,7 @@ function texts() {
  * @returns {boolean}  whether anything changed since the last time
  */
 function dress(page, name) {
+  if (wantedLanguage() === 'zh-Hant') traditional.load(dressAll)
   const wanted = { theme: theme(), language: language() }
   if (page.data.theme === wanted.theme && page.data.language === wanted.language) return false
   const text = texts().pages[name]
@@ -51,7 +68,11 @@ function dress(page, name) {
 
 /** Updates every open page when the phone changes between dark and light. */
 function followPhone() {
-  wx.onThemeChange(() => getCurrentPages().forEach((page) => /** @type {any} */ (page).dress()))
+  wx.onThemeChange(dressAll)
+}
+
+function dressAll() {
+  getCurrentPages().forEach((page) => /** @type {any} */ (page).dress())
 }
 
 module.exports = { language, theme, texts, dress, followPhone }

@@ -4,6 +4,7 @@
  */
 const request = require('./request')
 const storage = require('./storage')
+const traditional = require('./traditional')
 const wording = require('./wording')
 
 const KEY = 'breeds'
@@ -126,7 +127,8 @@ function isMix(words) {
 }
 
 function namesOf({ name, name_zh: chinese, other_names: others, other_names_zh: chineseOthers }) {
-  return [name, chinese, ...(others || []), ...(chineseOthers || [])].filter(Boolean)
+  const inChinese = [chinese, ...(chineseOthers || [])].filter(Boolean)
+  return [name, ...(others || []), ...inChinese, ...inChinese.map(traditional.write)]
 }
 
 /** "Shih-Tzu" is found by "shih tzu", "ＰＵＧ" is "pug", and marks count as little as spaces. */
@@ -144,7 +146,7 @@ function toTokens(text) {
 /** What is known in a few words: the other language's name, size and origin. @param {Breed} breed @param {any} sizes  as words */
 function inShort(breed, sizes, language) {
   const { second } = wording.names(breed, language)
-  return [second, sizes[breed.size], breed.origin && breed.origin[language]].filter(Boolean).join(' · ')
+  return [second, sizes[breed.size], wording.choose(breed.origin, language)].filter(Boolean).join(' · ')
 }
 
 module.exports = { all, search, isMix, inShort }

@@ -38,14 +38,14 @@ function lookAlikes({ state, breeds: guesses, group }) {
  * How to tell the candidates apart: what the model's group says, where it holds just them, else their height and coat.
  * @param {import('./classifier').Outcome} outcome
  * @param {string} sentence  about the looks of one candidate, with places for name, height and coat
- * @param {'zh' | 'en'} language
+ * @param {import('./appearance').Language} language
  * @returns {Promise<string[]>}  a sentence or more each; none for a single breed; rejects where facts cannot be had
  */
 async function differences(outcome, sentence, language) {
   const { state, group } = outcome
   const open = rows(outcome, 0).map(({ id }) => id)
   if (!['group', 'set'].includes(state) || open.length < 2) return []
-  const said = group && (language === 'zh' ? group.difference_zh : group.difference)
+  const said = group && wording.choose({ en: group.difference, zh: group.difference_zh }, language)
   const isWhole = group && open.length === group.members.length && open.every((id) => group.members.includes(id))
   if (said && isWhole) return [said]
   const all = await breeds.all()
@@ -55,7 +55,7 @@ async function differences(outcome, sentence, language) {
 
 function looks(breed, sentence, language) {
   const { main: name } = wording.names(breed, language)
-  return wording.fill(sentence, { name, height: wording.range(breed.height_cm), coat: breed.coat[language] })
+  return wording.fill(sentence, { name, height: wording.range(breed.height_cm), coat: wording.choose(breed.coat, language) })
 }
 
 /** Whether the candidates are so unlike that the dog may be a mix of them. @param {import('./classifier').Outcome} outcome */

@@ -47,8 +47,9 @@ function alike(outcome) {
   return named.length ? wording.fill(text.alike, { names: list(named) }) : ''
 }
 
+/** @param {string[]} named */
 function list(named) {
-  return named.join(appearance.language() === 'zh' ? '、' : ', ')
+  return wording.list(named, appearance.language())
 }
 
 /** A few words for under a small picture. @param {import('./history').Entry} entry */

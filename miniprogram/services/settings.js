@@ -7,7 +7,7 @@ const KEY = 'settings'
 /**
  * @typedef {{model: string, version?: number, label?: string}} ModelChoice
  * @typedef {object} Settings
- * @property {'phone' | 'zh' | 'en'} language
+ * @property {'phone' | 'zh' | 'zh-Hant' | 'en'} language
  * @property {'phone' | 'light' | 'dark'} theme
  * @property {ModelChoice | null} model  null: whatever the server answers with by default
  * @property {string} key  what a server with keys lets this app in by; '' for none

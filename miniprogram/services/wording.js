@@ -1,4 +1,7 @@
 /** Numbers, names and days as the user reads them, in either language. Sentences are in i18n/. */
+const traditional = require('./traditional')
+
+/** @typedef {import('./appearance').Language} Language */
 
 /**
  * @param {number} probability  0 to 1
@@ -11,12 +14,30 @@ function percent(probability) {
 
 /**
  * @param {{name: string, name_zh: string}} breed
- * @param {'zh' | 'en'} language
+ * @param {Language} language
  * @returns {{main: string, second: string}}  second: the English name under a Chinese one, else empty
  */
 function names({ name, name_zh: chinese }, language) {
   const english = name.charAt(0).toUpperCase() + name.slice(1)
-  return language === 'zh' && chinese ? { main: chinese, second: english } : { main: english, second: '' }
+  if (language === 'en' || !chinese) return { main: english, second: '' }
+  return { main: choose({ zh: chinese }, language), second: english }
+}
+
+/**
+ * What the server says in both languages, in that of the app.
+ * @template T
+ * @param {{en?: T, zh?: T} | undefined} texts
+ * @param {Language} language
+ * @returns {T | undefined}
+ */
+function choose(texts, language) {
+  if (!texts || language === 'en') return texts && texts.en
+  return texts.zh && language === 'zh-Hant' ? traditional.writeAll(texts.zh) : texts.zh
+}
+
+/** @param {string[]} words @param {Language} language */
+function list(words, language) {
+  return words.join(language === 'en' ? ', ' : '、')
 }
 
 /** Fills "{name}" places in a sentence. */
@@ -54,4 +75,4 @@ function range([low, high]) {
   return low === high ? String(low) : `${low}–${high}`
 }
 
-module.exports = { percent, names, fill, day, duration, range }
+module.exports = { percent, names, choose, list, fill, day, duration, range }

@@ -99,21 +99,21 @@ Page({
 /**
  * @param {import('../../services/breeds').Breed} breed
  * @param {import('../../services/breeds').Breed[]} all
- * @param {{text: any, language: 'zh' | 'en'}} dress
+ * @param {{text: any, language: import('../../services/appearance').Language}} dress
  */
 function toView(breed, all, { text, language }) {
   const { main, second } = wording.names(breed, language)
-  const others = language === 'zh' ? breed.other_names_zh : breed.other_names
+  const others = wording.choose({ en: breed.other_names, zh: breed.other_names_zh }, language)
   return {
     name: main,
     second,
-    others: (others || []).join(language === 'zh' ? '、' : ', '),
+    others: wording.list(others || [], language),
     wild: breed.wild,
     picture: picture(breed, text),
     sizes: SIZES.map((size) => ({ size, current: size === breed.size })),
     sizeName: text.sizes[breed.size],
     facts: facts(breed, text, language),
-    temperament: (breed.temperament && breed.temperament[language]) || [],
+    temperament: wording.choose(breed.temperament, language) || [],
     passages: passages(breed, text, language),
     lookAlikes: all
       .filter(({ id }) => (breed.look_alikes || []).includes(id))
@@ -129,7 +129,7 @@ function picture({ image }, text) {
 /** What is known, as label and value; what is not known is left out. */
 function facts(breed, text, language) {
   return [
-    { label: text.origin, value: breed.origin && breed.origin[language] },
+    { label: text.origin, value: wording.choose(breed.origin, language) },
     { label: text.weight, value: breed.weight_kg && wording.fill(text.kg, { range: wording.range(breed.weight_kg) }) },
     { label: text.height, value: breed.height_cm && wording.fill(text.cm, { range: wording.range(breed.height_cm) }) },
     {
@@ -141,8 +141,8 @@ function facts(breed, text, language) {
 
 function passages(breed, text, language) {
   return [
-    { title: '', body: breed.description && breed.description[language] },
-    { title: text.coat, body: breed.coat && breed.coat[language] },
-    { title: text.care, body: breed.care && breed.care[language] },
+    { title: '', body: wording.choose(breed.description, language) },
+    { title: text.coat, body: wording.choose(breed.coat, language) },
+    { title: text.care, body: wording.choose(breed.care, language) },
   ].filter(({ body }) => body)
 }

@@ -73,7 +73,9 @@ Page({
       breeds: found.filter((breed) => (breed.size || '') === size).map(toItem),
     })
     const items = order === 'size' ? [] : found.map(toItem)
-    const groups = order === 'size' ? SIZES.map(group) : words ? [{ title: '', breeds: items }] : byLetter(items, language)
+    const hasLetters = !words && language !== 'zh-Hant' // whose order is that of strokes
+    const byName = hasLetters ? byLetter(items, language) : [{ title: '', breeds: items }]
+    const groups = order === 'size' ? SIZES.map(group) : byName
     const none = breeds.isMix(words) ? text.mix : text.notKnown
     const met = this.all.filter(({ id }) => dogs.ofBreed(snaps, id).length).length
     const line = found.length ? (met && !words ? text.met : text.count) : words ? none : ''

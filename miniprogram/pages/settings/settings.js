@@ -5,7 +5,7 @@ const settings = require('../../services/settings')
 const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
-const LANGUAGES = ['phone', 'zh', 'en']
+const LANGUAGES = ['phone', 'zh', 'zh-Hant', 'en']
 const THEMES = ['phone', 'light', 'dark']
 
 Page({

@@ -327,7 +327,7 @@ test('language and theme take effect at once, and stay', async () => {
   assert.equal(phone.bar.frontColor, '#ffffff')
   assert.deepEqual(
     page.data.groups[0].options.map(({ chosen }) => chosen),
-    [false, false, true],
+    [false, false, false, true],
   )
   assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null, key: '' })
 })
