@@ -209,7 +209,14 @@ def test_a_version_is_chosen_when_every_engine_has_it_else_the_engine_is_named(
     os.kill(worker_of(engines[0]), signal.SIGKILL)
     assert_refused(label(gateway, 2), 400, f"the engine at {names[0]} does not answer")
     assert ask(gateway) == 3
+    # The same engine comes back, and switches are taken again.
+    back = start_server(tmp_path / "a", "--grpc-port", str(engines[0].grpc_port))
+    wait_until(lambda: label(gateway, 2).status_code == 200)
+    assert ask(gateway) == 2
+    back.stop()
     assert gateway.post("/api/admin/undo", json={}).status_code == 200  # needs those that answer
+    assert ask(gateway) == 3
+    assert gateway.post("/api/admin/undo", json={}).status_code == 200
     assert gateway.get("/api/admin/models/half").json()["model"]["labels"] == {}
 
 

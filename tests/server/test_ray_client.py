@@ -7,6 +7,7 @@ import colour_photos
 import grpc
 import pytest
 from ports import free_port
+from refusals import assert_refused
 from stub_engine import StubEngine
 from waiting import wait_until
 
@@ -141,3 +142,10 @@ model_config_list {{ config {{
     assert (code, "labels of inception_v3: later, now" in text) == (400, True), text
     code, text = ask("other/metadata")
     assert (code, "Latest(other)" in text) == (404, True), text
+
+
+def test_an_answer_above_the_limit_is_refused(ray, start_server, colour_models):
+    flags = ("--engine", f"ray://127.0.0.1:{ray.port}", "--max-answer-mb", "1")
+    gateway = start_server(colour_models, *flags)
+    ray.engine.fixed += bytes(2**21)
+    assert_refused(gateway.classify(RED), 413, "the engine's answer is too large")

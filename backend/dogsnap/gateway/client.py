@@ -84,9 +84,7 @@ class EngineClient:
 
     service_config: ClassVar[dict[str, Any]] = SERVICE_CONFIG
 
-    def __init__(
-        self, target: Target, max_bytes: int, metrics: Metrics, max_answer_bytes: int = -1
-    ):
+    def __init__(self, target: Target, max_bytes: int, max_answer_bytes: int, metrics: Metrics):
         """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried.
 
         `max_answer_bytes`: of one answer; -1 for any size.

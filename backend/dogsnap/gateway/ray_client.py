@@ -84,11 +84,12 @@ class RayClient(EngineClient):
         self,
         target: Target,
         max_bytes: int,
+        max_answer_bytes: int,
         metrics: Metrics,
         router: Router,
         configs: Callable[[], Sequence[ModelConfig]],
     ):
-        super().__init__(target, max_bytes, metrics)
+        super().__init__(target, max_bytes, max_answer_bytes, metrics)
         self._router = router
         self._configs = configs
         self._list = self._channel.unary_unary(

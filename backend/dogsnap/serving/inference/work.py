@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.advice import SIGNATURE
-from dogsnap.errors import DogsnapError, InvalidArgument, Unavailable, UnsupportedPhoto
+from dogsnap.errors import DogsnapError, InvalidArgument, TooLarge, Unavailable, UnsupportedPhoto
 from dogsnap.serving.answers.classification import (
     Classification,
     checked_top_k,
@@ -199,7 +199,7 @@ class Photos:
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         try:
             return servable.answer_photos(signature, self.size, self._upright)
-        except UnsupportedPhoto:
+        except (UnsupportedPhoto, TooLarge):
             raise
         except InvalidArgument as error:  # of the graph, to which photos are the only values
             sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
