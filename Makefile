@@ -119,7 +119,7 @@ audit: $(VENV)/.installed-test ## check the locked dependencies for known vulner
 	  || { echo "dogsnap: the dependencies are not cleared: pip-audit says above which is weak, or that it reached no list of weaknesses (it needs the network)" >&2; exit 1; }
 
 check-wechat: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## compile the mini program with WeChat's own compiler (276 MB of npm packages)
-	@$(OWN_NODE) npm ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
+	@$(OWN_NODE) npm install --prefix $(WEB)/check_wechat --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
 protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol from their .proto
