@@ -29,17 +29,16 @@ const MANIFEST = 'manifest.webmanifest'
 const ICON = 'icon-192.png'
 
 /** What the page loads. */
-const PARTS = ['runtime.css', 'app.css', 'runtime.js', 'app.js']
+const PARTS = ['app.css', 'app.js']
 
 /** Throws if the template compiler reports a problem; otherwise replaces the folder. */
 export function build(source = SOURCE, target = TARGET) {
   const { script, css } = compile(readProgram(source))
   fs.rmSync(target, { recursive: true, force: true })
   fs.mkdirSync(target, { recursive: true })
-  fs.writeFileSync(path.join(target, 'app.js'), script)
-  fs.writeFileSync(path.join(target, 'app.css'), esbuild.transformSync(css, { minify: true, loader: 'css' }).code)
-  bundle('runtime/main.js', path.join(target, 'runtime.js'))
-  bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
+  fs.writeFileSync(path.join(target, 'app.js'), bundle('runtime/main.js') + script)
+  const own = esbuild.transformSync(css, { minify: true, loader: 'css' }).code
+  fs.writeFileSync(path.join(target, 'app.css'), bundle('runtime/runtime.css') + own)
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
   writeManifests(target)
   writeTraditional(source, target)
@@ -90,7 +89,7 @@ function licenses() {
   return BUNDLED.map((name) => `${name}\n\n${text(name)}`).join('\n\n')
 }
 
-/** The program as one script that starts itself (once the runtime's script has run), and one style sheet. */
+/** The program as one script, which starts itself once the runtime is there, and one style sheet. */
 export function compile(program) {
   const templates = compileTemplates(program, BUILTINS)
   if (templates.problems.length) throw new Error('Templates with problems:\n' + templates.problems.join('\n'))
@@ -106,16 +105,18 @@ function minified(script) {
   return esbuild.transformSync(script, { minify: true, target: BROWSERS, charset: 'utf8' }).code
 }
 
-function bundle(entry, outfile) {
-  esbuild.buildSync({
+/** @returns {string}  the file with all that it imports */
+function bundle(entry) {
+  const { outputFiles } = esbuild.buildSync({
     entryPoints: [path.join(HERE, entry)],
-    outfile,
+    write: false,
     bundle: true,
     minify: true,
     format: 'iife',
     target: BROWSERS,
     legalComments: 'none',
   })
+  return outputFiles[0].text
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) build(...process.argv.slice(2))

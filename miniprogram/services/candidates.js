@@ -5,6 +5,9 @@ const wording = require('./wording')
 /** What is shown as "<1%" says nothing beside a sure breed. */
 const WORTH_A_ROW = 0.01
 
+/** From here on the first breed of a group is named, and the others are its look-alikes. */
+const WORTH_A_NAME = 0.9
+
 /**
  * The rows of an answer, most likely first: of a group its members, of a set its breeds, else the first few.
  * @param {import('./classifier').Outcome} outcome
@@ -18,9 +21,11 @@ function rows({ state, breeds: guesses, group, set }, most) {
   return state === 'breed' ? first.filter(({ probability }, index) => !index || probability >= WORTH_A_ROW) : first
 }
 
-/** What a card or a link names: the group where the answer is one, else the first breed. */
-function best({ state, breeds: guesses, group }) {
-  return state === 'group' ? group : guesses[0]
+/** The one breed that an answer names; null where it names none, or a whole group. @returns {import('./classifier').Guess | null} */
+function named(outcome) {
+  const { state, breeds: guesses } = outcome
+  const isFirst = isOne(outcome) && (state !== 'group' || rows(outcome, 0).length < 2 || guesses[0].probability >= WORTH_A_NAME)
+  return isFirst ? guesses[0] : null
 }
 
 /** Whether the answer is sure enough to be shared, saved and confirmed as one thing. */
@@ -63,4 +68,4 @@ function mayBeMix({ state, group, set }) {
   return state === 'set' && set.length > 1 && !(group && set.every((id) => group.members.includes(id)))
 }
 
-module.exports = { rows, best, isOne, lookAlikes, differences, mayBeMix }
+module.exports = { rows, named, isOne, lookAlikes, differences, mayBeMix }

@@ -10,12 +10,14 @@ const MOST_NAMED = 2
  * @param {import('./classifier').Outcome} outcome
  * @returns {string}
  */
-function headline({ state, breeds, group, set }) {
+function headline(outcome) {
+  const { state, breeds, group, set } = outcome
   const { captions: text } = appearance.texts()
   if (['no_dog', 'unknown', 'refused'].includes(state)) return text[state]
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
-  if (state === 'group') return nameOf(group)
-  return state === 'set' ? anyOf(set, breeds, text) : nameOf(breeds[0])
+  const named = candidates.named(outcome)
+  if (named) return nameOf(named)
+  return state === 'set' ? anyOf(set, breeds, text) : nameOf(group)
 }
 
 /** The same where no lead stands above it. @param {import('./history').Entry['outcome']} outcome */
@@ -26,6 +28,12 @@ function caption(outcome) {
   if (outcome.state !== 'set') return headline(outcome)
   if (outcome.set.length > MOST_NAMED) return wording.fill(text.probablyOneOf, { count: outcome.set.length })
   return wording.fill(text.probably, { name: headline(outcome) })
+}
+
+/** How many dogs there are, in words; '' for one. @param {import('./classifier').Outcome} outcome */
+function count({ dogs = [], moreDogs }) {
+  const { dogs: counts, moreDogs: more } = appearance.texts().captions
+  return moreDogs ? more : counts[dogs.length - 2] || ''
 }
 
 /** What the user said that it is. @param {import('./feedback').Said} said */
@@ -57,7 +65,8 @@ function short({ outcome, said: correction }) {
   if (correction && correction.name) return nameOf(correction)
   const { captions: text } = appearance.texts()
   if (!outcome) return text.waits
-  const { state, breeds } = outcome
+  const { state, breeds, dogs } = outcome
+  if (dogs) return count(outcome)
   if (state === 'unsure' || state === 'set') return wording.fill(text.perhaps, { name: nameOf(breeds[0]) })
   return state === 'unknown' ? text.unknownShort : headline(outcome)
 }
@@ -74,4 +83,14 @@ function nameOf(named) {
   return wording.names(named, appearance.language()).main
 }
 
-module.exports = { headline, caption, names, alike, said, short }
+/** The one thing that an answer names, for a card: with its look-alikes not each by name. @param {import('./classifier').Outcome} outcome */
+function shared(outcome) {
+  const { captions: text } = appearance.texts()
+  if (outcome.dogs) return { title: caption(outcome), percent: '' }
+  const { state, breeds, group } = outcome
+  const isGroup = state === 'group' && !candidates.named(outcome)
+  const title = isGroup ? wording.fill(text.orAlike, { name: nameOf(breeds[0]) }) : nameOf(breeds[0])
+  return { title, percent: wording.percent((isGroup ? group : breeds[0]).probability) }
+}
+
+module.exports = { headline, caption, count, names, alike, said, short, shared }

@@ -1,11 +1,18 @@
 /** The share card: photo, breed and percentage in one picture. It shares and saves nothing. */
 const pageCanvas = require('./canvas')
+const frame = require('./frame')
 
 /** Pixels; 5 to 4 is the shape of WeChat's share cards. */
 const WIDTH = 1000
 const HEIGHT = 800
 const MARGIN = 56
 const QUALITY = 0.9
+
+/** Above the words. */
+const UNCOVERED = 560
+
+/** Beyond how the photo fills the card, its pixels would be seen. */
+const MOST_ENLARGED = 2
 const FONT = '-apple-system, "PingFang SC", "Noto Sans CJK SC", sans-serif'
 
 /**
@@ -15,7 +22,7 @@ const FONT = '-apple-system, "PingFang SC", "Noto Sans CJK SC", sans-serif'
  * @property {string} subtitle
  * @property {string} percent
  * @property {string} app
- * @property {number[] | null} box  where the dog is, in fractions of the photo
+ * @property {number[][]} boxes  where its dogs are, in fractions of the photo
  */
 
 /**
@@ -29,25 +36,28 @@ function draw(card) {
 async function drawOn(canvas, card) {
   const photo = await pageCanvas.load(canvas, card.photo)
   const context = pageCanvas.resize(canvas, WIDTH, HEIGHT)
-  drawPhoto(context, photo, card.box)
+  drawPhoto(context, photo, card.boxes)
   drawShade(context)
   drawWords(context, card)
   return pageCanvas.save(canvas, QUALITY)
 }
 
 /**
- * Fills the card. Heads are in the upper part of a dog's box, and words cover the lower end of the card: so the box
- * begins a little below the upper edge; without a box, more of the upper half of the photo is seen.
+ * Fills the card, with the dogs in the part that no words cover, as large as they fit there. Of a dog that does not fit the
+ * head is seen, which is in the upper part of its box; without a box, more of the upper half of the photo is.
  */
-function drawPhoto(context, image, box) {
+function drawPhoto(context, image, boxes) {
   context.fillStyle = '#2c4a3e'
   context.fillRect(0, 0, WIDTH, HEIGHT)
   if (!image) return
-  const scale = Math.max(WIDTH / image.width, HEIGHT / image.height)
+  const cover = Math.max(WIDTH / image.width, HEIGHT / image.height)
+  const [left, top, right, bottom] = boxes.length ? frame.hull(boxes) : [0.45, 0.3, 0.55, 0.4]
+  const fit = Math.min(WIDTH / (image.width * (right - left)), UNCOVERED / (image.height * (bottom - top)))
+  const scale = boxes.length ? Math.min(MOST_ENLARGED * cover, Math.max(cover, fit)) : cover
   const [width, height] = [image.width * scale, image.height * scale]
-  const [left, top, right] = box || [0, 0, 1]
-  const x = box ? within(WIDTH - width, WIDTH / 2 - (width * (left + right)) / 2) : (WIDTH - width) / 2
-  const y = box ? within(HEIGHT - height, MARGIN - height * top) : (HEIGHT - height) / 5
+  const x = within(WIDTH - width, WIDTH / 2 - (width * (left + right)) / 2)
+  const middle = UNCOVERED / 2 - (height * (top + bottom)) / 2
+  const y = within(HEIGHT - height, Math.max(middle, MARGIN - height * top))
   context.drawImage(image, x, y, width, height)
 }
 

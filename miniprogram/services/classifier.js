@@ -32,6 +32,7 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {boolean} [asked]  whether to ask if the first breed is right, in the same words whatever the level
  * @property {Outcome[]} [dogs]  each dog where there are several, the largest first; this answer is that of the `chosen` one
  * @property {number} [chosen]  its place among them
+ * @property {number} [turned]  degrees clockwise by which the photo has to be turned to be seen as the server saw it
  * @property {import('./request').FailureKind} [kind]  why it was refused
  * @property {boolean} [moreDogs]  whether the photo shows more dogs than these
  */
@@ -72,8 +73,8 @@ function blameModel(failure) {
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
-  const { model, dogs = [], more_dogs: moreDogs } = answer
-  const first = toDog(answer, model)
+  const { model, dogs = [], more_dogs: moreDogs, turned = 0 } = answer
+  const first = Object.assign(toDog(answer, model), turned ? { turned } : {})
   if (dogs.length < 2 || !dogs.every(({ box }) => box)) return first
   const others = dogs.slice(1).map((dog) => toDog(Object.assign({ dog: true }, dog), model))
   return Object.assign({}, first, { dogs: [first, ...others], chosen: 0, moreDogs: Boolean(moreDogs) })

@@ -55,9 +55,17 @@ function sureBreed(outcome) {
   return outcome && outcome.state !== 'group' && candidates.isOne(outcome) ? outcome.breeds[0].id : ''
 }
 
-/** How many dogs there are, in words; '' for one. @param {Outcome} outcome @param {string[]} counts  from two on @param {string} more */
-function count({ dogs = [], moreDogs }, counts, more) {
-  return moreDogs ? more : counts[dogs.length - 2] || ''
+/** The same answer for the photo turned clockwise. @param {Outcome} outcome @param {number} degrees  90, 180 or 270 @returns {Outcome} */
+function turned(outcome, degrees) {
+  const turn = (dog) => Object.assign({}, dog, { turned: 0, box: dog.box && turnedBox(dog.box, degrees) })
+  const { dogs } = outcome
+  return Object.assign(turn(outcome), dogs ? { dogs: dogs.map(turn) } : {})
 }
 
-module.exports = { choose, feedbackIds, boxes, places, thumb, ofBreed, sureBreed, count }
+function turnedBox(box, degrees) {
+  let [left, top, right, bottom] = box
+  for (let turns = degrees / 90; turns > 0; turns--) [left, top, right, bottom] = [1 - bottom, left, 1 - top, right]
+  return [left, top, right, bottom]
+}
+
+module.exports = { choose, feedbackIds, boxes, places, thumb, ofBreed, sureBreed, turned }

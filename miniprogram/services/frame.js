@@ -93,17 +93,20 @@ function css({ left, top, right, bottom }) {
   return `left: ${x}; top: ${y}; width: ${width}; height: ${height}`
 }
 
+/** The box around all boxes. @param {number[][]} boxes  at least one */
+function hull(boxes) {
+  const [lefts, tops, rights, bottoms] = [0, 1, 2, 3].map((side) => boxes.map((box) => box[side]))
+  return [Math.min(...lefts), Math.min(...tops), Math.max(...rights), Math.max(...bottoms)]
+}
+
 /**
  * What of a photo is to be seen, as CSS: the middle and the size of all boxes together; of a photo without any, a little
  * above the middle.
  * @param {number[][]} boxes
  */
 function focus(boxes) {
-  const [lefts, tops, rights, bottoms] = [0, 1, 2, 3].map((side) => boxes.map((box) => box[side]))
-  const [left, top, right, bottom] = boxes.length
-    ? [Math.min(...lefts), Math.min(...tops), Math.max(...rights), Math.max(...bottoms)]
-    : [0.45, 0.35, 0.55, 0.45]
+  const [left, top, right, bottom] = boxes.length ? hull(boxes) : [0.45, 0.35, 0.55, 0.45]
   return `--x: ${(left + right) / 2}; --y: ${(top + bottom) / 2}; --wide: ${right - left}; --high: ${bottom - top}`
 }
 
-module.exports = { focus, fromBox, start, between, opposite, centred, moved, css }
+module.exports = { focus, hull, fromBox, start, between, opposite, centred, moved, css }

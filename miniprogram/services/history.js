@@ -61,6 +61,22 @@ async function add(id, outcome, photo, isRaw = false) {
   throw new Error('the phone does not take the list')
 }
 
+/**
+ * Keeps the photo of a snap as it was turned, with an answer that fits it, or none: then it waits for another one. Rejects
+ * when the phone will not keep it.
+ * @param {string} photo  copied
+ * @param {import('./classifier').Outcome | null} outcome
+ */
+async function turn(id, photo, outcome) {
+  const before = find(id)
+  if (!before) return
+  const kept = `${wx.env.USER_DATA_PATH}/${id}-${Date.now().toString(36)}.jpg` // pictures are shown as their names were first seen
+  await copy(photo, kept)
+  const { said = null, saidOfOthers = {} } = outcome ? before : {}
+  change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false })
+  removePhoto(before)
+}
+
 /** Keeps why a photo that waited has no answer, and never will. @param {import('./request').FailureKind} kind */
 function refuse(id, kind) {
   change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
@@ -130,4 +146,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { choose, list, find, add, refuse, defer, say, remove, clear }
+module.exports = { choose, list, find, add, turn, refuse, defer, say, remove, clear }

@@ -118,6 +118,24 @@ function crop(path, part) {
   })
 }
 
+/** How a picture lies that is turned clockwise by so many degrees to be upright. @type {Record<number, string>} */
+const LIES = { 90: 'right', 180: 'down', 270: 'left' }
+
+/**
+ * Turns a photo, which is upright as its EXIF says, clockwise.
+ * @param {string} path
+ * @param {number} degrees  90, 180 or 270
+ * @returns {Promise<string>}  temporary file, a JPEG; rejects where this phone cannot draw the photo
+ */
+async function turn(path, degrees) {
+  const upright = await crop(path, WHOLE)
+  return pageCanvas.use(async (canvas) => {
+    const image = await pageCanvas.load(canvas, upright)
+    drawUpright(canvas, image, LIES[degrees], WHOLE, LONGEST_PART)
+    return pageCanvas.save(canvas, PART_QUALITY)
+  })
+}
+
 /** How the picture lies when this phone draws it; upright where nothing tells. */
 async function orientationOf(canvas, path) {
   if (await pageCanvas.turnsByItself(canvas)) return 'up'
@@ -166,4 +184,4 @@ function readBase64(filePath) {
   })
 }
 
-module.exports = { choose, prepare, crop, readBase64 }
+module.exports = { choose, prepare, crop, turn, readBase64 }

@@ -153,6 +153,23 @@ function note(id, failure) {
   throw failure
 }
 
+/**
+ * Turns the photo of a snap clockwise, and keeps it so.
+ * @param {string} id
+ * @param {number} degrees  90, 180 or 270
+ * @param {classifier.Outcome | null} outcome  null: it is to be asked about again
+ * @returns {Promise<boolean>}  false where this phone cannot draw the photo
+ */
+async function turn(id, degrees, outcome) {
+  const path = await photo.turn(original(id).path, degrees).catch(() => '')
+  if (!path) return false
+  photos.set(id, path)
+  const small = await photo.prepare(path)
+  await keeping.get(id)
+  await history.turn(id, small.path, outcome).catch(() => {}) // shown all the same
+  return true
+}
+
 /** Whether the page of a snap asks about it. */
 function isRunning(id) {
   return running.has(id)
@@ -231,4 +248,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, isKept, photoOf, original, forward, takeForwarded, prepare, ask, isRefusal, isRunning, run, cancel }
+module.exports = { open, isKept, photoOf, original, forward, takeForwarded, prepare, ask, isRefusal, isRunning, run, turn, cancel }

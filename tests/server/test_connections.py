@@ -354,17 +354,17 @@ def test_answered_clients_that_do_not_close_are_closed(server):
 @pytest.mark.long
 def test_clients_that_do_not_read_their_answers_delay_no_other(server):
     """They have the segment size of a slow network, for which Linux buffers little by itself."""
-    runtime = requests.get(f"http://127.0.0.1:{server.port}/runtime.js", timeout=60)
-    if runtime.status_code == 503:
-        pytest.skip("the app is not built: make setup builds its runtime.js, a large file to send")
-    assert len(runtime.content) > 100_000
+    app = requests.get(f"http://127.0.0.1:{server.port}/app.js", timeout=60)
+    if app.status_code == 503:
+        pytest.skip("the app is not built: make setup builds its app.js, a large file to send")
+    assert len(app.content) > 100_000
     with contextlib.ExitStack() as stack:
         for _ in range(SLOW_CLIENTS):
             client = stack.enter_context(socket.socket())
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(("127.0.0.1", server.port))
-            client.sendall(b"GET /runtime.js HTTP/1.1\r\nHost: x\r\n\r\n")  # 195 kB
+            client.sendall(b"GET /app.js HTTP/1.1\r\nHost: x\r\n\r\n")  # 320 kB
         time.sleep(1)
         assert predict_seconds(server) < most_seconds(2)
 

@@ -107,8 +107,7 @@ function describe(outcome, text) {
   if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
   if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: reasonOf(outcome) }
   const { state, breeds, group, set, dogs: several } = outcome
-  const { dogs: counts, moreDogs } = appearance.texts().pages.result
-  if (several) return { name: captions.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
+  if (several) return { name: captions.caption(outcome), detail: captions.count(outcome) }
   if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }
   const named = { breed: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   return { name: captions.caption(outcome), detail: '', percent: named ? wording.percent(named.probability) : '' }

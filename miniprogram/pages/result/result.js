@@ -26,6 +26,12 @@ const ROWS = 3
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
 
+/** Degrees by which a tap turns a photo. */
+const QUARTER = 90
+
+/** Levels of which a photo may lie on its side. */
+const AGAIN_ONCE_TURNED = ['no_dog', 'unknown', 'unsure']
+
 /** Whether the user was told that this phone keeps nothing. */
 let isTold = false
 
@@ -93,6 +99,8 @@ Page({
   outcome: null,
   /** The small upright copy of the photo, once made: cards are drawn of it. */
   small: '',
+  /** While the photo is being turned. */
+  isTurning: false,
   /** @type {any} what went wrong, to be shown again in another language */
   problem: null,
   /** Stops the snap under way; replaced when one starts. */
@@ -112,12 +120,16 @@ Page({
   /** Not before: the photo is shrunk on the page's canvas. */
   onReady() {
     if (this.data.state === 'working') this.start()
+    this.showUpright()
   },
 
   onShow() {
     this.dress()
     const { outcome = null } = history.find(this.snapId) || {}
-    if (outcome && !this.outcome) this.answer(outcome) // it waited, or another window was asked about it
+    if (outcome && !this.outcome) {
+      this.answer(outcome) // it waited, or another window was asked about it
+      this.showUpright()
+    }
     this.showFeedback()
     waiting.send()
   },
@@ -147,6 +159,7 @@ Page({
     if (outcome) {
       this.small = small
       this.answer(outcome)
+      this.showUpright()
       this.showFeedback()
       breeds.all().catch(() => {}) // so that the breed opens at once, also offline
       this.showWhetherKept()
@@ -173,18 +186,19 @@ Page({
     const { box, model } = this.outcome
     const rows = candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language))
     const { state } = this.outcome
+    const named = candidates.named(this.outcome)
     this.setData({
       headline: captions.headline(this.outcome),
       alike: captions.alike(this.outcome),
-      lead: state === 'group' && rows.length < 2 ? text.oneLookAlike : text.leads[state] || '',
+      lead: state === 'group' && named ? text.oneLookAlike : text.leads[state] || '',
       remark: candidates.mayBeMix(this.outcome) ? text.mix : text.remarks[state] || '',
       isOne: candidates.isOne(this.outcome),
       rows,
-      best: dogs.sureBreed(this.outcome) ? rows[0] : { id: '', percent: '', width: 0 },
+      best: named ? toRow(named, language) : { id: '', percent: '', width: 0 },
       focus: frame.focus(dogs.places(this.outcome)),
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
       dogs: dogs.boxes(this.outcome, text.dog),
-      dogsHeadline: dogs.count(this.outcome, text.dogs, text.moreDogs),
+      dogsHeadline: captions.count(this.outcome),
       answeredBy: wording.fill(text.answeredBy, model),
     })
     this.showDifferences()
@@ -322,26 +336,56 @@ Page({
     routes.go(routes.breed(currentTarget.dataset.id))
   },
 
-  /** What the user said that it is, else what the answer names. @returns {{id: string, name: string, second: string, percent: string}} */
-  best() {
+  /** What the user said that it is, else what the answer names; id: of a breed, else ''. */
+  shared() {
     const { said = null } = history.find(this.snapId) || {}
-    const { language } = /** @type {any} */ (this.data)
-    if (!isNamed(said)) return toRow(candidates.best(this.outcome), language)
-    return { id: said.breed, name: wording.names(said, language).main, second: captions.said(said), percent: '' }
+    const { text, rows, language } = /** @type {any} */ (this.data)
+    if (isNamed(said)) {
+      return { id: said.breed, title: wording.names(said, language).main, subtitle: captions.said(said), percent: '' }
+    }
+    const { title, percent } = captions.shared(this.outcome)
+    const second = title === rows[0].name ? rows[0].second : ''
+    return { id: rows[0].id, title, subtitle: captions.count(this.outcome) || second || text.note, percent }
   },
 
   /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { text, photo: path } = /** @type {any} */ (this.data)
-    const { name, second, percent } = this.best()
+    const { title, subtitle, percent } = this.shared()
     return card.draw({
-      photo: this.small || path,
-      title: name,
-      subtitle: second || text.note,
+      photo: this.small || this.data.photo,
+      title,
+      subtitle,
       percent,
       app: appearance.texts().card.app,
-      box: this.outcome.box,
+      boxes: dogs.places(this.outcome),
     })
+  },
+
+  /** Where little was said of the photo, it is asked about as it lies now. */
+  async onTurn() {
+    const outcome = AGAIN_ONCE_TURNED.includes(this.data.state) ? null : dogs.turned(this.outcome, QUARTER)
+    if (!(await this.turn(QUARTER, outcome))) wx.showToast({ title: this.data.text.notTurned, icon: 'none' })
+  },
+
+  /** @returns {Promise<boolean>}  whether this phone can */
+  async turn(degrees, outcome) {
+    if (this.isTurning) return true
+    this.isTurning = true
+    const isTurned = await snaps.turn(this.snapId, degrees, outcome)
+    this.isTurning = false
+    if (!isTurned) return false
+    this.small = ''
+    this.outcome = outcome
+    this.setData({ photo: snaps.photoOf(this.snapId), photoRatio: 0, photoHidden: false })
+    if (outcome) this.answer(outcome)
+    else this.start()
+    return true
+  },
+
+  /** The server says by how much it turned the photo: it is shown so. */
+  async showUpright() {
+    const { turned = 0 } = this.outcome || {}
+    if (turned) await this.turn(turned, dogs.turned(this.outcome, turned))
   },
 
   async onSave() {
@@ -356,11 +400,12 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    const { isOne, text, rows } = /** @type {any} */ (this.data)
+    const { isOne, text } = /** @type {any} */ (this.data)
     if (!isOne) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
-    const best = this.best()
-    const title = best.percent ? wording.fill(text.shareTitle, best) : best.second
-    const share = { title, path: best.percent ? routes.breed(rows[0].id) : best.id ? routes.breed(best.id) : routes.HOME }
+    const { id, title: name, subtitle, percent } = this.shared()
+    const several = this.outcome.dogs ? wording.fill(text.shareDogs, { count: subtitle, names: name }) : subtitle
+    const title = percent ? wording.fill(text.shareTitle, { name, percent }) : several
+    const share = { title, path: id ? routes.breed(id) : routes.HOME }
     const drawn = this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share))
     return Object.assign({ promise: drawn.catch(() => share) }, share)
   },

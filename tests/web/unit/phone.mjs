@@ -45,10 +45,13 @@ export const HUSKY = {
   difference_zh: '看眼睛。',
 }
 
+/** No breed of these is likely enough to be named alone. */
+const LIKELY = GUESSES.map((guess, index) => ({ ...guess, probability: [0.63, 0.2, 0.1, 0.05][index] }))
+
 /** What the server answers at each level; the app's word for the level is the key. */
 export const LEVELS = {
   breed: { level: 'breed' },
-  group: { level: 'group', confident: false, group: HUSKY },
+  group: { level: 'group', confident: false, group: HUSKY, breeds: LIKELY },
   set: { level: 'set', confident: false, set: ['n02', 'n01'] },
   unsure: { level: 'unsure', confident: false },
   unknown: { level: 'unknown', confident: false },

@@ -125,10 +125,80 @@ test('a tap on the photo leads to framing a part of it, once there is an answer'
   assert.equal(phone.routes.at(-1), `navigateTo /pages/frame/frame?id=${page.snapId}`)
 })
 
-test('a group is shared by its name and probability', async () => {
+test('a group is shared as its first breed or a look-alike, with the probability of all', async () => {
   const page = await answered(LEVELS.group)
   page.drawCard = async () => 'tmp/card.jpg'
-  assert.equal(page.onShareAppMessage().title, '这很可能是哈士奇类（97%）')
+  assert.equal(page.onShareAppMessage().title, '这很可能是金毛寻回犬或与它相像的狗（97%）')
+})
+
+for (const [what, changes] of [
+  ['a group of which one row is left', { group: { ...HUSKY, members: ['n01', 'n77'] } }],
+  ['a group whose first breed is nearly sure', { breeds: GUESSES }],
+]) {
+  test(`${what} is told as that breed, and its look-alikes are in the rows`, async () => {
+    const page = await answered({ ...LEVELS.group, ...changes })
+    assert.equal(page.data.headline, '金毛寻回犬')
+    assert.equal(page.data.best.id, 'n01')
+    assert.equal(page.data.lead, '很可能是它，或与它相像的狗')
+    page.drawCard = async () => 'tmp/card.jpg'
+    assert.match(page.onShareAppMessage().title, /^这很可能是金毛寻回犬（\d+%）$/)
+  })
+}
+
+test('several dogs are all named where they are shared, and counted under a small picture', async () => {
+  const second = { level: 'breed', confident: true, breeds: GUESSES.slice(1), group: null, set: null, box: [0.6, 0, 1, 1] }
+  const first = { ...second, breeds: GUESSES, box: [0, 0, 0.5, 1] }
+  const page = await answered({ box: first.box, dogs: [first, second] })
+  const card = phone.service('card')
+  let drawn
+  card.draw = async (given) => {
+    drawn = given
+    return 'tmp/card.jpg'
+  }
+  assert.equal(page.onShareAppMessage().title, '两只狗：金毛寻回犬 · 拉布拉多寻回犬')
+  assert.deepEqual([drawn.title, drawn.subtitle, drawn.percent], ['金毛寻回犬 · 拉布拉多寻回犬', '两只狗', ''])
+  assert.deepEqual(drawn.boxes, [first.box, second.box])
+  await settle()
+  assert.equal(phone.service('captions').short(phone.service('history').find(page.snapId)), '两只狗')
+})
+
+test('an answer for the turned photo is shown with the photo turned, and its boxes with it', async () => {
+  const { page, request } = await asking()
+  await request.answer(200, answerBody({ turned: 90, box: [0.1, 0.2, 0.4, 0.8] }))
+  await settle()
+  assert.deepEqual(
+    page.outcome.box.map((side) => side.toFixed(2)),
+    ['0.20', '0.10', '0.80', '0.40'],
+  )
+  const { outcome, photo: kept } = phone.service('history').find(page.snapId)
+  assert.deepEqual([outcome.turned, outcome.box], [0, page.outcome.box])
+  assert.ok(kept in phone.files)
+  assert.notEqual(page.data.photo, 'tmp/dog.jpg')
+})
+
+test('a tap turns the photo; where little was said of it, it is asked about again', async () => {
+  const named = await answered()
+  await named.onTurn()
+  assert.equal(phone.requests.filter(({ url }) => url.endsWith('/api/classify')).length, 1)
+  assert.equal(named.data.state, 'breed')
+  const page = await answered(LEVELS.no_dog)
+  await page.onTurn()
+  await settle()
+  assert.equal(page.data.state, 'working')
+  await phone.requests.at(-1).answer(200, answerBody())
+  assert.equal(page.data.state, 'breed')
+  assert.equal(phone.service('history').find(page.snapId).outcome.state, 'breed')
+})
+
+test('a photo that cannot be turned stays as it is, and that is said', async () => {
+  const page = await answered({ turned: 90 })
+  phone.wx.canvasToTempFilePath = async () => {
+    throw new Error('no canvas')
+  }
+  const { photo } = page.data
+  await page.onTurn()
+  assert.match(phone.toast, /无法旋转/)
+  assert.equal(page.data.photo, photo)
 })
 
 test('a photo that the server refuses is not kept', async () => {
