@@ -15,7 +15,9 @@ import requests
 from command_line import dogsnap
 from dogsnap.routing.choices import Choices
 from dogsnap.routing.resolver import resolve
+from dogsnap.routing.router import FOLLOW_SECONDS, Router
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.store import open_store
 from grpc_client import connected
 from grpc_contract import CLASSIFY_TASK, REGRESS_TASK, multi_inference
 from half_models import PATH, answer
@@ -386,6 +388,22 @@ def test_without_redis_answers_are_as_fast_as_with_it(start_server, models, redi
     print(f"\nwithout Redis ({trouble}) over with it: {sorted(round(each, 3) for each in ratios)}")
     assert statistics.median(ratios) < 1.05
     assert answer(server, path=STABLE) == 2.0
+
+
+@needs_redis
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["file", "redis"])
+def test_following_the_store_costs_a_hundredth_of_the_time_at_most(redis_server, tmp_path, store):
+    url = redis_server.url if store == "redis" else str(tmp_path / "switches.sqlite")
+    router = Router(open_store(url))
+    router.follow()
+    started = time.process_time()
+    for _ in range(1_000):
+        router.follow()
+    share = (time.process_time() - started) / 1_000 / FOLLOW_SECONDS
+    router.close()
+    print(f"\nfollowing ({store}) takes {100 * share:.2f} % of a processor's time")
+    assert share < 0.01
 
 
 @pytest.mark.long
