@@ -1,7 +1,7 @@
 """The runtime a version brings along: the same answers as TensorFlow's, and TensorFlow's where it cannot be used."""
 
 import json
-import queue
+import math
 import shutil
 import subprocess
 import sys
@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from dogsnap import processor
 from dogsnap.errors import FailedPrecondition, InvalidArgument
+from dogsnap.serving.inference.executor import within
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums, openvino_runtime
@@ -55,7 +56,7 @@ def fed(servable: Servable, signature: str, count: int) -> dict:
 
 # Of no images, version 1 in TensorFlow gives an error of a kernel.
 @pytest.mark.parametrize(
-    ("number", "count"), [(1, 1), (1, 4), (2, 0), (2, 1), (2, 4), (3, 1), (3, 4)]
+    ("number", "count"), [(1, 1), (1, 4), (2, 0), (2, 1), (2, 3), (2, 4), (3, 1), (3, 4)]
 )
 def test_every_signature_answers_as_the_savedmodel_does_in_tensorflow(made, loaded, number, count):
     reference = tf.saved_model.load(str(made / str(number))).signatures
@@ -119,18 +120,47 @@ def test_requests_side_by_side_get_their_own_answers_and_one_without_a_photo_an_
 
 
 def test_after_an_error_every_request_is_idle_again(loaded, monkeypatch):
-    network, idle = loaded[2]._loaded._network, queue.SimpleQueue()
+    network = loaded[2]._loaded._network
 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError("out of memory")
 
-    for _ in range(2):
-        idle.put(SimpleNamespace(infer=fail))
-    monkeypatch.setattr(network, "_together", idle)
+    failing = [SimpleNamespace(infer=fail), SimpleNamespace(infer=fail)]
+    requests = openvino_runtime.InferRequests(failing)
+    monkeypatch.setattr(network, "_together", requests)
+    monkeypatch.setattr(network, "_alone", requests)
     for _ in range(2):
         with pytest.raises(MemoryError, match="out of memory"):
             network.run(np.zeros((3, *network.shape), np.float32))
-    wait_until(lambda: idle.qsize() == 2)
+    wait_until(lambda: len(requests._idle) == 2)
+
+
+def test_an_idle_request_goes_to_the_image_whose_deadline_comes_first():
+    requests, order = openvino_runtime.InferRequests(["request"]), []
+
+    def infer(deadline: float) -> None:
+        with requests.idle(deadline):
+            order.append(deadline)
+
+    with ThreadPoolExecutor(4) as pool, requests.idle(0.0):
+        for deadline in (3.0, math.inf, 1.0, 2.0):
+            pool.submit(infer, deadline)
+        wait_until(lambda: len(requests._waiting) == 4)
+        assert order == []
+    assert order == [1.0, 2.0, 3.0, math.inf]
+
+
+def test_images_are_run_by_the_deadline_of_their_request(loaded, monkeypatch):
+    deadlines, row = [], openvino_runtime.Network._row
+
+    def note(self, requests, deadline, image):
+        deadlines.append(deadline)
+        return row(self, requests, deadline, image)
+
+    monkeypatch.setattr(openvino_runtime.Network, "_row", note)
+    with within(12345.0):
+        loaded[2].run_photos(loaded[2].signature("scores"), PHOTOS[:3])
+    assert deadlines == [12345.0] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """Runs a version's network in OpenVINO, if the version has a copy for it; TensorFlow runs everything else."""
 
+import heapq
+import itertools
 import json
 import logging
-import queue
+import math
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap import processor
+from dogsnap.serving.inference.executor import DEADLINE
 from dogsnap.serving.versions import checksums
 
 log = logging.getLogger("dogsnap.runtimes")
@@ -29,6 +33,7 @@ ROWS = "rows"  # of the photos with a second pass: a step's output and input in 
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
 EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
+THREADS_A_STREAM = 4
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[..., Mapping[str, Any]]  # inputs by alias, as keyword arguments; outputs by alias
@@ -166,6 +171,45 @@ class Weights:
         self.model = self.core.read_model(file)
 
 
+class InferRequests:
+    """OpenVINO's inference requests of a compiled network, each for one image at a time.
+
+    The one that becomes idle goes to the waiting image whose deadline comes first: a photo's second pass does not wait behind
+    photos that came later, so that the slowest answers take less time.
+    """
+
+    def __init__(self, requests: Sequence[Any]):
+        self._idle = list(requests)
+        self._waiting: list[tuple[float, int, Future[Any]]] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def idle(self, deadline: float) -> Iterator[Any]:
+        """Wait for an idle request; `deadline`: a time of time.monotonic(), math.inf for none."""
+        request = self._take(deadline)
+        try:
+            yield request
+        finally:
+            self._give_back(request)
+
+    def _take(self, deadline: float) -> Any:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            turn: Future[Any] = Future()
+            heapq.heappush(self._waiting, (deadline, next(self._numbers), turn))
+        return turn.result()
+
+    def _give_back(self, request: Any) -> None:
+        with self._lock:
+            if self._waiting:
+                *_, turn = heapq.heappop(self._waiting)
+                turn.set_result(request)
+            else:
+                self._idle.append(request)
+
+
 class Network:
     """A network compiled for this processor: one copy for all threads and for all versions with the same network.
 
@@ -187,9 +231,9 @@ class Network:
         self._alone = _requests(weights, precision, 1)
         streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
         self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
-        self._threads = ThreadPoolExecutor(
-            streams, thread_name_prefix="network"
-        )  # of the images of a batch
+        self._streams = streams
+        # Of the images of batches: with more than one for each stream, the earliest deadline goes first.
+        self._threads = ThreadPoolExecutor(THREADS_A_STREAM * streams, thread_name_prefix="network")
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
@@ -198,15 +242,13 @@ class Network:
         Images run one at a time, so that one costs the same in a batch of any size.
         """
         seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
+        parts = [seen[index : index + 1] for index in range(len(seen))]
+        deadline = DEADLINE.get(math.inf)
         with self._lock:
             self._running += 1
-            idle = self._alone if self._running == 1 else self._together
+            is_only_caller = self._running == 1
         try:
-            if len(seen) == 1:
-                rows = [self._row(idle, seen)]
-            else:
-                parts = [seen[place : place + 1] for place in range(len(seen))]
-                rows = list(self._threads.map(partial(self._row, self._together), parts))
+            rows = self._rows(parts, deadline, is_only_caller)
         finally:
             with self._lock:
                 self._running -= 1
@@ -215,15 +257,25 @@ class Network:
             for place, name in enumerate(self._outputs)
         }
 
-    def _row(self, idle: queue.SimpleQueue[Any], image: np.ndarray) -> list[np.ndarray]:
-        request = idle.get()
-        try:
+    def _rows(
+        self, parts: Sequence[np.ndarray], deadline: float, is_only_caller: bool
+    ) -> list[list[np.ndarray]]:
+        """Side by side as far as there are streams; a last one that is left over takes all cores, if nobody else needs them."""
+        *others, last = parts
+        run = partial(self._row, self._together, deadline)
+        futures = [self._threads.submit(run, image) for image in others]
+        if is_only_caller and len(others) % self._streams == 0:
+            wait(futures)
+            run = partial(self._row, self._alone, deadline)
+        row = run(last)
+        return [*(future.result() for future in futures), row]
+
+    def _row(self, requests: InferRequests, deadline: float, image: np.ndarray) -> list[np.ndarray]:
+        with requests.idle(deadline) as request:
             return [output[0] for output in request.infer([image], share_inputs=True).to_tuple()]
-        finally:
-            idle.put(request)
 
 
-def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue[Any]:
+def _requests(weights: Weights, precision: str, streams: int) -> InferRequests:
     """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up.
 
     `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that feed one wait for ever, and after an error in a
@@ -238,12 +290,10 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
         "ENABLE_CPU_PINNING": False,
     }
     compiled = weights.core.compile_model(weights.model, "CPU", settings)
-    idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    for _ in range(streams):
-        request = compiled.create_infer_request()
+    requests = [compiled.create_infer_request() for _ in range(streams)]
+    for request in requests:
         request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
-        idle.put(request)
-    return idle
+    return InferRequests(requests)
 
 
 _WEIGHTS: "weakref.WeakValueDictionary[str, Weights]" = weakref.WeakValueDictionary()
