@@ -33,7 +33,7 @@ def source(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def network(source) -> Acceleration:
-    graph = Source(source).frozen("scores")
+    graph = Source(source).freeze_signature("scores")
     return Acceleration(graph, graph.function(), {"scores": Steps("image", ["dog", "prediction"])})
 
 

@@ -37,7 +37,7 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(store):
     for phone, each in enumerate([answer(2, number % 120) for number in range(ANSWERS)]):
         spec = ModelSpec(DOGS, sticky_key=f"phone {phone}")
         started = time.perf_counter()
-        feedback.signed(new_id(), each, spec)
+        feedback.sign_answer(new_id(), each, spec)
         metrics.answered.labels(each.servable.name, each.servable.version, "breed").inc()
         seconds.append(time.perf_counter() - started)
     feedback.close()

@@ -85,9 +85,9 @@ def test_steps_batches_refusals_loads_queue_and_memory_are_there(page, sample):
 def test_a_version_that_is_gone_leaves_no_number_to_the_next_one_of_its_name():
     metrics, gone = Metrics(), ServableId("dogs", 2)
     for shadow, answered in ((2, ServableId("dogs", 1)), (1, gone), (2, ServableId("cats", 1))):
-        metrics.shadowed(answered, shadow, "agree", 5)
-    metrics.forgotten(gone)
-    metrics.shadowed(ServableId("dogs", 1), 2, "agree", 1)
+        metrics.count_shadow(answered, shadow, "agree", 5)
+    metrics.forget(gone)
+    metrics.count_shadow(ServableId("dogs", 1), 2, "agree", 1)
     shown = generate_latest(metrics.registry).decode()
     found = re.findall(r'^dogsnap_shadowed_photos_total\{model="(\w+)",.*\} (\S+)$', shown, re.M)
     assert sorted(found) == [("cats", "5.0"), ("dogs", "1.0")]

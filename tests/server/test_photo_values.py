@@ -18,7 +18,7 @@ from dogsnap.serving.inference.executor import within
 from dogsnap.serving.photos.base64_text import web_safe
 from dogsnap.serving.photos.hostile_files import gif_pixels
 from dogsnap.serving.photos.photo import DEFAULTS
-from dogsnap.serving.photos.photo_values import Decoding, checked, decoded
+from dogsnap.serving.photos.photo_values import Decoding, check_and_cut_photos, decode_photos
 from dogsnap.settings import Settings
 from google.protobuf import any_pb2, wrappers_pb2
 from grpc_client import connected
@@ -33,7 +33,7 @@ BOMB = huge_png(9000, 9000)
 
 def seen(value: bytes, decoding: Decoding = STILL, limits: Settings = DEFAULTS) -> bytes:
     """What the graph sees of one value."""
-    (value,) = checked({"x": np.array([value], dtype=object)}, decoding, limits)["x"]
+    (value,) = check_and_cut_photos({"x": np.array([value], dtype=object)}, decoding, limits)["x"]
     return value
 
 
@@ -85,10 +85,10 @@ def test_photos_are_seen_as_they_came_but_for_long_gifs_and_not_with_too_many_pi
 def test_texts_are_decoded_together_or_not_at_all():
     picture = encode(plain(), "PNG")
     texts = [base64.b64encode(picture), base64.urlsafe_b64encode(picture).rstrip(b"=")]
-    assert list(decoded(np.array(texts, dtype=object))) == [picture, picture]
-    assert list(decoded(np.array([picture, *texts], dtype=object))) == [picture] * 3
+    assert list(decode_photos(np.array(texts, dtype=object))) == [picture, picture]
+    assert list(decode_photos(np.array([picture, *texts], dtype=object))) == [picture] * 3
     for other in (base64.b64encode(b"no picture"), b"no base64!"):
-        assert decoded(np.array([*texts, other], dtype=object)) is None
+        assert decode_photos(np.array([*texts, other], dtype=object)) is None
 
 
 def test_what_tensorflow_finds_in_an_example_is_what_is_checked_or_it_is_refused():
@@ -271,7 +271,7 @@ def test_words_beside_a_picture_may_be_any_number(server):
 def test_a_look_at_values_ends_at_the_deadline():
     values = {"x": np.full(1_000_000, b"\n", dtype=object)}
     with within(time.monotonic() + 0.1), pytest.raises(DeadlineExceeded):
-        checked(values, STILL, DEFAULTS)
+        check_and_cut_photos(values, STILL, DEFAULTS)
 
 
 def test_a_context_is_not_merged_into_examples_beyond_the_limit_of_a_body(server):

@@ -36,7 +36,7 @@ def test_the_answer_lists_each_dog_is_that_of_the_first_and_takes_feedback_on_ea
     assert len(server.classify(ONE).json()["dogs"]) == 1
     ids = [dog["feedback_id"] for dog in answer["dogs"]]
     assert len(set(ids)) == 2
-    assert [Signer(SECRET.encode()).opened(each)[1]["asked"] for each in ids] == [True, False]
+    assert [Signer(SECRET.encode()).verify(each)[1]["asked"] for each in ids] == [True, False]
     for number in ids:
         said = {"request_id": number, "verdict": "right"}
         assert [server.post("/api/feedback", json=said).status_code for _ in range(2)] == [200, 409]

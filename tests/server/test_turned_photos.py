@@ -9,12 +9,12 @@ import pytest
 import spotting
 import upright_dogs
 from dogsnap.exporting.merging.merge import Options, merge
-from dogsnap.serving.answers.classification import turned_back
+from dogsnap.serving.answers.classification import turn_back
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.inference.executor import within
 from dogsnap.serving.inference.work import Breeds
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.photos.photo import turned
+from dogsnap.serving.photos.photo import turn
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings
@@ -83,7 +83,7 @@ def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
 def test_a_box_is_that_in_the_photo_as_it_was_sent(degrees):
     box = (10, 20, 40, 30)
     sent = spotting.photo([("red hound", box)], (100, 50))
-    pixels = np.asarray(Image.open(io.BytesIO(turned(sent, degrees))))
+    pixels = np.asarray(Image.open(io.BytesIO(turn(sent, degrees))))
     rows, columns = np.nonzero(np.ptp(pixels, axis=2))
     height, width = pixels.shape[:2]
     seen = (
@@ -93,6 +93,6 @@ def test_a_box_is_that_in_the_photo_as_it_was_sent(degrees):
         (rows.max() + 1) / height,
     )
     dog = replace(answer_of(1), box=seen)
-    answer = turned_back(replace(dog, dogs=(dog,)), degrees)
+    answer = turn_back(replace(dog, dogs=(dog,)), degrees)
     assert answer.box == pytest.approx((0.1, 0.4, 0.4, 0.6))
     assert answer.dogs[0].box == answer.box

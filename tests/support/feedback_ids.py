@@ -38,7 +38,7 @@ def signed(
         "probability": 0.9,
     }
     of_phone = {"asked": True, "split": split, "phone": phone, "voter": new_id()}
-    return Signer(secret.encode(), Then).signed(new_id(), facts | of_phone)
+    return Signer(secret.encode(), Then).sign(new_id(), facts | of_phone)
 
 
 def row(number: int, version: int, is_right: bool | None, **more) -> dict:

@@ -27,7 +27,7 @@ def feedback(tmp_path, monkeypatch):
 
 
 def ask(feedback, phone: str, version: int) -> None:
-    feedback.signed(new_id(), answer(version), ModelSpec(DOGS, sticky_key=phone))
+    feedback.sign_answer(new_id(), answer(version), ModelSpec(DOGS, sticky_key=phone))
 
 
 def asked(feedback) -> list[int]:

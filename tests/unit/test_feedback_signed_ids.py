@@ -24,15 +24,15 @@ facts = st.fixed_dictionaries(
 @given(facts)
 def test_what_is_signed_is_opened_the_same(known):
     number = new_id()
-    signed_id = SIGNER.signed(number, known)
-    assert SIGNER.opened(signed_id)[:2] == (number, known)
+    signed_id = SIGNER.sign(number, known)
+    assert SIGNER.verify(signed_id)[:2] == (number, known)
     assert signed_id.isascii()
 
 
 @given(st.text())
 def test_any_text_that_was_not_signed_is_refused(text):
     with pytest.raises(DogsnapError):
-        SIGNER.opened(text)
+        SIGNER.verify(text)
 
 
 def test_an_empty_secret_is_refused(tmp_path):

@@ -68,7 +68,7 @@ def list_models(server: Remote) -> None:
 @server_options
 def show(server: Remote) -> None:
     """Show one model in detail."""
-    model = server.described()
+    model = server.describe_model()
     chosen, shadow = model["default_chosen"], model["shadow"]
     click.echo(table_of(model))
     click.echo(
@@ -150,7 +150,7 @@ def move(server: Remote, name: str, version: int, expected: int | None) -> None:
     Fails if someone else has moved it meanwhile.
     """
     if expected is None:
-        found = server.described()
+        found = server.describe_model()
         labels = {**found["labels"], **found["pending_labels"]}
         if name not in labels:
             known = ", ".join(sorted(labels)) or "none"
@@ -358,7 +358,7 @@ def _reach(
         return None
     end = time.monotonic() + seconds
     while True:
-        versions = server.described()["versions"]
+        versions = server.describe_model()["versions"]
         found = next(
             (each for each in versions if each["version"] == version), {"state": None, "error": ""}
         )

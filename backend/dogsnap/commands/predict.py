@@ -87,7 +87,7 @@ def predict(
         if photo is not None:
             raise click.UsageError("expected either PHOTO or --example")
         photo = EXAMPLE
-    _checked(photo, json_instances, out)
+    _check_arguments(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**flags)
     instances = None if json_instances is None else read_instances(json_instances)
@@ -108,11 +108,11 @@ def predict(
             )
         except (click.ClickException, DogsnapError) as error:
             message = in_words_of("command", put_marks(error.message, REST))
-            raise click.ClickException(instances.named(message)) from error
+            raise click.ClickException(instances.point_to_line(message)) from error
     click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 
 
-def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
+def _check_arguments(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
     if (photo is None) == (json_instances is None):
         raise click.UsageError("expected one of PHOTO, --example and --json-instances FILE")
     if out is not None and photo is None:

@@ -118,7 +118,7 @@ class Source:
         self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
         return self._keep_alive.signatures
 
-    def frozen(self, signature: str) -> FrozenGraph:
+    def freeze_signature(self, signature: str) -> FrozenGraph:
         """One signature with constants for variables."""
         if signature not in self._frozen:
             self._frozen[signature] = freeze(self.signatures[signature])

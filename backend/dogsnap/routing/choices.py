@@ -45,15 +45,15 @@ class Choices:
         self._values = dict(values or {})
         self.default: int | None = self.get("default")
         self.shadow: int | None = self.get("shadow")
-        self.labels: dict[str, int] = self._named("label")
+        self.labels: dict[str, int] = self._values_of("label")
         # The versions that answer for labels while these wait for theirs.
-        self.until: dict[str, int] = self._named("until")
+        self.until: dict[str, int] = self._values_of("until")
         self.splits: dict[str, Split] = {}  # by label; with "" that of the default
-        for label, value in self._named("split").items():
+        for label, value in self._values_of("split").items():
             self.splits[label] = Split(**value)
         # Whether a version is kept loaded or unloaded; the version policy decides on others.
         self.loads: dict[int, bool] = {}
-        for number, is_loaded in self._named("load").items():
+        for number, is_loaded in self._values_of("load").items():
             self.loads[int(number)] = is_loaded
 
     def get(self, kind: str, name: str = "") -> Any:
@@ -77,7 +77,7 @@ class Choices:
         used.update(split.version for split in self.splits.values())
         return {number for number in existing if self.loads.get(number, number in used)}
 
-    def _named(self, kind: str) -> dict[str, Any]:
+    def _values_of(self, kind: str) -> dict[str, Any]:
         found = {}
         for (of_kind, name), value in sorted(self._values.items()):
             if of_kind == kind:

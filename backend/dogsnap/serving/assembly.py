@@ -38,7 +38,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     configs = model_source(settings)
     _check_default_model(settings, [config.name for config in configs()])
     repository = Repository(
-        lambda: _narrowed(configs(), only),
+        lambda: _keep_one_version(configs(), only),
         metrics,
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
@@ -114,7 +114,7 @@ def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None
     return Feedback(store, Signer(secret), repository, metrics, ask_every, owner)
 
 
-def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:
+def _keep_one_version(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:
     if only is None:
         return list(configs)
     kept = [config for config in configs if config.name == only.name]

@@ -202,7 +202,7 @@ class Metrics(Collector):
         """Record a batch size."""
         self._sizes.labels(servable.name, servable.version).observe(size)
 
-    def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
+    def count_shadow(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
         """Count photos of a shadow by result: agree, differ, dropped or failed."""
         self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
 
@@ -225,18 +225,18 @@ class Metrics(Collector):
             family.add_metric((*names, str(version)), share)
         return [family]
 
-    def loaded(self, servable: ServableId, seconds: float) -> None:
+    def record_load(self, servable: ServableId, seconds: float) -> None:
         self._available.labels(servable.name, servable.version).set(1)
         self._load_seconds.labels(servable.name, servable.version).set(seconds)
         self._load_times.labels(servable.name).observe(seconds)
 
-    def failed(self, servable: ServableId) -> None:
+    def count_failed_load(self, servable: ServableId) -> None:
         self._failed_loads.labels(servable.name, servable.version).inc()
 
-    def unloaded(self, servable: ServableId) -> None:
+    def record_unload(self, servable: ServableId) -> None:
         self._available.labels(servable.name, servable.version).set(0)
 
-    def forgotten(self, servable: ServableId) -> None:
+    def forget(self, servable: ServableId) -> None:
         """Remove a deleted version from the metrics."""
         for metric in self._of_versions:
             metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})

@@ -62,7 +62,7 @@ def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], Non
     description = read_description(version)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        convert(Source(version).frozen("scores"), folder)
+        convert(Source(version).freeze_signature("scores"), folder)
         found_on = readable_photos(list(photos), report)
         report(f"finding ranges on {len(found_on)} photos")
         ranges = find_ranges(

@@ -76,7 +76,7 @@ class Remote:
         """The model's name."""
         return self.named or self.get("models")["default_model"]
 
-    def described(self) -> dict[str, Any]:
+    def describe_model(self) -> dict[str, Any]:
         """The model with its versions, labels and what else is known of it."""
         return self.get("models", self.model)["model"]
 

@@ -104,7 +104,7 @@ def _text_labels(file: Path, text: str) -> list[dict[str, str]]:
     if all(numbered):
         pairs = [(int(each["number"]), each["name"]) for each in numbered]
         if _is_count(pairs):  # others are names, such as those of coins
-            return _numbered_labels(file, pairs)
+            return _order_labels(file, pairs)
     if all(":" in line for line in lines):
         return [
             {"id": id_.strip(), "name": name.strip()}
@@ -126,14 +126,14 @@ def _json_labels(file: Path, text: str) -> list[dict[str, str]]:
             labels = labels[field]
     try:
         if isinstance(labels, dict):
-            return _numbered_labels(file, [_numbered(*item) for item in labels.items()])
+            return _order_labels(file, [_read_number(*item) for item in labels.items()])
         named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
         return [{"id": label["name"], **label} for label in named]
     except (KeyError, TypeError, ValueError) as error:
         raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error!r}") from None
 
 
-def _numbered(key: Any, value: Any) -> tuple[int, Any]:
+def _read_number(key: Any, value: Any) -> tuple[int, Any]:
     """Number and name of an entry: {"cat": 0} of Keras, {"0": "cat"} of Transformers, {"0": ["n02123045", "cat"]} of ImageNet."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value, key
@@ -147,7 +147,7 @@ def _is_count(numbered: list[tuple[int, Any]]) -> bool:
     return sorted(number for number, _ in numbered) == list(range(len(numbered)))
 
 
-def _numbered_labels(file: Path, numbered: list[tuple[int, Any]]) -> list[dict[str, str]]:
+def _order_labels(file: Path, numbered: list[tuple[int, Any]]) -> list[dict[str, str]]:
     """By their numbers, which count the classes from 0. Raises click.ClickException where they do not."""
     if not _is_count(numbered):
         listed = ", ".join(str(number) for number, _ in numbered[:10])

@@ -23,7 +23,7 @@ class Instances:
     values: list[Any]
     lines: list[int]
 
-    def named(self, message: str) -> str:
+    def point_to_line(self, message: str) -> str:
         """An error about a place in the request, with the file's line in front; another error as it is."""
         places = PLACE.search(message) or PLACES.search(message)
         if places is None:

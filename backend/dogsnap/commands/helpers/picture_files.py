@@ -28,7 +28,7 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
             raise click.ClickException(
                 f"--out {out} is a folder; expected the name of a file, such as {example}"
             )
-        _write(_translated(source, signature_name, ask), out)
+        _write(_translate_picture(source, signature_name, ask), out)
         click.echo(f"wrote {out}")
         return
     wanted = _targets(source, out)
@@ -36,7 +36,7 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
     with click.progressbar(wanted.items(), label=f"{len(wanted)} pictures", show_pos=True) as pairs:
         for picture, target in pairs:
             try:
-                _write(_translated(picture, signature_name, ask), target)
+                _write(_translate_picture(picture, signature_name, ask), target)
             except (click.ClickException, DogsnapError, OSError) as error:
                 failed.setdefault(str(error), []).append(picture.name)
     click.echo(
@@ -70,7 +70,7 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
     return {picture: out / f"{name}.png" for picture, name in zip(pictures, names, strict=True)}
 
 
-def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
+def _translate_picture(picture: Path, signature_name: str, ask: Ask) -> bytes:
     row = {"b64": base64.b64encode(picture.read_bytes()).decode("ascii")}
     try:
         return picture_of(ask({"instances": [row], "signature_name": signature_name}))

@@ -67,7 +67,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     signatures = source.signatures
     wanted = image_input(network_input, options, description)
     richest = richest_signature(signatures, network_input, wanted)
-    graph = source.frozen(richest)
+    graph = source.freeze_signature(richest)
     if any(node.op.startswith("Assign") for node in graph.graph_def.node):
         raise MergeError(TRAINS)
     scale = stated_scale(options, description)

@@ -146,7 +146,7 @@ class Merger:
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._choose_names()
         self.output_range = (0.0, 1.0)
-        self.graph = source.frozen(richest)
+        self.graph = source.freeze_signature(richest)
         self.frozen = self.graph.function()
         self.network = self._network()
         self.parts = self._signature_parts(richest)

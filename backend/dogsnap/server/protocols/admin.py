@@ -18,7 +18,7 @@ from dogsnap.routing.choices import Change
 from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
-from dogsnap.server.protocols.app_api import taken
+from dogsnap.server.protocols.app_api import require_feedback
 from dogsnap.server.protocols.fields import (
     Body,
     number_or_null,
@@ -69,13 +69,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         changes, differences = repository.plan(model, change, *values)
         shown = {"differences": differences.felt, "notes": differences.noted}
         if fields.get("dry_run"):
-            return _planned(predictor, model, changes, **shown)
+            return _answer_plan(predictor, model, changes, **shown)
         marks = {
             "is_forced": fields.get("force", False),
             "is_guarded": fields.get("guard", False),
         }
         switched = repository.switch(model, by, change, *values, **marks)
-        return _done(predictor, model, switched, **shown)
+        return _answer_switch(predictor, model, switched, **shown)
 
     @routes.get("/models")
     def models() -> Response:
@@ -136,7 +136,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/feedback.csv")
     def feedback_csv() -> Response:
-        return Response(taken(feedback).store.csv(), mimetype="text/csv")
+        return Response(require_feedback(feedback).store.csv(), mimetype="text/csv")
 
     @routes.get("/switches")
     def switches() -> Response:
@@ -147,9 +147,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields, by = _fields()
         if fields.get("dry_run"):
             found, changes = repository.plan_undo(fields.get("id"), fields.get("model", ""))
-            return _planned(predictor, found.model, changes)
+            return _answer_plan(predictor, found.model, changes)
         undone = repository.undo(by, fields.get("id"), fields.get("model", ""))
-        return _done(predictor, undone.model, undone)
+        return _answer_switch(predictor, undone.model, undone)
 
     return routes
 
@@ -161,11 +161,13 @@ def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     for switch in router.switches(model)[:SHOWN_SWITCHES]:
         undone_by = router.undone_by(switch.id)
         more = {"undone": undone_by is not None, "undone_by": undone_by}
-        described.append({**_shown(switch), **more, "undoable": repository.is_undoable(switch)})
+        described.append(
+            {**_describe_switch(switch), **more, "undoable": repository.is_undoable(switch)}
+        )
     return described
 
 
-def _shown(switch: Switch) -> dict[str, Any]:
+def _describe_switch(switch: Switch) -> dict[str, Any]:
     return {**switch.to_json(), "text": str(switch)}
 
 
@@ -185,12 +187,18 @@ def verdict_on(
     }
 
 
-def _done(predictor: Predictor, model: str, switch: Switch | None, **more: Any) -> Response:
+def _answer_switch(
+    predictor: Predictor, model: str, switch: Switch | None, **more: Any
+) -> Response:
     """The switch (null if nothing changed) and the status of its model (null if it was about all models)."""
-    return json_response({"switch": switch and _shown(switch), **more, **_state(predictor, model)})
+    return json_response(
+        {"switch": switch and _describe_switch(switch), **more, **_state(predictor, model)}
+    )
 
 
-def _planned(predictor: Predictor, model: str, changes: Sequence[Change], **more: Any) -> Response:
+def _answer_plan(
+    predictor: Predictor, model: str, changes: Sequence[Change], **more: Any
+) -> Response:
     """What a switch would change, as sentences; nothing was changed."""
     would = [describe(change) for change in changes if change.kind != HIDDEN]
     return json_response({"switch": None, "would": would, **more, **_state(predictor, model)})

@@ -71,7 +71,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def give_feedback() -> Response:
         fields = BODIES[request.endpoint].read_request()
         said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
-        note = taken(feedback).give(fields["request_id"], *said)
+        note = require_feedback(feedback).give(fields["request_id"], *said)
         return json_response(
             {"kept": True, **({"note": note} if note else {}), "request_id": g.request_id}
         )
@@ -80,7 +80,10 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def forget_feedback() -> Response:
         fields = BODIES[request.endpoint].read_request()
         return json_response(
-            {"forgotten": taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id}
+            {
+                "forgotten": require_feedback(feedback).forget(fields["request_ids"]),
+                "request_id": g.request_id,
+            }
         )
 
     @routes.get("/breeds")
@@ -90,7 +93,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             raise Unavailable(f"the breeds are missing: {EXPECTED}")
         known = _described_breeds(file)
         described = {breed["id"] for breed in known}
-        known += [breed for breed in _taught(predictor.repository) if breed["id"] not in described]
+        known += [
+            breed
+            for breed in _list_taught_breeds(predictor.repository)
+            if breed["id"] not in described
+        ]
         ranks = _ranks(settings.models / POPULARITY_FILE)
         known.sort(
             key=lambda breed: ranks.get(breed["id"], math.inf)
@@ -155,33 +162,37 @@ def _with_feedback_ids(
     request's own. A client's own X-Request-Id stays what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
-    signed, asked = feedback.signed(new_id() if is_clients else g.request_id, result, spec)
+    signed, asked = feedback.sign_answer(new_id() if is_clients else g.request_id, result, spec)
     if not is_clients:
         g.request_id = signed
     answer = result.to_json()
     # The app asks about the first dog alone; a correction of another one is no vote.
     ids = [
         signed,
-        *(feedback.signed(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:]),
+        *(feedback.sign_answer(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:]),
     ]
     for dog, own in zip(answer["dogs"], ids, strict=False):
         dog["feedback_id"] = own
     return {**answer, "feedback_id": signed, "feedback_asked": asked}
 
 
-def taken(feedback: Feedback | None) -> Feedback:
+def require_feedback(feedback: Feedback | None) -> Feedback:
     """Raises NotFound where none is taken."""
     if feedback is None:
         raise NotFound("this server accepts no feedback; start it with --feedback FILE")
     return feedback
 
 
-def _taught(repository: Repository) -> list[dict[str, Any]]:
+def _list_taught_breeds(repository: Repository) -> list[dict[str, Any]]:
     versions = [
         status for name in repository.models() for status in repository.status(ModelSpec(name))
     ]
     descriptions = [version.description for version in versions if version.description]
-    return list({breed["id"]: breed for each in descriptions for breed in each.taught()}.values())
+    return list(
+        {
+            breed["id"]: breed for each in descriptions for breed in each.read_taught_breeds()
+        }.values()
+    )
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:

@@ -113,7 +113,7 @@ def configs_of(config: Any) -> list[ModelConfig]:
     return list(config.model_config_list.config)
 
 
-def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
+def make_model_spec(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
     """The model spec of a response: the version that answered."""
     spec = model_pb2.ModelSpec(name=servable.name, signature_name=name)
     spec.version.value = servable.version
@@ -123,7 +123,9 @@ def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
 def inference_result(
     task: Task, servable: ServableId, rows: list[Any]
 ) -> inference_pb2.InferenceResult:
-    message = inference_pb2.InferenceResult(model_spec=answered_by(servable, task.signature_name))
+    message = inference_pb2.InferenceResult(
+        model_spec=make_model_spec(servable, task.signature_name)
+    )
     if task.method == "classify":
         for row in rows:
             added = message.classification_result.classifications.add()
@@ -142,7 +144,7 @@ def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMeta
     )
     packed.Pack(signatures)
     return get_model_metadata_pb2.GetModelMetadataResponse(
-        model_spec=answered_by(servable.id), metadata={SIGNATURE_DEF: packed}
+        model_spec=make_model_spec(servable.id), metadata={SIGNATURE_DEF: packed}
     )
 
 

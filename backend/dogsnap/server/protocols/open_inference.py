@@ -127,7 +127,7 @@ def _work(predictor: Predictor, request: InferRequest) -> Work:
         wanted = signature.inputs.get(tensor.name)
         if len(signature.inputs) == 1 and wanted is not None and wanted.dtype != tf.string:
             values = tensor.array().reshape(-1)
-            pictures = photo_values.decoded(values)
+            pictures = photo_values.decode_photos(values)
             return Photos(list(values if pictures is None else pictures), signature.name)
     return Values(_reader(request.tensors), request.signature_name, request.outputs)
 

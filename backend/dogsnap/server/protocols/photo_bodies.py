@@ -40,7 +40,7 @@ def parse(body: bytes, mimetype: str = "", boundary: str = "") -> PhotoBody | No
     `images`, else all that are in it. `mimetype` and `boundary` are what the request states, or "".
     `image=iVBORw0KGgo...&top_k=1` -> one photo, {"top_k": "1"}. Raises InvalidArgument for a form without a photo.
     """
-    photo = _decoded(body)
+    photo = _decode_photo(body)
     if _is_photo(photo):
         return PhotoBody([photo])
     if body.startswith(b"--") or mimetype.startswith("multipart/"):
@@ -64,7 +64,7 @@ def _is_photo(contents: bytes) -> bool:
     return is_heic_or_avif or is_photo(contents)
 
 
-def _decoded(content: bytes) -> bytes:
+def _decode_photo(content: bytes) -> bytes:
     """The photo that base64 text holds; any other content unchanged."""
     if not _is_photo(content) and _is_photo(first_bytes(content)):
         return decode_base64(content)
@@ -80,9 +80,9 @@ def _from_form(fields: Fields) -> PhotoBody:
         if name not in PHOTO_FIELDS:
             others.setdefault(name, content.decode("utf-8", "replace"))
         elif content:
-            photos.append(_decoded(content))
+            photos.append(_decode_photo(content))
     if not photos:
-        photos = [photo for _, content in fields if _is_photo(photo := _decoded(content))]
+        photos = [photo for _, content in fields if _is_photo(photo := _decode_photo(content))]
     if not photos:
         listed = ", ".join(
             f"{name} ({len(content)} bytes)" for name, content in fields[:SHOWN_FIELDS]
@@ -98,12 +98,12 @@ def _pairs(body: bytes) -> Iterator[tuple[str, bytes]]:
     """The fields of an urlencoded form, and of a text/plain one with a single field."""
     for pair in body.split(b"&", MOST_FIELDS):
         name, _, value = pair.partition(b"=")
-        text = _unquoted(name).decode("utf-8", "replace")
+        text = _unquote(name).decode("utf-8", "replace")
         # Base64 text of clients that do not encode its "+" has no blanks of its own.
-        yield text, _unquoted(value if text in PHOTO_FIELDS else value.replace(b"+", b" "))
+        yield text, _unquote(value if text in PHOTO_FIELDS else value.replace(b"+", b" "))
 
 
-def _unquoted(text: bytes) -> bytes:
+def _unquote(text: bytes) -> bytes:
     """Percent-encoded text, decoded as quoted-printable, which is the same with another sign; a slice at a time for memory."""
     decoded = io.BytesIO()
     start = 0

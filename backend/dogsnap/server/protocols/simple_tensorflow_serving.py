@@ -63,12 +63,12 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/v1/models/<name>/gen_json")
     def gen_json(name: str) -> Response:
-        _, signature = _asked(predictor, name)
+        _, signature = _find_signature(predictor, name)
         return json_response(generated_clients.example_data(signature))
 
     @routes.get("/v1/models/<name>/gen_client")
     def gen_client(name: str) -> Response:
-        servable, signature = _asked(predictor, name)
+        servable, signature = _find_signature(predictor, name)
         asked = {
             "model_name": servable.name,
             "model_version": servable.version,
@@ -145,7 +145,7 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     )
 
 
-def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
+def _find_signature(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
     with predictor.repository.acquire(
         _spec(predictor, name, request.args.get("version"))
     ) as servable:

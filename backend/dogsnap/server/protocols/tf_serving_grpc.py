@@ -174,7 +174,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         (prediction,) = self._answer(translate.spec_of(request), [work], context)
         hold(sum(map(tensor_bytes, prediction.outputs.values())))
         response = predict_pb2.PredictResponse(
-            model_spec=translate.answered_by(prediction.servable, prediction.signature.name)
+            model_spec=translate.make_model_spec(prediction.servable, prediction.signature.name)
         )
         for alias, array in prediction.outputs.items():
             fill_proto(response.outputs[alias], array)

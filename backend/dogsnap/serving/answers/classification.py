@@ -55,14 +55,14 @@ class Classification:
         return {
             "model": asdict(self.servable),
             "dog": self.dog,
-            **self._named(),
-            "dogs": [dog._named() for dog in self.dogs],
+            **self._name_fields(),
+            "dogs": [dog._name_fields() for dog in self.dogs],
             "more_dogs": self.more_dogs,
             **({"note": self.note} if self.note else {}),
             **({"turned": self.turned} if self.turned else {}),
         }
 
-    def _named(self) -> dict[str, Any]:
+    def _name_fields(self) -> dict[str, Any]:
         """What is said of one dog."""
         return {
             "confident": self.confident,
@@ -106,11 +106,11 @@ def name_breeds(
     """
     decision = servable.description.levels.decision
     if "dog" in outputs and not decision.sees_dog(float(outputs["dog"][row])):
-        return _named(servable, outputs["prediction"][row], None, top_k, dog=False)
+        return _name_dog(servable, outputs["prediction"][row], None, top_k, dog=False)
     number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
     if number == 1:
         dogs = [
-            _named(
+            _name_dog(
                 servable,
                 outputs["prediction"][row],
                 outputs["box"][row] if "box" in outputs else None,
@@ -119,12 +119,12 @@ def name_breeds(
         ]
     else:
         each = zip(outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False)
-        dogs = [_named(servable, probabilities, box, top_k) for probabilities, box in each]
+        dogs = [_name_dog(servable, probabilities, box, top_k) for probabilities, box in each]
     more = number > 1 and bool(outputs["dogs_more"][row])
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 
 
-def turned_back(answer: Classification, degrees: int) -> Classification:
+def turn_back(answer: Classification, degrees: int) -> Classification:
     """The answer for a photo that was turned clockwise, with boxes in fractions of the photo before that."""
     boxed = replace(answer, box=_box_before(answer.box, degrees), turned=degrees)
     dogs = [replace(dog, box=_box_before(dog.box, degrees)) for dog in answer.dogs]
@@ -144,7 +144,7 @@ def _breed(label: Mapping[str, str], probability: float) -> Breed:
     return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))
 
 
-def _named(
+def _name_dog(
     servable: BaseServable,
     probabilities: np.ndarray,
     box: np.ndarray | None,

@@ -51,7 +51,7 @@ class Feedback:
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
         self._thread.start()
 
-    def signed(
+    def sign_answer(
         self, number: str, result: Classification, spec: ModelSpec, may_ask: bool = True
     ) -> tuple[str, bool]:
         """The id for feedback on `result`, the answer to `spec`, and whether the app is to ask about it."""
@@ -73,7 +73,7 @@ class Feedback:
             facts |= {"split": split["id"], "phone": phone}
             if asked and len(self._asked) < MOST_WAITING:
                 self._asked.add((split["id"], phone, version))
-        return self._signer.signed(number, facts), asked
+        return self._signer.sign(number, facts), asked
 
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: what `check_said` takes.
@@ -81,7 +81,7 @@ class Feedback:
         Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument, NotFound
         (no id of this server, or its version is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
         """
-        number, facts, at = self._signer.opened(request_id)
+        number, facts, at = self._signer.verify(request_id)
         answered = ServableId(facts["model"], facts["version"])
         names = self._names(answered)
         check_said(said, breed, text, names)
@@ -112,7 +112,7 @@ class Feedback:
         numbers = []
         for each in request_ids:
             with suppress(InvalidArgument, NotFound):
-                numbers.append(self._signer.opened(each, max_age=None)[0])
+                numbers.append(self._signer.verify(each, max_age=None)[0])
         return self.store.forget(numbers)
 
     def verdict(self, model: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Signer:
         options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
         self._serializer = URLSafeTimedSerializer(secret, signer=clock, signer_kwargs=options)
 
-    def signed(self, number: str, facts: Mapping[str, Any]) -> str:
+    def sign(self, number: str, facts: Mapping[str, Any]) -> str:
         return f"{number}.{self._serializer.dumps(facts, salt=number)}"
 
     def voter(self, *parts: str | int) -> str:
@@ -40,7 +40,7 @@ class Signer:
         text = json.dumps(("voter", *parts))
         return hmac.digest(self._secret, text.encode(), "sha256")[:HASH_BYTES].hex()
 
-    def opened(
+    def verify(
         self, request_id: str, max_age: int | None = MAX_AGE_SECONDS
     ) -> tuple[str, dict[str, Any], datetime]:
         """Number, facts and time of the answer. Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too old)."""

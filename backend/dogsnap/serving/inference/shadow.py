@@ -50,7 +50,7 @@ class Shadow:
         if shadow is None or first is None:
             return
         if self._is_busy() or not self._places.acquire(blocking=False):
-            self._metrics.shadowed(answered.id, shadow, "dropped", len(first))
+            self._metrics.count_shadow(answered.id, shadow, "dropped", len(first))
             return
         with suppress(RuntimeError):  # the server stops
             self._thread.submit(self._compare, answered.id, shadow, first, run)
@@ -58,7 +58,7 @@ class Shadow:
     def _compare(self, answered: ServableId, shadow: int, first: list[str], run: Run) -> None:
         """Run the shadow, and count where it agrees with `first`: the first class of each row that was answered."""
         self._places.release()
-        count = partial(self._metrics.shadowed, answered, shadow)
+        count = partial(self._metrics.count_shadow, answered, shadow)
         if self._is_busy():
             return count("dropped", len(first))
         try:
@@ -77,7 +77,7 @@ class Shadow:
             count("agree", len(first) - len(differing))
             count("differ", len(differing))
             with self._lock:
-                counted = self._counted(answered.name, shadow)
+                counted = self._count_pairs(answered.name, shadow)
                 known = [pair for pair in differing if None not in pair]
                 counted.update(
                     pair for pair in known if pair in counted or len(counted) < MOST_DIFFERENCES
@@ -86,9 +86,9 @@ class Shadow:
     def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
         """What answers and this shadow named most often where they differ: (the answer's class, the shadow's), and how often."""
         with self._lock:
-            return self._counted(model, shadow).most_common(most)
+            return self._count_pairs(model, shadow).most_common(most)
 
-    def _counted(self, model: str, shadow: int) -> Pairs:
+    def _count_pairs(self, model: str, shadow: int) -> Pairs:
         """The pairs of this shadow; those of another one before it are forgotten."""
         if model not in self._differences or self._differences[model][0] != shadow:
             self._differences[model] = shadow, Counter()

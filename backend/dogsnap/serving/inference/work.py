@@ -16,7 +16,7 @@ from dogsnap.serving.answers.classification import (
     Classification,
     checked_top_k,
     name_breeds,
-    turned_back,
+    turn_back,
 )
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.inference.executor import remaining
@@ -100,7 +100,7 @@ class Values:
             arrays = self._arrays_for(signature)
         self._signature = signature
         arrays = {**signature.defaults, **arrays}
-        arrays, self._is_one_row = _fitted(signature, arrays, servable.holds_shapes)
+        arrays, self._is_one_row = _fit_arrays(signature, arrays, servable.holds_shapes)
         check_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
         check_output_filter(signature, self._filter)
@@ -231,10 +231,10 @@ class Breeds(Photos):
     def _upright(self, servable: BaseServable) -> list[bytes]:
         wholes = super()._upright(servable)
         if self._turns != (0,):
-            return [photo.turned(wholes[0], degrees) for degrees in self._turns]
+            return [photo.turn(wholes[0], degrees) for degrees in self._turns]
         if not self._windows:
             return wholes
-        return [photo.cropped(wholes[0], window) for window in self._windows]
+        return [photo.crop(wholes[0], window) for window in self._windows]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         began = time.monotonic()
@@ -242,7 +242,7 @@ class Breeds(Photos):
         needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
         if self._windows or remaining(math.inf) < needed:
             return outputs, answering
-        if not _says_little(self._named(answering, outputs)):
+        if not _says_little(self._name_row(answering, outputs)):
             return outputs, answering
         return self._run_turned(answering, signature) or (outputs, answering)
 
@@ -276,7 +276,7 @@ class Breeds(Photos):
         self._turn(TURNS)
         try:
             outputs, answering = super().run(servable, signature)
-            answers = [self._named(answering, outputs, row) for row in range(len(TURNS))]
+            answers = [self._name_row(answering, outputs, row) for row in range(len(TURNS))]
         except DogsnapError:  # there is an answer already
             answers = []
         best = max(range(len(answers)), key=lambda row: _sureness(answers[row]), default=0)
@@ -290,12 +290,12 @@ class Breeds(Photos):
         self._turns = turns
         self.size = len(turns)
 
-    def _named(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
+    def _name_row(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
         return name_breeds(servable, outputs, row, self._count)
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
-            return turned_back(self._named(servable, outputs), self._turns[0])
+            return turn_back(self._name_row(servable, outputs), self._turns[0])
 
 
 def _says_little(answer: Classification) -> bool:
@@ -339,7 +339,7 @@ def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
 Work = Values | Photos
 
 
-def _fitted(
+def _fit_arrays(
     signature: Signature, arrays: Arrays, holds_shapes: bool
 ) -> tuple[dict[str, np.ndarray], bool]:
     """One string as the batch of one that an input takes, and a list of one as the value that a scalar input takes.
@@ -382,15 +382,20 @@ def _checked_photos(
     if not servable.decoding.pictures:
         return signature, arrays
     if of_bytes := servable.of_bytes(signature):
-        pictures = photo_values.decoded(arrays[next(iter(arrays))])
+        pictures = photo_values.decode_photos(arrays[next(iter(arrays))])
         if pictures is not None:
             signature, arrays = of_bytes, {of_bytes.name: pictures}
     texts = {}
     for alias, spec in signature.inputs.items():
         if spec.dtype == tf.string:
             takes_text = servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX)
-            texts[alias] = photo_values.encoded(arrays[alias]) if takes_text else arrays[alias]
-    return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
+            texts[alias] = (
+                photo_values.encode_photos(arrays[alias]) if takes_text else arrays[alias]
+            )
+    return signature, {
+        **arrays,
+        **photo_values.check_and_cut_photos(texts, servable.decoding, limits),
+    }
 
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:

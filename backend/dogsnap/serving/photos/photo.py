@@ -83,7 +83,7 @@ class Photo:
             return self.contents
         self.opened = None
         with _damage_refused():
-            return _encoded(_upright(image, least), "BMP")
+            return _encode(_upright(image, least), "BMP")
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
         """An upright JPEG without EXIF, longest side at most `longest` pixels, `quality` 1 to 95. Raises UnsupportedPhoto."""
@@ -94,7 +94,7 @@ class Photo:
             small.thumbnail((longest, longest))
             small = _to_srgb(small, image.info.get("icc_profile"))
             small.info.clear()  # a comment would be written again
-            return _encoded(small, "JPEG", quality=quality)
+            return _encode(small, "JPEG", quality=quality)
 
     def _end(self) -> None:
         """End a JPEG that lacks only its last bytes."""
@@ -166,17 +166,17 @@ def windows(contents: bytes) -> list[Box]:
     return [(start, 0.0, start + side, 1.0) for start in starts]
 
 
-def cropped(contents: bytes, window: Box) -> bytes:
+def crop(contents: bytes, window: Box) -> bytes:
     """What an upright picture shows in a window, as BMP. Raises UnsupportedPhoto for damaged pixels."""
     image = _open(contents)
     left, top, right, bottom = window
     width, height = image.size
     with _damage_refused():
         part = image.crop((left * width, top * height, right * width, bottom * height))
-        return _encoded(part, "BMP")
+        return _encode(part, "BMP")
 
 
-def turned(contents: bytes, degrees: int) -> bytes:
+def turn(contents: bytes, degrees: int) -> bytes:
     """An upright picture turned clockwise by 90, 180 or 270 degrees, as BMP of at most UNTOUCHED_SIDE; by 0 as it is.
 
     Raises UnsupportedPhoto for damaged pixels.
@@ -186,7 +186,7 @@ def turned(contents: bytes, degrees: int) -> bytes:
     with _damage_refused():
         image = _to_rgb(_open(contents))
         image.thumbnail((UNTOUCHED_SIDE, UNTOUCHED_SIDE))  # a few are held at once
-        return _encoded(image.transpose(TURN[degrees]), "BMP")
+        return _encode(image.transpose(TURN[degrees]), "BMP")
 
 
 def _open(contents: bytes) -> Image.Image:
@@ -277,7 +277,7 @@ def _to_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
     return converted or image
 
 
-def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:
+def _encode(image: Image.Image, kind: str, **options: int) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()

@@ -96,7 +96,7 @@ def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
         for node, positions in _dependent(nodes, starts):
             if node.op in OPERATIONS:
                 return True
-            for name in _called(node):
+            for name in _list_functions(node):
                 if name not in functions:
                     continue
                 function = functions[name]
@@ -129,7 +129,7 @@ def _dependent(
     return list(found.values())
 
 
-def _called(node: node_def_pb2.NodeDef) -> list[str]:
+def _list_functions(node: node_def_pb2.NodeDef) -> list[str]:
     """The functions that a node may call."""
     names = [node.op]  # in graphs of TensorFlow 1 a function is an operation
     for value in node.attr.values():
@@ -143,7 +143,7 @@ def _node_name(edge: str) -> str:
     return edge.removeprefix("^").partition(":")[0]
 
 
-def checked(
+def check_and_cut_photos(
     arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings
 ) -> dict[str, np.ndarray]:
     """Check the photos in string arrays against the limits: file bytes, base64 text, or tf.Examples with file bytes.
@@ -163,7 +163,7 @@ def checked(
     return seen
 
 
-def decoded(texts: np.ndarray) -> np.ndarray | None:
+def decode_photos(texts: np.ndarray) -> np.ndarray | None:
     """The photos for base64 texts or, from {"b64": ...}, for their bytes, (n,) -> (n,); None unless all are photos."""
     try:
         contents = _each(texts, lambda value: value if is_photo(value) else decode_base64(value))
@@ -172,7 +172,7 @@ def decoded(texts: np.ndarray) -> np.ndarray | None:
     return contents if all(map(is_photo, contents.flat)) else None
 
 
-def encoded(values: np.ndarray) -> np.ndarray:
+def encode_photos(values: np.ndarray) -> np.ndarray:
     """Photos as the base64 text that a graph decodes; other values stay."""
     return _each(values, lambda value: to_web_safe_base64(value) if is_photo(value) else value)
 

@@ -164,7 +164,9 @@ class Model:
         if self.is_loading() or not started:
             raise Unavailable(f"{self.name} is still loading; try again")
         asked = f"Servable not found for request: Latest({self.name})"
-        reasons = [f"; {version.id} failed to load: {version.failure}" for version in self.failed()]
+        reasons = [
+            f"; {version.id} failed to load: {version.failure}" for version in self.list_failed()
+        ]
         raise NotFound(f"{asked}; none of its versions is available{''.join(reasons)}")
 
     def _exactly(self, number: int) -> Version:
@@ -253,7 +255,7 @@ class Model:
         moves = any(version.is_elsewhere() for version in self.versions.values())
         return bool(self.available()) and not self.is_new and not moves
 
-    def failed(self) -> list[Version]:
+    def list_failed(self) -> list[Version]:
         """The failed versions that prevent `is_served`."""
         versions = [
             each for each in self.versions.values() if each.is_elsewhere() or not self.available()

@@ -301,7 +301,7 @@ class Repository(ModelRepository):
         """The models that are not available yet as in these configurations, without those removed meanwhile."""
         models = [self._models[config.name] for config in configs if config.name in self._models]
         waiting = [model for model in models if not model.removed and not model.is_served()]
-        failed = [version for model in waiting for version in model.failed()]
+        failed = [version for model in waiting for version in model.list_failed()]
         if failed and not any(model.is_new or model.is_loading() for model in waiting):
             reasons = "; ".join(f"{each.id}: {each.error}" for each in failed)
             raise DogsnapError(f"Some models did not become available: {reasons}")
@@ -426,7 +426,7 @@ class Repository(ModelRepository):
         self._base_path_troubles[model.name] = trouble
         unsettled = False
         with self._lock:
-            aspired = self._aspired(model, folders)
+            aspired = self._versions_to_load(model, folders)
             tracked = [
                 model.track(number, folders[number]) for number in sorted(aspired, reverse=True)
             ]
@@ -440,13 +440,13 @@ class Repository(ModelRepository):
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
-            aspired = self._aspired(model, folders)
+            aspired = self._versions_to_load(model, folders)
             self._retire(
                 model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired)
             )
         return unsettled
 
-    def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
+    def _versions_to_load(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""
         return model.choices.versions_to_load(
             aspired_versions(model.config.model_version_policy, folders), folders
@@ -510,7 +510,7 @@ class Repository(ModelRepository):
                     if isinstance(error, DogsnapError)
                     else f"{type(error).__name__}: {error}"
                 )
-            self._metrics.failed(version.id)
+            self._metrics.count_failed_load(version.id)
             log.error(
                 "%s failed to load, next attempt in %g s: %s",
                 version.id,
@@ -528,7 +528,7 @@ class Repository(ModelRepository):
             with self._default_noted(model):
                 version.servable, version.state = servable, State.AVAILABLE
                 model.was_ready = True
-        self._metrics.loaded(version.id, version.load_seconds)
+        self._metrics.record_load(version.id, version.load_seconds)
         log.info(
             "loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records
         )
@@ -584,9 +584,9 @@ class Repository(ModelRepository):
             for model in self._models.values():
                 for version in model.end_idle():
                     ended.append(version)
-                    self._metrics.unloaded(version.id)
+                    self._metrics.record_unload(version.id)
                 for gone in model.forget_vanished():
-                    self._metrics.forgotten(gone.id)
+                    self._metrics.forget(gone.id)
             self._models = {
                 name: model for name, model in self._models.items() if not model.is_gone()
             }

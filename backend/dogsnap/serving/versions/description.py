@@ -25,7 +25,7 @@ class Description:
     levels: Levels = field(default_factory=lambda: Levels(Decision()), compare=False)
     raw: Mapping[str, Any] = field(default_factory=dict)
 
-    def taught(self) -> tuple[Mapping[str, Any], ...]:
+    def read_taught_breeds(self) -> tuple[Mapping[str, Any], ...]:
         """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and the facts that came with them."""
         labels = {label["id"]: label for label in self.labels}
         return tuple({**each["facts"], **labels[each["id"]]} for each in self.raw.get("taught", ()))

@@ -138,7 +138,9 @@ class Accelerated:
                 inputs, answers, self._steps[AGAIN + alias], self._steps[COMBINED]
             )
         return (
-            after(**_given(after, answers)) if after else {each: answers[each] for each in outputs}
+            after(**_select_inputs(after, answers))
+            if after
+            else {each: answers[each] for each in outputs}
         )
 
     def _after_second_pass(
@@ -146,7 +148,8 @@ class Accelerated:
     ) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
         planned = {
-            name: value.numpy() for name, value in again(**inputs, **_given(again, first)).items()
+            name: value.numpy()
+            for name, value in again(**inputs, **_select_inputs(again, first)).items()
         }
         rows = {ROWS: planned.pop(ROWS)} if ROWS in planned else {}
         (images,) = planned.values()
@@ -154,11 +157,11 @@ class Accelerated:
             self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
         )
         seen = first | {SECOND + name: value for name, value in second.items()} | rows
-        answers = combined(**_given(combined, seen))
+        answers = combined(**_select_inputs(combined, seen))
         return {name: value.numpy() for name, value in answers.items()}
 
 
-def _given(step: Any, answers: Arrays) -> dict[str, tf.Tensor]:
+def _select_inputs(step: Any, answers: Arrays) -> dict[str, tf.Tensor]:
     names = step.structured_input_signature[1]
     return {name: tf.constant(value) for name, value in answers.items() if name in names}
 

@@ -239,7 +239,7 @@ class BaseServable:
         try:
             return _photos_to_images(size)(tf.constant(list(photos)))
         except tf.errors.OpError as error:
-            raise _translated(error) from error
+            raise _translate_error(error) from error
 
 
 # Returns the inputs of a version's signature, by alias.
@@ -322,7 +322,7 @@ class Servable(BaseServable):
             return arrays
         except tf.errors.OpError as error:
             note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
-            raise _translated(error, note) from error
+            raise _translate_error(error, note) from error
         except MemoryError as error:
             raise Unavailable(NO_MEMORY) from error
         except RuntimeError as error:  # what OpenVINO raises
@@ -401,7 +401,7 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     )
 
 
-def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
+def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable(NO_MEMORY)
     if PYTHON_FUNCTION.search(error.message):

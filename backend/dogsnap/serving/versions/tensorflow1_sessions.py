@@ -48,7 +48,7 @@ class SessionModel:
         def tensor(info: meta_graph_pb2.TensorInfo) -> tf.Tensor:
             return fed[info.name] if info.name in fed else graph.get_tensor_by_name(info.name)
 
-        inputs, outputs = _served(definition.inputs), _served(definition.outputs)
+        inputs, outputs = _tensor_names(definition.inputs), _tensor_names(definition.outputs)
         run = self._session.make_callable(
             [tensor(definition.outputs[alias]) for alias in outputs],
             [tensor(definition.inputs[alias]) for alias in inputs],
@@ -66,7 +66,7 @@ class SessionModel:
         return function
 
 
-def _served(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> list[str]:
+def _tensor_names(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> list[str]:
     """The aliases of plain tensors: a sparse one has no name of one tensor."""
     return sorted(alias for alias, info in infos.items() if not why_unserved(info))
 
