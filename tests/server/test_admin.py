@@ -104,7 +104,7 @@ def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claim
             "models/half/labels/split",
             {"version": 2, "from": 2},
             409,
-            "expected at 2, but it is at 1",
+            "points to 1, not 2",
         ),
         ("models/half/split", {"version": 2, "percent": 101}, 400, "at most 100"),
         ("models/half/split", {"version": 2, "percent": -1}, 400, "expected more than 0"),

@@ -180,7 +180,7 @@ def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_num
         (["show", "gone"], "models served here: half"),
         (["label", "set", "a/b", "1"], "label is 'a/b'; expected 1 to 64 of the characters"),
         (["label", "move", "gamma", "1"], "has no label gamma"),
-        (["label", "move", "delta", "2", "--from", "2"], "was expected at 2, but it is at 1"),
+        (["label", "move", "delta", "2", "--from", "2"], "points to 1, not 2"),
     ],
 )
 def test_what_the_server_refuses_is_said_in_its_own_sentence(server, arguments, sentence):

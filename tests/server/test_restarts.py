@@ -207,7 +207,7 @@ def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_serve
         wait_until(lambda: children(new), 60)
         os.kill(children(new)[0], signal.SIGKILL)
         wait_until(
-            lambda: "cannot start: its worker ended before the models were loaded" in server.log(),
+            lambda: "cannot start: the new server stopped while loading the models" in server.log(),
             60,
         )
         wait_until(lambda: children(server.process.pid) == [worker], 60)

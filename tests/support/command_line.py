@@ -14,7 +14,7 @@ def output_of(result: Result) -> str:
 
 
 def refused(result: Result, words: str = "") -> str:
-    """It ended with a sentence that holds `words`, in place of a stack trace; all that it says."""
+    """It ended with a sentence that holds `words`, instead of a stack trace; all that it says."""
     assert result.exit_code == (2 if "Usage: " in result.output else 1), result.output
     assert words in result.output
     assert "Traceback" not in result.output

@@ -35,7 +35,7 @@ def blocks_of(page: str) -> list[list]:
 
 
 class Shell:
-    """Runs blocks in `folder`, with ports of its own in place of 8501 and 8500."""
+    """Runs blocks in `folder`, with ports of its own instead of 8501 and 8500."""
 
     def __init__(self, folder: Path):
         self.folder, self.port, self.grpc_port = folder, free_port(), free_port()

@@ -1,4 +1,4 @@
-"""Waiting for a condition in place of a time: as long as it takes on a busy machine, and no longer."""
+"""Waiting for a condition instead of a time: as long as it takes on a busy machine, and no longer."""
 
 import time
 from collections.abc import Callable

@@ -146,7 +146,7 @@ def test_a_label_that_somebody_else_moved_meanwhile_is_not_moved(server, open_co
         "/api/admin/models/inception_v3/labels/raced", json={"version": 2}
     ).raise_for_status()
     dogs(page).get_by_role("button", name="Move raced", exact=True).click()
-    says(page, "was expected at 1, but it is at 2")
+    says(page, "points to 2, not 1")
     expect(dogs(page).locator("form[data-name='raced']")).to_contain_text("version 2")
 
 

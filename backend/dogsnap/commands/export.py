@@ -39,7 +39,7 @@ VIT = "vit"
 )
 @option(
     "--renew",
-    "in place of the next version, replace those that this command built before, and only if what they are "
+    "instead of the next version, replace those that this command built before, and only if what they are "
     "made from (weights, code, TensorFlow ...) has changed since",
     is_flag=True,
 )

@@ -63,7 +63,7 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option(
     "--preprocessing",
-    "the mode of Keras' preprocess_input, in place of the five above: caffe (ResNet50, VGG: bgr, 0 to 255, mean taken off), tf "
+    "the mode of Keras' preprocess_input, instead of the five above: caffe (ResNet50, VGG: bgr, 0 to 255, mean taken off), tf "
     "(MobileNet, Inception, Xception: -1 to 1), torch (DenseNet)",
     click.Choice(["caffe", "tf", "torch"]),
 )

@@ -36,7 +36,7 @@ TLS_SETTINGS = (
     "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
 )
 PARALLELISM = "--tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism"
-# Flag -> the value that changes nothing here, and what to use in place of another one; "" for nothing.
+# Flag -> the value that changes nothing here, and what to use instead of another one; "" for nothing.
 REFUSED = {
     "allow_version_labels_for_unavailable_models": ("true", ""),
     "enable_grpc_healthcheck_service": ("true", ""),

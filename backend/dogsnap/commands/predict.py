@@ -40,11 +40,11 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
     PATH,
 )
 @option(
-    "--json-instances", "in place of PHOTO: a file with one JSON instance per line", EXISTING_FILE
+    "--json-instances", "instead of PHOTO: a file with one JSON instance per line", EXISTING_FILE
 )
 @option("--model", "model; otherwise the default model", default="")
 @option("--version", "version; otherwise the default version", int)
-@option("--label", "label, in place of a version")
+@option("--label", "label, instead of a version")
 @option("--top-k", "number of breeds to name; otherwise 5", int)
 @option(
     "--signature-name",
@@ -53,7 +53,7 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
 )
 @option(
     "--url",
-    "send it to this server, e.g. http://localhost:8501, in place of loading the model here",
+    "send it to this server, e.g. http://localhost:8501, instead of loading the model here",
 )
 @option(
     "--key",
@@ -194,7 +194,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Server:
-    """A client of a server that predicts in place of a model loaded here; `key` is an API key or "".
+    """A client of a server that predicts instead of a model loaded here; `key` is an API key or "".
 
     `which`: model, version and label as given; `model`: the model's name in the path of TensorFlow Serving's REST API.
     Its methods raise click.ClickException with the server's message, or if there is no answer.

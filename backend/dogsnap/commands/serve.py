@@ -34,7 +34,7 @@ log = logging.getLogger("dogsnap")
 
 
 class ServeCommand(click.Command):
-    """Flags of other servers get a hint at their counterparts, in place of a similar flag with another meaning."""
+    """Flags of other servers get a hint at their counterparts, instead of a similar flag with another meaning."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

@@ -85,8 +85,8 @@ def change_label(
     if expected is not ANY and now != expected:
         was, found = describe_value("label", expected), describe_value("label", now)
         raise Aborted(
-            f"{describe_setting(change)} was expected at {was}, but it is at {found}; somebody "
-            "moved it, read it again"
+            f"{describe_setting(change)} points to {found}, not {was}: somebody moved it; "
+            "see `dogsnap models list`"
         )
     if version is None:
         if now is None:

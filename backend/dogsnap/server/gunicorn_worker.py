@@ -84,7 +84,9 @@ class Server(BaseApplication):
         if (
             self._replaced and self._starts > 1
         ):  # it would end like the first one, or be killed again after ten minutes
-            raise FailedPrecondition("its worker ended before the models were loaded")
+            raise FailedPrecondition(
+                "the new server stopped while loading the models (see its log); the running one goes on"
+            )
         if self.settings.engine:
             os.environ.setdefault(
                 "GRPC_VERBOSITY", "NONE"

@@ -49,7 +49,7 @@ MADE_BY = "dogsnap calibrate 5"  # and the version of what it computes: to be ra
 RANGE_PHOTOS = (
     432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 )
-NO_DOG, ANY = -1, -2  # in place of a breed
+NO_DOG, ANY = -1, -2  # instead of a breed
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
 PLAIN = {"temperature": 1.0, **Decision(dog=0.0, confident=1.0).to_json()}
 

@@ -30,7 +30,7 @@ class Recipe:
 
     `soup`: stages ("head" is the first) and their shares in the mean of the weights that the network ends with (model soups,
     Wortsman et al. 2022); empty: the last stage's weights. The layers of the box are the last stage's. `teacher_share`: of the
-    starting network's answer to the crop of the dog in the target of all its views; the label has the rest, in place of label
+    starting network's answer to the crop of the dog in the target of all its views; the label has the rest, instead of label
     smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers that the starting weights do not have, as a share
     of the stage's rate.
     """

@@ -25,7 +25,7 @@ class Options:
     scores the names in signatures.DETECTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
     in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open. `input_range`: the
     numbers that stand for black and white in the network's input; `mean`, `deviation`: taken off these, and divided by, one
-    number or one per channel; `channels`: "rgb" or "bgr". `preprocessing`, in the place of these four: a key of PREPROCESSING.
+    number or one per channel; `channels`: "rgb" or "bgr". `preprocessing`, instead of these four: a key of PREPROCESSING.
     `output_range`: black and white in its output.
     `softmax`: the class output holds logits. `labels`: the classes in their order, each {"id",
     "name", "name_zh"}. `description`: fields for what the version says about itself, beside those of the source.

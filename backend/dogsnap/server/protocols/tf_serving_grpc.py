@@ -50,7 +50,7 @@ SERVICES = (
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
     open_inference_grpc.SERVICE.full_name,
 )
-ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
+ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token instead of an API key
 STICKY_KEY = ContextVar(
     "sticky_key", default=""
 )  # of the client of the call that this thread answers

@@ -108,7 +108,7 @@ class Levels:
             member for member in members if member not in index_of or members.count(member) > 1
         ]:
             raise ValueError(
-                f"breed {wrong[0]} of a group: expected a label of the version, in one group only"
+                f"groups: breed {wrong[0]} is no label of this version, or is in two groups"
             )
         self._members = [
             np.array([index_of[member] for member in group.members]) for group in groups

@@ -47,16 +47,16 @@ class Signer:
         found = FORM.fullmatch(request_id)
         if found is None:
             raise InvalidArgument(
-                "request_id takes no feedback; expected the feedback_id of an answer of POST /api/classify"
+                "this is no feedback id; send the feedback_id from the answer of POST /api/classify"
             )
         number, text = found.groups()
         try:
             facts, at = self._serializer.loads(
                 text, max_age=max_age, return_timestamp=True, salt=number
             )
-        except SignatureExpired as error:
+        except SignatureExpired:
             raise FailedPrecondition(
-                f"feedback is taken within 24 hours of the answer: {error}"
+                "too late: feedback on an answer is accepted for 24 hours"
             ) from None
         except BadData:
             raise NotFound(

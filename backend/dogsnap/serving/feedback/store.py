@@ -192,9 +192,7 @@ class Store:
         """
         with self.transaction() as connection:
             if not connection.execute(INSERT, row).rowcount:
-                raise AlreadyExists(
-                    "this answer has its feedback already; it is taken once for each request id"
-                )
+                raise AlreadyExists("feedback on this answer was already given")
             if not (row["asked"] and row["split"]):
                 return ""
             if not connection.execute(IS_OPEN, (row["split"],)).fetchall():

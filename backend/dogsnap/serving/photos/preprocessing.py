@@ -10,7 +10,7 @@ KINDS = "JPEG, PNG, GIF, BMP or WebP"
 # Photos of one request that are decoded in parallel; each takes a core for some milliseconds.
 PARALLEL_DECODERS = 4
 JPEG_START = b"\xff\xd8\xff"
-# libjpeg scales down while it decodes, by these factors: 12 megapixels by 8 cost half of the time, and 0.6 MB in place of 36.
+# libjpeg scales down while it decodes, by these factors: 12 megapixels by 8 cost half of the time, and 0.6 MB instead of 36.
 JPEG_SCALES = (1, 2, 4, 8)
 # The scaled photo is at least this many times the network's size. On 46 photos of 12 megapixels scaled by 8, probabilities
 # differed from those of the whole photo by at most 0.016 on average (by 4: 0.009), and 45 photos kept their breed in both

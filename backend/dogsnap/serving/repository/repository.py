@@ -419,7 +419,9 @@ class Repository(ModelRepository):
         if (
             not folders and model.available()
         ):  # the disk is not mounted, or the versions are being replaced
-            raise OSError(f"no version is left in {config.base_path}")
+            raise OSError(
+                f"all version folders of {config.base_path} are gone; is the disk mounted?"
+            )
         trouble = "" if folders else describe_base_path(config.base_path)
         if trouble and self._base_path_troubles.get(model.name) != trouble:
             log.warning("%s has no version: %s", model.name, trouble)

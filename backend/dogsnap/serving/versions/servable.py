@@ -137,7 +137,7 @@ class BaseServable:
         return signature.name in self._batchers
 
     def of_bytes(self, signature: Signature) -> Signature | None:
-        """The counterpart of `signature` with file bytes in place of base64 text, which merged versions have; else None."""
+        """The counterpart of `signature` with file bytes instead of base64 text, which merged versions have; else None."""
         is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
         other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
         is_same = (
