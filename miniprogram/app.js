@@ -6,7 +6,7 @@ const waiting = require('./services/waiting')
 
 App({
   onLaunch() {
-    appearance.followPhone()
+    appearance.follow()
     feedback.forgetRest()
     waiting.follow(showAnswers)
     wx.onNetworkStatusChange(({ isConnected }) => isConnected && waiting.send())

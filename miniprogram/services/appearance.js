@@ -2,12 +2,21 @@
  * Language and theme: which ones are in force, and how a page puts them on. It holds no texts (see i18n/) and no
  * colours but those of the navigation bar, which WXSS cannot reach.
  */
+const models = require('./models')
 const settings = require('./settings')
 const traditional = require('./traditional')
 const zh = require('../i18n/zh')
 const en = require('../i18n/en')
+const otherZh = require('../i18n/other_zh')
+const otherEn = require('../i18n/other_en')
 
 /** @typedef {typeof zh} Texts */
+
+/** By language: the texts about dogs, and those where the classes are other things. */
+const TEXTS = {
+  zh: { dogs: zh, other: replaced(zh, otherZh) },
+  en: { dogs: en, other: replaced(en, otherEn) },
+}
 
 /** Front may only be pure black or white: WeChat takes nothing else. */
 const BAR = {
@@ -45,20 +54,30 @@ function theme() {
 /** @returns {Texts} */
 function texts() {
   const chosen = language()
-  if (chosen === 'en') return en
-  return chosen === 'zh' ? zh : traditional.writeAll(zh)
+  const { dogs, other } = TEXTS[chosen === 'en' ? 'en' : 'zh']
+  const written = models.areDogs() ? dogs : other
+  return chosen === 'zh-Hant' ? traditional.writeAll(written) : written
+}
+
+/** The texts with some of them replaced, at any depth. */
+function replaced(texts, others) {
+  const result = Object.assign({}, texts)
+  for (const [name, text] of Object.entries(others)) {
+    result[name] = typeof text === 'string' || Array.isArray(text) ? text : replaced(texts[name], text)
+  }
+  return result
 }
 
 /**
- * Puts language and theme on a page: its data get `text` (the page's own texts), `theme` and `language`.
+ * Puts language and theme on a page: its data get `text` (the page's own texts), `theme`, `language` and `areDogs`.
  * @param {any} page
  * @param {keyof Texts['pages']} name
  * @returns {boolean}  whether anything changed since the last time
  */
 function dress(page, name) {
   if (wantedLanguage() === 'zh-Hant') traditional.load(dressAll)
-  const wanted = { theme: theme(), language: language() }
-  if (page.data.theme === wanted.theme && page.data.language === wanted.language) return false
+  const wanted = { theme: theme(), language: language(), areDogs: models.areDogs() }
+  if (Object.keys(wanted).every((key) => page.data[key] === wanted[key])) return false
   const text = texts().pages[name]
   page.setData(Object.assign({ text }, wanted))
   wx.setNavigationBarTitle({ title: text.title })
@@ -66,13 +85,14 @@ function dress(page, name) {
   return true
 }
 
-/** Updates every open page when the phone changes between dark and light. */
-function followPhone() {
+/** Updates every open page when the phone changes between dark and light, and when the classes turn out to be no dogs. */
+function follow() {
   wx.onThemeChange(dressAll)
+  models.follow(dressAll)
 }
 
 function dressAll() {
   getCurrentPages().forEach((page) => /** @type {any} */ (page).dress())
 }
 
-module.exports = { language, theme, texts, dress, followPhone }
+module.exports = { language, theme, texts, dress, follow }

@@ -1,13 +1,14 @@
 /**
- * What the server knows of the breeds, kept on the phone so that it can be read without a connection.
- * It knows no breed by itself: names, order and facts are the server's.
+ * The classes of the version that answers and what the server knows of them, kept on the phone so that it can be read
+ * without a connection. They are breeds of dogs, or of anything else where a server has another model. It knows none by
+ * itself: names, order and facts are the server's.
  */
 const request = require('./request')
+const settings = require('./settings')
 const storage = require('./storage')
 const traditional = require('./traditional')
 const wording = require('./wording')
 
-const KEY = 'breeds'
 const TIMEOUT_MS = 15 * 1000
 
 /** @typedef {{en: string, zh: string}} Text */
@@ -32,35 +33,41 @@ const TIMEOUT_MS = 15 * 1000
  * @property {{url?: string, path?: string, author: string, licence: string}} [image]  path: on the server
  */
 
-/** @type {Promise<Breed[]> | null}  this session's one request, unless it failed */
-let asked = null
+/** By name: this session's one request, unless it failed. @type {Record<string, Promise<Breed[]>>} */
+const asked = {}
 
 /**
  * All breeds: those kept on the phone at once (and newer ones fetched for the next time), else the server's.
  * @returns {Promise<Breed[]>}  rejects with a Failure when there is neither
  */
 function all() {
-  const fresh = fetchOnce()
-  const kept = storage.read(KEY, null)
+  const name = nameOfList()
+  const fresh = fetchOnce(name)
+  const kept = storage.read(name, null)
   if (!kept) return fresh
   fresh.catch(() => {}) // offline: what is kept will do
   return Promise.resolve(kept)
 }
 
-function fetchOnce() {
-  if (!asked) {
-    asked = fetchAll()
-    asked.catch(() => {
-      asked = null
-    })
-  }
-  return asked
+/** Of the version that the user chose, else of the server's default: under which it is asked for, and kept. */
+function nameOfList() {
+  const { model } = settings.get()
+  const fields = Object.entries(model || {}).map(([field, value]) => `${field}=${encodeURIComponent(value)}`)
+  return fields.length ? `breeds?${fields.join('&')}` : 'breeds'
 }
 
-async function fetchAll() {
-  const answer = await request.send('/api/breeds', { timeoutMs: TIMEOUT_MS }).answer
+function fetchOnce(name) {
+  if (!asked[name]) {
+    asked[name] = fetchAll(name)
+    asked[name].catch(() => delete asked[name])
+  }
+  return asked[name]
+}
+
+async function fetchAll(name) {
+  const answer = await request.send(`/api/${name}`, { timeoutMs: TIMEOUT_MS }).answer
   if (!answer || !Array.isArray(answer.breeds)) throw new request.Failure('unreadable')
-  storage.write(KEY, answer.breeds)
+  storage.write(name, answer.breeds)
   return answer.breeds
 }
 

@@ -1,11 +1,16 @@
-/** Which models, versions and labels the server has, and how long it keeps feedback, for the settings page. */
+/** Which models, versions and labels the server has, whether they tell dogs, and how long it keeps feedback. */
 const request = require('./request')
+const settings = require('./settings')
+const storage = require('./storage')
 
 const TIMEOUT_MS = 10 * 1000
 
+/** Where it is kept whether the version that answers tells dogs, so that the app begins with the right words. */
+const DOGS_KEY = 'areDogs'
+
 /**
- * @typedef {{version: number, state: string, classes?: number | null}} Version  classes: how many breeds it names, if the
- *   server knows
+ * @typedef {{version: number, state: string, classes?: number | null, dogs?: boolean}} Version  classes: how many it names, if
+ *   the server knows; dogs: whether these are breeds of dogs
  * @typedef {{name: string, versions: Version[], labels: Record<string, number>, default_version: number}} Model
  */
 
@@ -16,7 +21,34 @@ const TIMEOUT_MS = 10 * 1000
 async function all() {
   const answer = await request.send('/api/models', { timeoutMs: TIMEOUT_MS }).answer
   if (!answer || !Array.isArray(answer.models)) throw new request.Failure('unreadable')
+  learn(answer)
   return { models: answer.models, feedbackDays: answer.feedback_days || 0 }
+}
+
+/** Called when the classes are of another kind than before. */
+let onChange = () => {}
+
+/** @param {() => void} callback  for when the app's words change; with this it begins to ask the server */
+function follow(callback) {
+  onChange = callback
+  all().catch(() => {})
+}
+
+/** Whether the classes are breeds of dogs, as far as this phone knows. @returns {boolean} */
+function areDogs() {
+  return storage.read(DOGS_KEY, true)
+}
+
+/** A server of an earlier release says nothing, and tells dogs. */
+function learn({ models, default_model: standard }) {
+  const { model = standard, version, label } = settings.get().model || {}
+  const { versions = [], labels = {}, default_version: usual } = models.find(({ name }) => name === model) || {}
+  const number = version || labels[label] || usual
+  const answering = versions.find((candidate) => candidate.version === number)
+  const dogs = !answering || answering.dogs !== false
+  if (dogs === areDogs()) return
+  storage.write(DOGS_KEY, dogs)
+  onChange()
 }
 
 /**
@@ -34,4 +66,4 @@ function choices(models) {
   })
 }
 
-module.exports = { all, choices }
+module.exports = { all, choices, follow, areDogs }

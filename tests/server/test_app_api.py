@@ -2,17 +2,17 @@
 
 import base64
 import io
-import json
 import resource
 import shutil
 
 import colour_photos
+import own_models
 import pytest
 from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
 from PIL import Image
 from process_readings import worker_of
 from refusals import assert_refused
-from tiny_models import colours, half_plus, with_levels
+from tiny_models import COLOURS, colours, half_plus, with_levels
 
 KINDS = {"red dog": (RED, "JPEG"), "green dog": (GREEN, "PNG"), "blue dog": (BLUE, "WEBP")}
 PHOTOS = {name: encode(plain(colour), kind) for name, (colour, kind) in KINDS.items()}
@@ -212,13 +212,32 @@ def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
     assert model["labels"] == model["pending_labels"] == {}
 
 
+def test_a_version_says_whether_its_classes_are_breeds_of_dogs(breeds_server):
+    answer = breeds_server.get("/api/models").json()
+    told = {}
+    for model in answer["models"]:
+        told[model["name"]] = [version["dogs"] for version in model["versions"]]
+    assert told == {
+        "inception_v3": [True, True],
+        "squares": [False, False],
+        "half_plus_two": [False],
+    }
+    assert answer["default_model"] == "inception_v3"
+
+
+LISTED = [{"id": "c1", "size": "toy", **COLOURS[0]}, *COLOURS[1:]]
+
+
 @pytest.fixture(scope="module")
 def breeds_server(start_server, tmp_path_factory, colour_models):
-    """A server with breeds and two models, of which one has no labels; it may write no file above 200 kB."""
+    """A server with facts of a breed and three models: of its breeds, of other classes, and without labels; it may write no file
+    above 200 kB.
+    """
     models = tmp_path_factory.mktemp("models")
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     half_plus(2, models / "half_plus_two" / "1")
-    (models / "breeds.json").write_text('[{"id": "c1", "name_zh": "红犬"}]', encoding="utf-8")
+    own_models.export(models / "squares", 1)
+    (models / "breeds.json").write_text('[{"id": "c1", "size": "toy"}]', encoding="utf-8")
     server = start_server(models)
     resource.prlimit(worker_of(server), resource.RLIMIT_FSIZE, (200_000, 200_000))
     server.breeds_file = models / "breeds.json"
@@ -228,16 +247,40 @@ def breeds_server(start_server, tmp_path_factory, colour_models):
 def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breeds_server):
     models = {model["name"]: model for model in breeds_server.get("/api/models").json()["models"]}
     assert [each["classes"] for each in models["half_plus_two"]["versions"]] == [0]
-    said = "half_plus_two version 1 cannot name breeds: expected labels in its assets.extra/dogsnap.json"
+    said = "half_plus_two version 1 cannot name classes: expected labels in its assets.extra/dogsnap.json, found none; "
+    said += "it takes no photo, so call it by its tensors under /v1/models/half_plus_two"
     assert_refused(breeds_server.classify(PHOTOS["red dog"], model="half_plus_two"), 400, said)
 
 
-def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server, colour_server):
-    first = breeds_server.get("/api/breeds")
-    assert first.json() == {"breeds": [{"id": "c1", "name_zh": "红犬"}]}
-    again = breeds_server.get("/api/breeds", headers={"If-None-Match": first.headers["ETag"]})
+def test_the_breeds_are_the_classes_of_the_version_that_answers_with_their_facts_and_not_sent_twice(
+    breeds_server,
+):
+    first = breeds_server.get("/api/breeds", params={"model": "inception_v3"})
+    assert first.json() == {"breeds": LISTED}
+    same = {"If-None-Match": first.headers["ETag"]}
+    again = breeds_server.get("/api/breeds", params={"model": "inception_v3"}, headers=same)
     assert (again.status_code, again.content) == (304, b"")
-    assert_refused(colour_server.get("/api/breeds"), 503, "breeds.json")
+
+
+def test_without_facts_the_classes_are_listed_alone(colour_server):
+    assert colour_server.get("/api/breeds").json() == {"breeds": list(COLOURS)}
+
+
+def test_a_version_can_be_chosen_whose_classes_are_listed_and_one_without_is_refused(breeds_server):
+    def get(**fields):
+        return breeds_server.get("/api/breeds", params=fields)
+
+    for fields in ({"version": 2}, {"version": "2"}, {}):
+        assert get(model="squares", **fields).json() == {"breeds": own_models.LABELS}
+    for fields, status, said in (
+        ({"model": "half_plus_two"}, 400, "half_plus_two version 1 cannot name classes"),
+        ({"model": "squares", "version": 1}, 400, "squares version 1 cannot name classes"),
+        ({"model": "squares", "version": 9}, 404, "available versions: 2, 1"),
+        ({"model": "cat"}, 404, "models served here: half_plus_two, inception_v3, squares"),
+        ({"model": "squares", "version": "two"}, 400, "version"),
+        ({"model": "squares", "label": "live"}, 400, "version label: live"),
+    ):
+        assert_refused(get(**fields), status, said)
 
 
 DAMAGED = [
@@ -258,7 +301,7 @@ def test_a_damaged_popularity_file_costs_the_order_of_the_breeds_alone(breeds_se
     file.write_text(text, encoding="utf-8")
     answer = breeds_server.get("/api/breeds")
     file.unlink()
-    assert (answer.status_code, answer.json()) == (200, {"breeds": json.loads(breeds.read_bytes())})
+    assert (answer.status_code, answer.json()["breeds"]) == (200, LISTED)
 
 
 @pytest.mark.parametrize("text", ["", "[", "7", "[7]", '[{"name": "x"}]', '[{"id": ["c1"]}]'])

@@ -68,8 +68,8 @@ Page({
   show() {
     const { text, language, words } = /** @type {any} */ (this.data)
     const found = breeds.search(this.breeds, words).map((breed) => ofBreed(breed, language))
-    const verdicts = VERDICTS.map((verdict) => ofVerdict(verdict, text))
-    const meant = breeds.isMix(words) ? verdicts.slice(0, 2) : [] // a mix, or a breed that is not here
+    const verdicts = VERDICTS.map((verdict) => ofVerdict(verdict, text)).filter(({ label }) => label)
+    const meant = breeds.isMix(words) ? verdicts.filter(({ key }) => key !== 'no_dog') : [] // a mix, or a breed that is not here
     const choices = words ? [...meant, ...found, ofWords(words, text)] : [...verdicts, ...found]
     this.setData({ choices, notKnown: found.length || !text.notKnown ? '' : wording.fill(text.notKnown, { words }) })
   },

@@ -83,6 +83,7 @@ Page({
 
   onModel({ currentTarget }) {
     settings.change({ model: currentTarget.dataset.value })
+    models.all().catch(() => {}) // the app's words follow what the version knows
     this.show()
   },
 })

@@ -52,6 +52,22 @@ test('both languages have the same texts, with the same places to fill', () => {
   }
 })
 
+test('where the classes are no dogs, the app speaks of no dog and no breed', () => {
+  const other = new Phone()
+  other.storage.areDogs = false
+  for (const [language, words] of [['zh_CN', /狗|犬|品种/], ['en', /\bdogs?\b|breed|mutt|ancestry/i]]) {
+    other.language = language
+    const texts = Object.fromEntries(leaves(other.service('appearance').texts()))
+    const base = Object.fromEntries(leaves(language === 'en' ? en : zh))
+    assert.deepEqual(Object.keys(texts).sort(), Object.keys(base).sort())
+    for (const [path, text] of Object.entries(texts)) {
+      if (/((result|captions)\.(dog|dogs|moreDogs|chooseDog)|breed\.wild)\b/.test(path)) continue // of versions that find every dog, and of facts
+      assert.doesNotMatch(text, words, path)
+      if (text && text !== base[path] && path !== 'pages.breeds.mix') assert.deepEqual(holes(text), holes(base[path]), path)
+    }
+  }
+})
+
 test('every text is used by its page', () => {
   for (const [page, texts] of Object.entries(zh.pages)) {
     const source =

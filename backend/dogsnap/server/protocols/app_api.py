@@ -3,6 +3,7 @@
 import base64
 import logging
 import math
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dogsnap.server.middleware.json_bodies import json_response, parse_json
 from dogsnap.server.middleware.request_ids import new_id, own_sticky_key
 from dogsnap.server.protocols import photo_bodies
 from dogsnap.server.protocols.fields import Body, text_field, text_list, whole_number
-from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.answers.classification import Classification, require_labels
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
@@ -33,7 +34,8 @@ BREEDS_FILE = "breeds.json"
 EXPECTED = f'expected {BREEDS_FILE} in the models folder, a list of objects with an "id"'
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
-FIELDS = {"top_k": whole_number, "model": text_field, "version": whole_number, "label": text_field}
+VERSION_FIELDS = {"model": text_field, "version": whole_number, "label": text_field}
+FIELDS = {"top_k": whole_number, **VERSION_FIELDS}
 # What the paths about feedback take, by endpoint.
 BODIES = {
     "api.give_feedback": Body(
@@ -50,14 +52,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/classify")
     def classify() -> Response:
         photo, received = _photo_and_fields(settings)
-        fields = {
-            name: check_field(name, received.get(name)) for name, check_field in FIELDS.items()
-        }
+        spec = _find_spec(received, predictor)
+        top_k = whole_number("top_k", received.get("top_k"))
         if content_check:
             content_check.require_passed(check(photo, settings))
-        name = fields["model"] or predictor.default_model()
-        spec = ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
-        result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
+        result = predictor.classify(photo, spec, top_k, PROTOCOL, client_is_gone())
         answer = _with_feedback_ids(feedback, result, spec) if feedback else result.to_json()
         return json_response({**answer, "request_id": g.request_id})
 
@@ -88,16 +87,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/breeds")
     def breeds() -> Response:
-        file = settings.models / BREEDS_FILE
-        if not file.is_file():
-            raise Unavailable(f"the breeds are missing: {EXPECTED}")
-        known = _described_breeds(file)
-        described = {breed["id"] for breed in known}
-        known += [
-            breed
-            for breed in _list_taught_breeds(predictor.repository)
-            if breed["id"] not in described
-        ]
+        facts = _read_facts(settings.models / BREEDS_FILE)
+        with predictor.repository.acquire(_find_spec(request.args, predictor)) as servable:
+            classes, taught = require_labels(servable), servable.description.read_taught_breeds()
+        facts = {breed["id"]: breed for breed in taught} | facts
+        known = [{**facts.get(label["id"], {}), **label} for label in classes]
         ranks = _ranks(settings.models / POPULARITY_FILE)
         known.sort(
             key=lambda breed: ranks.get(breed["id"], math.inf)
@@ -111,23 +105,40 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/models")
     def models() -> Response:
-        described = [describe(predictor.repository, name) for name in predictor.repository.models()]
+        repository = predictor.repository
+        breeds = frozenset(_read_facts(settings.models / BREEDS_FILE))
         return json_response(
-            {"models": described, "feedback_days": settings.feedback_days if feedback else None}
+            {
+                "models": [describe(repository, name, breeds) for name in repository.models()],
+                "default_model": predictor.default_model(),
+                "feedback_days": settings.feedback_days if feedback else None,
+            }
         )
 
     return routes
 
 
-def _described_breeds(file: Path) -> list[dict[str, Any]]:
+def _find_spec(received: Mapping[str, Any], predictor: Predictor) -> ModelSpec:
+    """The version that a client asks by the fields `model`, `version` and `label`, else that which answers it by default."""
+    fields = {
+        name: check_field(name, received.get(name)) for name, check_field in VERSION_FIELDS.items()
+    }
+    name = fields["model"] or predictor.default_model()
+    return ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
+
+
+def _read_facts(file: Path) -> dict[str, dict[str, Any]]:
+    """What there is to know of breeds, by id; nothing without the file. Raises Unavailable if it cannot be read."""
+    if not file.is_file():
+        return {}
     try:
-        breeds: list[dict[str, Any]] = orjson.loads(file.read_bytes())
-        if not all(isinstance(breed["id"], str) for breed in breeds):
+        facts = {breed["id"]: breed for breed in orjson.loads(file.read_bytes())}
+        if not all(isinstance(breed, str) for breed in facts):
             raise TypeError("an id is no text")
     except (OSError, ValueError, TypeError, KeyError) as error:
         log.error("%s cannot be read: %r", file, error)
         raise Unavailable(f"the breeds cannot be read: {EXPECTED}") from None
-    return breeds
+    return facts
 
 
 def _ranks(file: Path) -> dict[str, float]:
@@ -142,12 +153,19 @@ def _ranks(file: Path) -> dict[str, float]:
         return {}
 
 
-def describe(repository: Repository, name: str) -> dict[str, Any]:
+def describe(
+    repository: Repository, name: str, breeds: Collection[str] = frozenset()
+) -> dict[str, Any]:
+    """A model with its versions; `breeds`: ids of classes that are known to be breeds of dogs."""
     labels, pending = repository.labels(name)
+    versions = []
+    for status in repository.status(ModelSpec(name)):
+        dogs = status.description.tells_dogs(breeds) if status.description else None
+        versions.append({**status.to_json(), "dogs": dogs})
     return {
         "name": name,
         "default_version": repository.default_version(name),
-        "versions": [each.to_json() for each in repository.status(ModelSpec(name))],
+        "versions": versions,
         "labels": labels,
         "pending_labels": pending,
     }
@@ -181,18 +199,6 @@ def require_feedback(feedback: Feedback | None) -> Feedback:
     if feedback is None:
         raise NotFound("this server accepts no feedback; start it with --feedback FILE")
     return feedback
-
-
-def _list_taught_breeds(repository: Repository) -> list[dict[str, Any]]:
-    versions = [
-        status for name in repository.models() for status in repository.status(ModelSpec(name))
-    ]
-    descriptions = [version.description for version in versions if version.description]
-    return list(
-        {
-            breed["id"]: breed for each in descriptions for breed in each.read_taught_breeds()
-        }.values()
-    )
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.serving.answers.levels import Group, Level
@@ -12,6 +13,7 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import BaseServable
 
 DEFAULT_TOP_K = 5
+IMAGES_RANK = 4  # (n, height, width, channels)
 WITHOUT_THRESHOLDS = "this version has no thresholds: it never says that a photo shows no dog, and is sure of no breed"
 
 
@@ -76,24 +78,37 @@ class Classification:
 
 def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
     """`top_k`, or DEFAULT_TOP_K but at most all. Raises FailedPrecondition without labels, InvalidArgument outside 1 to all."""
-    labels = _labels(servable)
+    labels = require_labels(servable)
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))
     if not 1 <= top_k <= len(labels):
         raise InvalidArgument(
-            f"top_k is {top_k}; expected 1 to {len(labels)}, the number of breeds {servable.id} knows"
+            f"top_k is {top_k}; expected 1 to {len(labels)}, the number of classes of {servable.id}"
         )
     return top_k
 
 
-def _labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
+def require_labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
+    """The labels of a version, in class order. Raises FailedPrecondition where it has none."""
     labels = servable.description.labels
     if not labels:
         raise FailedPrecondition(
-            f"{servable.id} cannot name breeds: expected labels in {servable.label_source}, found none; "
-            f"merge it with `dogsnap merge --labels FILE`, or call it by its tensors under /v1/models/{servable.id.name}"
+            f"{servable.id} cannot name classes: expected labels in {servable.label_source}, "
+            f"found none; {_advise_labels(servable)}"
         )
     return labels
+
+
+def _advise_labels(servable: BaseServable) -> str:
+    """What gives a version labels: what takes photos needs them alone, what takes images is merged with them."""
+    model, number = servable.id.name, servable.id.version
+    signatures = servable.signatures.values()
+    inputs = [spec for signature in signatures for spec in signature.inputs.values()]
+    if any(spec.dtype == tf.string for spec in inputs):
+        return "write them into that file, as docs/models.md says"
+    if any(spec.shape.rank == IMAGES_RANK for spec in inputs):
+        return f"`dogsnap merge {model}/{number} --labels FILE` makes a version that takes photos and has them"
+    return f"it takes no photo, so call it by its tensors under /v1/models/{model}"
 
 
 def name_breeds(
@@ -151,7 +166,7 @@ def _name_dog(
     top_k: int,
     dog: bool = True,
 ) -> Classification:
-    labels, levels = _labels(servable), servable.description.levels
+    labels, levels = require_labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
     answer = Classification(
         servable=servable.id,

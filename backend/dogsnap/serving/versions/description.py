@@ -1,7 +1,7 @@
 """A version's description of itself: assets.extra/dogsnap.json, validated by description.schema.json."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,14 @@ class Description:
     input_size: tuple[int, int] | None = None
     levels: Levels = field(default_factory=lambda: Levels(Decision()), compare=False)
     raw: Mapping[str, Any] = field(default_factory=dict)
+
+    def tells_dogs(self, breeds: Collection[str]) -> bool:
+        """Whether its classes are breeds of dogs: as `subject` says, else if it sees dogs or one of them is among `breeds`."""
+        stated = self.raw.get("subject")
+        if stated is not None:
+            return bool(stated == "dogs")
+        sees_dogs = self.levels.decision.dog is not None
+        return sees_dogs or any(label["id"] in breeds for label in self.labels)
 
     def read_taught_breeds(self) -> tuple[Mapping[str, Any], ...]:
         """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and the facts that came with them."""

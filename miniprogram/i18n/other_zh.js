@@ -1,0 +1,46 @@
+/** What zh.js says otherwise where the classes are no breeds of dogs. */
+module.exports = {
+  pages: {
+    home: { title: 'dogsnap', headline: '这是什么？', lead: '拍张照，马上知道是什么', breeds: '能认出的' },
+    result: {
+      frame: '框选一处',
+      leads: { group: '很可能是下面几种相像的之一' },
+      oneLookAlike: '很可能是它，或与它相像的',
+      mix: '这些并不相像。',
+      remarks: {
+        unsure: '它和下面这些长得像：',
+        unknown: '它和我认识的都不太像。最接近的是：',
+        no_dog: '这张照片里好像没有我认识的。',
+      },
+      about: '介绍',
+      note: '这是根据长相的估计。',
+      noDogName: '照片里没有认识的',
+      unknownName: '这里没有的',
+    },
+    frame: { title: '框选一处', hint: '拖出一个框，框住一样东西，也可以直接点它。只识别框里的部分，按原图的清晰度。' },
+    correct: {
+      title: '它是什么？',
+      verdicts: { mix: '', other: '这里没有的', no_dog: '' },
+    },
+    breeds: {
+      title: '能认出的',
+      count: '能认出 {count} 种',
+      met: '{count} 种，你遇见过 {met} 种',
+      mix: '这里不认识“{words}”。',
+    },
+    breed: {
+      title: '介绍',
+      lookAlikes: '容易认错的',
+    },
+  },
+  captions: {
+    unknown: '可能是我不认识的',
+    no_dog: '没看到认识的',
+    alike: '相像的：{names}',
+    orAlike: '{name}或与它相像的',
+    oneOf: '{count} 种之一',
+    probablyOneOf: '可能是 {count} 种之一',
+    unknownShort: '不认识',
+  },
+  card: { app: 'dogsnap' },
+}
