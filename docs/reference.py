@@ -1,4 +1,6 @@
-"""Writes `docs/reference.md` from the code: commands, routes, settings and metrics. `make reference` runs it."""
+"""Writes `docs/reference.md` from the code: commands, routes, settings and
+metrics. `make reference` runs it.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator

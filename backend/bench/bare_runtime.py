@@ -1,7 +1,9 @@
-"""Photos per second and median milliseconds of a version without a server, for a job on standard
-input: `{"version", "runtime", "texts", "callers", "seconds"}`.
+"""Photos per second and median milliseconds of a version without a server, for
+a job on standard input: `{"version", "runtime", "texts", "callers",
+"seconds"}`.
 
-The runtime "tensorflow" calls the default signature, "serving" makes the call of the server.
+The runtime "tensorflow" calls the default signature, "serving" makes the call
+of the server.
 """
 
 import itertools

@@ -1,4 +1,6 @@
-"""A SavedModel behind LitServe, as in its documentation: `litserve_app.py SAVED_MODEL PORT`."""
+"""A SavedModel behind LitServe, as in its documentation: `litserve_app.py
+SAVED_MODEL PORT`.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""Measures the server against its targets, most of them ratios within one run; `make bench`."""
+"""Measures the server against its targets, most of them ratios within one run;
+`make bench`.
+"""
 
 import argparse
 import base64
@@ -101,7 +103,9 @@ def ask(connection: http.client.HTTPConnection, url: str, body: bytes) -> tuple[
 
 
 def load(url: str, bodies: list[bytes], clients: int, seconds: float = 0.0) -> list[float]:
-    """The seconds of each answer, in a closed loop of `clients`; without `seconds`, of each body."""
+    """The seconds of each answer, in a closed loop of `clients`; without
+    `seconds`, of each body.
+    """
     end = time.perf_counter() + seconds
     turn = iter(bodies) if not seconds else itertools.cycle(bodies)
 
@@ -123,7 +127,9 @@ def load(url: str, bodies: list[bytes], clients: int, seconds: float = 0.0) -> l
 
 
 def flood(url: str, bodies: list[bytes], rate: float, seconds: float) -> float:
-    """Answers with 200 a second in the last three quarters of an open loop of `rate` requests."""
+    """Answers with 200 a second in the last three quarters of an open loop of
+    `rate` requests.
+    """
     begun = time.perf_counter()
 
     def ask_once(number: int) -> bool:
@@ -138,7 +144,9 @@ def flood(url: str, bodies: list[bytes], rate: float, seconds: float) -> float:
 
 
 def draw_photos() -> list[Image.Image]:
-    """Ten pictures: six of the drawn dog, which need one pass, and four of noise, which need more."""
+    """Ten pictures: six of the drawn dog, which need one pass, and four of
+    noise, which need more.
+    """
     dog = Image.open(ROOT / "docs" / "dog.jpg").convert("RGB")
     pictures = []
     for number in range(10):
@@ -176,7 +184,9 @@ class Bench:
         print(f"{what}: {figure:.3g} (asked: {target}) {note}", flush=True)
 
     def take_turns(self, first, second) -> tuple[float, float]:
-        """The medians of both over alternating rounds, so that the machine's speed affects both."""
+        """The medians of both over alternating rounds, so that the machine's
+        speed affects both.
+        """
         figures = [(first(), second()) for _ in range(self.rounds)]
         return tuple(np.median(figures, axis=0).tolist())
 

@@ -5,7 +5,8 @@ from urllib.parse import urlsplit
 
 from dogsnap.settings import Settings
 
-# Threads in addition to one per running or waiting request, so that health checks and metrics are answered at full load.
+# Threads in addition to one per running or waiting request, so that health checks and
+# metrics are answered at full load.
 SPARE_THREADS = 8
 THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches
 
@@ -23,7 +24,9 @@ def local_url(settings: Settings) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine: localhost, 127.0.0.2, [::1], 0.0.0.0."""
+    """Whether a host's name or address is this machine: localhost, 127.0.0.2,
+    [::1], 0.0.0.0.
+    """
     name = host.strip("[]").rstrip(".").lower()
     try:
         address = ip_address(name)
@@ -35,18 +38,23 @@ def is_loopback(host: str) -> bool:
 
 
 def proxies_of(url: str) -> dict[str, str] | None:
-    """The `proxies` for `requests`: none for this machine, else None, which leaves them to the environment."""
+    """The `proxies` for `requests`: none for this machine, else None, which
+    leaves them to the environment.
+    """
     host = urlsplit(url).hostname or ""
     return {"http": "", "https": ""} if is_loopback(host) else None
 
 
 def count_threads(settings: Settings) -> int:
-    """Threads of each protocol's server: one for each request that may run or wait, and SPARE_THREADS."""
+    """Threads of each protocol's server: one for each request that may run or
+    wait, and SPARE_THREADS.
+    """
     return settings.run_threads + settings.queue_size + SPARE_THREADS
 
 
 def grpc_connections(files: int) -> int:
-    """How many connections gRPC accepts at `files` file descriptors, which HTTP and models need as well.
+    """How many connections gRPC accepts at `files` file descriptors, which HTTP
+    and models need as well.
 
     A client needs one for all its calls.
     """

@@ -1,4 +1,6 @@
-"""The token for administration: a server writes it into a file at its start, commands of the same user read it there."""
+"""The token for administration: a server writes it into a file at its start,
+commands of the same user read it there.
+"""
 
 import os
 import secrets
@@ -12,9 +14,11 @@ LEAST_CHARACTERS = 16  # 64 bits if they are random hexadecimal digits
 
 
 def token_files(port: int) -> Sequence[Path]:
-    """Where the token of a server on `port` may lie, the first one where it is written; several servers do not meet.
+    """Where the token of a server on `port` may lie, the first one where it is
+    written; several servers do not meet.
 
-    The runtime folder of the system, if it is this user's, or else a folder for the user's state.
+    The runtime folder of the system, if it is this user's, or else a folder for
+    the user's state.
     """
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     folders = [Path(state).expanduser()]
@@ -25,9 +29,12 @@ def token_files(port: int) -> Sequence[Path]:
 
 
 def write_token(port: int) -> str:
-    """The token for a server on `port`, in a file that only its user can read. Raises OSError.
+    """The token for a server on `port`, in a file that only its user can read.
 
-    One that is there already stays: a server that replaces another one has the same.
+    Raises OSError.
+
+    One that is there already stays: a server that replaces another one has the
+    same.
     """
     file = token_files(port)[0]
     file.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -47,7 +54,9 @@ def find_token(port: int) -> str:
 
 
 def _private_text(file: Path) -> str:
-    """What is in a file that is this user's and that nobody else can read; "" for any other."""
+    """What is in a file that is this user's and that nobody else can read; ""
+    for any other.
+    """
     try:
         is_private = file.is_file() and _is_own(file) and not file.stat().st_mode & 0o077
         return file.read_text(encoding="utf-8").strip() if is_private else ""

@@ -1,8 +1,11 @@
-"""What errors advise to do, in the words of the protocol by which the client came: an error carries marks, its door the words."""
+"""What errors advise to do, in the words of the protocol by which the client
+came: an error carries marks, its door the words.
+"""
 
 import re
 
-# Marks in the message of an error; the words follow what they stand beside, such as the name of a signature.
+# Marks in the message of an error; the words follow what they stand beside, such as the
+# name of a signature.
 SIGNATURE = "\0signature\0"
 FILES = "\0files\0"
 TEXT = "\0text\0"
@@ -41,7 +44,9 @@ def in_words_of(protocol: str, message: str) -> str:
 
 
 def put_marks(message: str, protocol: str) -> str:
-    """The message of another server that was asked by `protocol`, with marks instead of that protocol's words."""
+    """The message of another server that was asked by `protocol`, with marks
+    instead of that protocol's words.
+    """
     for mark in WORDS:
         message = message.replace(_find_words(mark, protocol), f"\0{mark}\0")
     return message

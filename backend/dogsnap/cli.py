@@ -1,4 +1,6 @@
-"""The command `dogsnap`: imports a subcommand's module from `commands/` when it is called."""
+"""The command `dogsnap`: imports a subcommand's module from `commands/` when it
+is called.
+"""
 
 import importlib
 from typing import Any
@@ -26,15 +28,22 @@ COMMANDS = {
     "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
-# Commands that check what they are given by themselves: errors of Python are faults of the server, and keep their traceback.
+# Commands that check what they are given by themselves: errors of Python are faults of
+# the server, and keep their traceback.
 WITH_TRACEBACK = ("serve", "model-server")
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module only when it runs: `dogsnap serve` never loads the training code."""
+    """Imports a command's module only when it runs: `dogsnap serve` never loads
+    the training code.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Raises click.ClickException for what cannot be done; other errors are ours and keep their traceback."""
+        """Run a command.
+
+        Raises click.ClickException for what cannot be done; other errors are
+        ours and keep their traceback.
+        """
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # what reads the output has seen enough: click ends without a word

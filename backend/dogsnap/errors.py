@@ -1,4 +1,5 @@
-"""The errors of all protocols: small types with a canonical status code, which maps to HTTP and gRPC.
+"""The errors of all protocols: small types with a canonical status code, which
+maps to HTTP and gRPC.
 
 The whole hierarchy, with the code of gRPC and the status of HTTP:
 
@@ -30,10 +31,13 @@ from dogsnap.advice import REST, in_words_of
 
 
 class DogsnapError(Exception):
-    """An error whose message is for the client: what was expected, what was received, what to do.
+    """An error whose message is for the client: what was expected, what was
+    received, what to do.
 
-    `code` is the canonical status code of gRPC and TensorFlow Serving; `http_status` is that of TensorFlow Serving's HTTP
-    server for this code, unless HTTP has a more specific one (413, 415). A subclass names those that differ from its base's.
+    `code` is the canonical status code of gRPC and TensorFlow Serving;
+    `http_status` is that of TensorFlow Serving's HTTP server for this code,
+    unless HTTP has a more specific one (413, 415). A subclass names those that
+    differ from its base's.
     """
 
     code = "UNKNOWN"
@@ -44,7 +48,9 @@ class DogsnapError(Exception):
         cls.http_status = http_status or cls.http_status
 
     def __init__(self, message: str):
-        """`message` may hold marks of `advice`; the attribute has the words of REST instead."""
+        """`message` may hold marks of `advice`; the attribute has the words of
+        REST instead.
+        """
         self._marked = message
         self.message = in_words_of(REST, message)
         super().__init__(self.message)
@@ -103,9 +109,11 @@ class PermissionDenied(DogsnapError, code="PERMISSION_DENIED", http_status=403):
 
 
 class Unimplemented(DogsnapError, code="UNIMPLEMENTED", http_status=501):
-    """The server does not support what is requested, e.g. a number type that JSON cannot represent.
+    """The server does not support what is requested, e.g. a number type that
+    JSON cannot represent.
 
-    The only 5xx that a request can cause by itself, for compatibility with TensorFlow Serving's clients.
+    The only 5xx that a request can cause by itself, for compatibility with
+    TensorFlow Serving's clients.
     """
 
 
@@ -118,7 +126,9 @@ class DeadlineExceeded(DogsnapError, code="DEADLINE_EXCEEDED", http_status=504):
 
 
 class Unavailable(DogsnapError, code="UNAVAILABLE", http_status=503):
-    """The server cannot answer now, but the same request may succeed after `retry_after` seconds."""
+    """The server cannot answer now, but the same request may succeed after
+    `retry_after` seconds.
+    """
 
     def __init__(self, message: str, retry_after: int = 1):
         super().__init__(message)
@@ -142,4 +152,6 @@ class Internal(DogsnapError, code="INTERNAL", http_status=500):
 
 
 class EngineFailed(Internal, http_status=502):
-    """A fault of the engine behind the gateway; the details are only in the gateway's log."""
+    """A fault of the engine behind the gateway; the details are only in the
+    gateway's log.
+    """

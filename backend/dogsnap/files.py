@@ -1,4 +1,6 @@
-"""Helpers for files: which names are photos, replacing a file atomically, and one writer at a time."""
+"""Helpers for files: which names are photos, replacing a file atomically, and
+one writer at a time.
+"""
 
 import fcntl
 import json
@@ -11,11 +13,13 @@ from pathlib import Path
 
 # Formats that TensorFlow decodes.
 PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
-# Formats that TensorFlow does not decode; `training.dataset.photo_bytes` makes them readable for it.
+# Formats that TensorFlow does not decode; `training.dataset.photo_bytes` makes them
+# readable for it.
 CONVERTED_ENDINGS = (".heic", ".heif", ".avif")
 READ_ENDINGS = (*PHOTO_ENDINGS, *CONVERTED_ENDINGS)
 
-# An absolute path up to its last name, where it begins a word: neither `and/or` nor an address as http://host/path.
+# An absolute path up to its last name, where it begins a word: neither `and/or` nor an
+# address as http://host/path.
 FOLDERS = re.compile(r"(?<![\w./-])(?:file://)?/(?:[^\s/:;,'\"()<>]+/)+")
 
 
@@ -24,17 +28,22 @@ def is_photo(file: Path) -> bool:
 
 
 def without_folders(text: str) -> str:
-    """`text` for strangers: of each absolute path the last name alone, "/srv/models/dog/2/a.pb is short" -> "a.pb is short"."""
+    """`text` for strangers: of each absolute path the last name alone,
+    "/srv/models/dog/2/a.pb is short" -> "a.pb is short".
+    """
     return FOLDERS.sub("", text)
 
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path beside `file`, which atomically replaces it when the block ends, and is on disk then.
+    """A temporary path beside `file`, which atomically replaces it when the
+    block ends, and is on disk then.
 
-    If the block raises, the temporary file is removed and `file` is unchanged. Raises OSError.
+    If the block raises, the temporary file is removed and `file` is unchanged.
+    Raises OSError.
     """
-    # A folder of its own for each writer: two that write the same file at once do not touch each other's.
+    # A folder of its own for each writer: two that write the same file at once do not
+    # touch each other's.
     with tempfile.TemporaryDirectory(
         prefix=".partial.", dir=file.parent, ignore_cleanup_errors=True
     ) as folder:
@@ -64,7 +73,10 @@ def write_private(text: str, file: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on disk. Raises OSError."""
+    """Wait until a file's content, or a folder's list of names, is on disk.
+
+    Raises OSError.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -74,9 +86,11 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for `file`: it reads, changes and writes it alone.
+    """Wait until no other process is in such a block for `file`: it reads,
+    changes and writes it alone.
 
-    The lock is on an empty file beside it, which stays: `file` itself is replaced, and a lock on it with it. Raises OSError.
+    The lock is on an empty file beside it, which stays: `file` itself is
+    replaced, and a lock on it with it. Raises OSError.
     """
     with file.with_name(f".{file.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

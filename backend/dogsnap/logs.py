@@ -1,6 +1,8 @@
-"""Logging: one line or one JSON object per event on standard error, with the request id.
+"""Logging: one line or one JSON object per event on standard error, with the
+request id.
 
-Photos, keys and addresses are never logged. What a client sends reaches the log as printable text.
+Photos, keys and addresses are never logged. What a client sends reaches the log
+as printable text.
 """
 
 import json
@@ -20,7 +22,9 @@ REQUEST_ID = ContextVar("request_id", default="")
 
 
 class AnsweredBy(NamedTuple):
-    """Model and version that answered a request, and the label that it named; empty where none did."""
+    """Model and version that answered a request, and the label that it named;
+    empty where none did.
+    """
 
     model: str = ""
     version: str = ""
@@ -41,7 +45,9 @@ ANSWERED_BY = ContextVar("answered_by", default=NOBODY)
 
 
 class LossyStream:
-    """A standard stream that drops lines instead of raising when the disk is full or the reader is gone."""
+    """A standard stream that drops lines instead of raising when the disk is
+    full or the reader is gone.
+    """
 
     encoding = "utf-8"
 
@@ -76,7 +82,9 @@ def escape_unprintable(text: str) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """One line for each event; a traceback follows in indented lines, which begin like no event."""
+    """One line for each event; a traceback follows in indented lines, which
+    begin like no event.
+    """
 
     def __init__(self) -> None:
         super().__init__(TEXT, "%H:%M:%S")
@@ -90,7 +98,9 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """{"time", "level", "logger", "message"}, and if present request_id, exception and FIELDS."""
+    """{"time", "level", "logger", "message"}, and if present request_id,
+    exception and FIELDS.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -119,7 +129,9 @@ def survive_full_disk() -> None:
 
 
 def prepare_logging(log_format: str = "text", level: int = logging.INFO) -> None:
-    """Log events from `level` up to standard error in this format, text or json; TensorFlow's only from warnings up."""
+    """Log events from `level` up to standard error in this format, text or
+    json; TensorFlow's only from warnings up.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

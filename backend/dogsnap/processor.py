@@ -1,4 +1,6 @@
-"""This machine's processor: its name, its instructions, and how many cores this process may use."""
+"""This machine's processor: its name, its instructions, and how many cores this
+process may use.
+"""
 
 import os
 import platform
@@ -19,7 +21,9 @@ def instructions() -> set[str]:
 
 
 def int8_weight_bits() -> int:
-    """Bits that int8 weights may have here: 7 on x86 processors without VNNI, whose sums of products overflow with 8."""
+    """Bits that int8 weights may have here: 7 on x86 processors without VNNI,
+    whose sums of products overflow with 8.
+    """
     known = instructions()
     sums_overflow = known and not known & INT8
     return 7 if sums_overflow else 8

@@ -1,6 +1,8 @@
-"""Builds a model's versions where what they are made from has changed; a version that somebody else put there stays.
+"""Builds a model's versions where what they are made from has changed; a
+version that somebody else put there stays.
 
-It imports neither TensorFlow nor what does: to find that nothing has changed takes milliseconds.
+It imports neither TensorFlow nor what does: to find that nothing has changed
+takes milliseconds.
 """
 
 import hashlib
@@ -14,8 +16,10 @@ import dogsnap
 from dogsnap import processor
 from dogsnap.files import hold_lock, replacing, sync
 
-SUMS = "assets.extra/SHA256SUMS"  # what serving.versions.checksums, which loads TensorFlow, writes into a version
-# Beside the versions: the checksums of each version as it was built, by its number, and the digest of what all were made from.
+# what serving.versions.checksums, which loads TensorFlow, writes into a version
+SUMS = "assets.extra/SHA256SUMS"
+# Beside the versions: the checksums of each version as it was built, by its number, and
+# the digest of what all were made from.
 NOTES, MADE_FROM = ".built", "made_from"
 BUILDING = ".building."  # how the folder of a run begins; one that was killed leaves its own
 # Files beside the folder of the weights that are read as well.
@@ -39,11 +43,14 @@ def renew(
     report: Callable[[str], None],
     options: str = "",
 ) -> bool:
-    """Bring the versions in `folder` up to date with `artefacts`; False if they are.
+    """Bring the versions in `folder` up to date with `artefacts`; False if they
+    are.
 
-    `build(models)` writes versions below models/<name of `folder`>, by `options`. Those that an earlier call wrote are
-    replaced, or removed where there is none of that number any more. After a call that was killed the next one builds them
-    again. Raises OSError and what `build` raises; `folder` is unchanged then.
+    `build(models)` writes versions below models/<name of `folder`>, by
+    `options`. Those that an earlier call wrote are replaced, or removed where
+    there is none of that number any more. After a call that was killed the next
+    one builds them again. Raises OSError and what `build` raises; `folder` is
+    unchanged then.
     """
     notes = folder / NOTES
     notes.mkdir(parents=True, exist_ok=True)
@@ -70,7 +77,9 @@ def renew(
 
 
 def _digest(artefacts: Path, options: str) -> str:
-    """SHA-256 of the weights and what else is read, of the options and the code, and of what runs it."""
+    """SHA-256 of the weights and what else is read, of the options and the
+    code, and of what runs it.
+    """
     root = Path(dogsnap.__file__).parent
     files = {}
     for path in artefacts.iterdir():
@@ -105,7 +114,8 @@ def _read(file: Path) -> str:
 def _remove_former(folder: Path, notes: Path, building: Path) -> None:
     """Remove the versions that were built here and are still as they were.
 
-    They are moved away whole: a version that lacks files would count as somebody else's the next time.
+    They are moved away whole: a version that lacks files would count as
+    somebody else's the next time.
     """
     for number in _list_built(notes):
         sums = _read(notes / number)

@@ -1,4 +1,7 @@
-"""The table of settings: name, default, type and help. Flags, environment variables and documentation come from it."""
+"""The table of settings: name, default, type and help.
+
+Flags, environment variables and documentation come from it.
+"""
 
 import dataclasses
 import os
@@ -15,7 +18,8 @@ OTHER_VARIABLES = {
     "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
     "DOGSNAP_KEY": "API key that `dogsnap predict` sends to the server at --url",
 }
-# What Kubernetes sets in every pod for a service whose name begins with dogsnap, and Docker for a link: no settings.
+# What Kubernetes sets in every pod for a service whose name begins with dogsnap, and
+# Docker for a link: no settings.
 SERVICE_LINK = re.compile(
     rf"{PREFIX}(\w+_)?(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=\d+|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
     r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)"
@@ -27,7 +31,9 @@ MODELS = Path("models")
 def setting(
     default: Any, text: str, least: float = 0, secret: bool = False, choices: Sequence[str] = ()
 ) -> Any:
-    """A row of the table; name and type are those of the field. Numbers must be at least `least`.
+    """A row of the table; name and type are those of the field.
+
+    Numbers must be at least `least`.
 
     Secrets are left out of the settings' repr, so that they are not logged.
     """
@@ -40,18 +46,22 @@ def setting(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings, each with a flag (--max-body-mb) and an environment variable (DOGSNAP_MAX_BODY_MB)."""
+    """All settings, each with a flag (--max-body-mb) and an environment
+    variable (DOGSNAP_MAX_BODY_MB).
+    """
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
     port: int = setting(8501, "port for HTTP")
     grpc_port: int = setting(8500, "port for gRPC; 0 starts no gRPC server")
     models: Path = setting(  # noqa: RUF009 (a Path does not change)
         MODELS,
-        "folder with one folder per model, each with one numeric folder per version; or the folder of one model",
+        "folder with one folder per model, each with one numeric folder per version; or "
+        "the folder of one model",
     )
     model_config_file: str = setting(
         "",
-        "file with TensorFlow Serving's model_config_list as text, or Simple TensorFlow Serving's as JSON; replaces --models",
+        "file with TensorFlow Serving's model_config_list as text, or Simple TensorFlow "
+        "Serving's as JSON; replaces --models",
     )
     model_base_path: str = setting(
         "", "folder with the versions of one model, which is served alone; replaces --models"
@@ -61,19 +71,22 @@ class Settings:
     )
     version_policy: str = setting(
         "all",
-        "versions served of a model whose configuration has no model_version_policy: `all` or `latest`",
+        "versions served of a model whose configuration has no model_version_policy: "
+        "`all` or `latest`",
         choices=("all", "latest"),
     )
     engine: str = setting(
         "",
-        "forward to servers with TensorFlow Serving's gRPC, `grpc://host:8500[,host:8500]`, or `ray://host:9000`, and "
+        "forward to servers with TensorFlow Serving's gRPC, "
+        "`grpc://host:8500[,host:8500]`, or `ray://host:9000`, and "
         "run no model here",
         secret=True,
     )
     default_model: str = setting("inception_v3", "model for requests that name none")
     poll_seconds: float = setting(
         1.0,
-        "seconds between two scans of the model folders; 0 scans only at the start and for what is to be loaded",
+        "seconds between two scans of the model folders; 0 scans only at the start and "
+        "for what is to be loaded",
     )
     retry_seconds: float = setting(
         60.0, "seconds until a version that failed to load is tried again"
@@ -87,7 +100,8 @@ class Settings:
     queue_size: int = setting(64, "requests that may wait for a run thread; further ones get 503")
     enable_batching: bool = setting(
         False,
-        "waiting requests for the same version and signature share a run; see --batching-parameters-file",
+        "waiting requests for the same version and signature share a run; see "
+        "--batching-parameters-file",
     )
     batching_parameters_file: str = setting(
         "", "file with TensorFlow Serving's BatchingParameters as text; needs --enable-batching"
@@ -97,22 +111,26 @@ class Settings:
     )
     grpc_deadline_ms: int = setting(
         0,
-        "the same for a gRPC call, which ends at its client's deadline or at this; 0: --deadline-ms",
+        "the same for a gRPC call, which ends at its client's deadline or at this; 0: "
+        "--deadline-ms",
     )
     max_body_mb: int = setting(16, "largest request body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(
         100,
-        "largest request body with tensors (/v1/, POST / and gRPC), also after decompression, in MiB",
+        "largest request body with tensors (/v1/, POST / and gRPC), also after "
+        "decompression, in MiB",
         least=1,
     )
     max_answer_mb: int = setting(
         256,
-        "largest answer with tensors, in MiB: of the tensors, and of their JSON where that is the answer",
+        "largest answer with tensors, in MiB: of the tensors, and of their JSON where "
+        "that is the answer",
         least=1,
     )
     max_held_mb: int = setting(
         1024,
-        "memory for the bodies of all HTTP requests and answers together, in MiB; further ones get 503. gRPC has as "
+        "memory for the bodies of all HTTP requests and answers together, in MiB; "
+        "further ones get 503. gRPC has as "
         "much again for its messages; further ones get RESOURCE_EXHAUSTED",
         least=1,
     )
@@ -132,13 +150,15 @@ class Settings:
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(
         "",
-        "bearer token for administration and the metrics; without one, a random one in a file that only the server's "
+        "bearer token for administration and the metrics; without one, a random one in "
+        "a file that only the server's "
         "user can read. Better set in the environment",
         secret=True,
     )
     switch_log: str = setting(
         "",
-        "where switches are kept, and shared by servers: a file (SQLite), `redis://host:6379`, or `off`; otherwise a file "
+        "where switches are kept, and shared by servers: a file (SQLite), "
+        "`redis://host:6379`, or `off`; otherwise a file "
         "in $XDG_STATE_HOME/dogsnap, one for each folder of models",
         secret=True,
     )
@@ -148,25 +168,29 @@ class Settings:
     feedback_days: int = setting(90, "days for which feedback is kept", least=1)
     feedback_ask: int = setting(
         1,
-        "the app asks about one in so many answers, chosen by chance; only these count in a comparison",
+        "the app asks about one in so many answers, chosen by chance; only these count "
+        "in a comparison",
         least=1,
     )
     feedback_secret: str = setting(
         "",
-        "secret that signs feedback ids; without one, a random one in a file beside --feedback. Better set in the environment",
+        "secret that signs feedback ids; without one, a random one in a file beside "
+        "--feedback. Better set in the environment",
         secret=True,
     )
     drain_seconds: int = setting(30, "seconds that running requests have to finish after SIGTERM")
     settings_file: str = setting(
         "",
-        "file with lines DOGSNAP_NAME=value; flags and environment take precedence; SIGUSR2 applies it",
+        "file with lines DOGSNAP_NAME=value; flags and environment take precedence; "
+        "SIGUSR2 applies it",
     )
     api_keys: str = setting(
         "", "file with the API keys, see `dogsnap keys`; requests without one of them get 401"
     )
     open_app: str = setting(
         "",
-        "rate limit per address for the requests of the app, which then need no API key, e.g. `30/minute`",
+        "rate limit per address for the requests of the app, which then need no API "
+        "key, e.g. `30/minute`",
     )
     rate_limit_key: str = setting(
         "", "rate limit per API key, e.g. `100/minute`; further requests get 429"
@@ -176,11 +200,13 @@ class Settings:
     )
     trusted_proxies: int = setting(
         0,
-        "number of proxies in front of this server; with 1 the client's address is the last one in X-Forwarded-For",
+        "number of proxies in front of this server; with 1 the client's address is the "
+        "last one in X-Forwarded-For",
     )
     grpc_trusted_proxies: int = setting(
         0,
-        "the same for gRPC, whose port has proxies of its own or none; 0 believes no X-Forwarded-For",
+        "the same for gRPC, whose port has proxies of its own or none; 0 believes no "
+        "X-Forwarded-For",
     )
     rate_limit_storage: str = setting(
         "memory://",
@@ -189,7 +215,8 @@ class Settings:
     )
     content_check: str = setting(
         "",
-        "URL of a service that decides whether a photo sent to /api/classify may be classified, as WeChat's img_sec_check",
+        "URL of a service that decides whether a photo sent to /api/classify may be "
+        "classified, as WeChat's img_sec_check",
         secret=True,
     )
     tls_cert: str = setting(
@@ -203,14 +230,17 @@ class Settings:
     )
     otlp_endpoint: str = setting(
         "",
-        "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra `otel`",
+        "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs "
+        "the extra `otel`",
     )
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":
-        """Flags take precedence over the environment, and it over the settings file; a flag that is None was not given.
+        """Flags take precedence over the environment, and it over the settings
+        file; a flag that is None was not given.
 
-        Raises click.UsageError on an unknown DOGSNAP_ variable, which may be misspelt, and on a value that cannot be.
+        Raises click.UsageError on an unknown DOGSNAP_ variable, which may be
+        misspelt, and on a value that cannot be.
         """
         environ = {
             name: value
@@ -224,7 +254,8 @@ class Settings:
         unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
         if unknown:
             raise click.UsageError(
-                f"unknown setting in the environment: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+                f"unknown setting in the environment: {', '.join(unknown)}; known: "
+                f"{', '.join(sorted(known))}"
             )
         values = {name: environ[variable(name)] for name in rows if variable(name) in environ}
         values |= {name: value for name, value in flags.items() if value is not None}
@@ -232,7 +263,10 @@ class Settings:
 
 
 def _read_settings_file(file: Path) -> dict[str, str]:
-    """The lines NAME=value of a file, without empty lines and comments (#). Raises click.UsageError."""
+    """The lines NAME=value of a file, without empty lines and comments (#).
+
+    Raises click.UsageError.
+    """
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -262,7 +296,10 @@ def flag(name: str) -> str:
 
 
 def _parse(row: dataclasses.Field, value: Any) -> Any:
-    """Convert a text to the setting's type; a value of that type passes. Raises click.BadParameter naming the setting."""
+    """Convert a text to the setting's type; a value of that type passes.
+
+    Raises click.BadParameter naming the setting.
+    """
     try:
         return click_type(row).convert(value, param=None, ctx=None)
     except click.BadParameter as error:
@@ -281,9 +318,11 @@ def click_type(row: dataclasses.Field) -> click.ParamType:
 
 
 def options(*names: str) -> Callable[[Callable], Callable]:
-    """Decorate a click command with the flags of these settings (of all, without names).
+    """Decorate a click command with the flags of these settings (of all,
+    without names).
 
-    The command receives None for flags that were not given; `Settings.from_environment(**flags)` fills them in.
+    The command receives None for flags that were not given;
+    `Settings.from_environment(**flags)` fills them in.
     """
     rows = [row for row in table() if not names or row.name in names]
 

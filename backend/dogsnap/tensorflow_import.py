@@ -1,4 +1,6 @@
-"""Imports TensorFlow without its log lines and without Keras, which only training needs (saves 1.7 s and 48 MB)."""
+"""Imports TensorFlow without its log lines and without Keras, which only
+training needs (saves 1.7 s and 48 MB).
+"""
 
 import os
 import re
@@ -6,8 +8,8 @@ import sys
 import tempfile
 from contextlib import suppress
 
-# Lines that TensorFlow's C++ part writes before its own log level takes hold: information (I), and the error (E) that a
-# machine without a GPU has no GPU driver.
+# Lines that TensorFlow's C++ part writes before its own log level takes hold:
+# information (I), and the error (E) that a machine without a GPU has no GPU driver.
 CHATTER = re.compile(
     rb"^(I\d{4} .*|E\d{4} .*cuda_platform.*|WARNING: All log messages before absl::InitializeLog.*)\n",
     re.MULTILINE,
@@ -15,7 +17,9 @@ CHATTER = re.compile(
 
 
 def import_tensorflow() -> None:
-    """Import TensorFlow and list its devices; prints what it writes to standard error meanwhile, except known noise."""
+    """Import TensorFlow and list its devices; prints what it writes to standard
+    error meanwhile, except known noise.
+    """
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides later information and warnings
@@ -34,8 +38,9 @@ def import_tensorflow() -> None:
 
 
 def _import_without_keras() -> None:
-    """Import TensorFlow without Keras (saves 1.7 of 5.6 s and 48 MB): TF_USE_LEGACY_KERAS asks for Keras 2, which is not
-    installed. Afterwards `import keras` and `tf.keras` work as usual.
+    """Import TensorFlow without Keras (saves 1.7 of 5.6 s and 48 MB):
+    TF_USE_LEGACY_KERAS asks for Keras 2, which is not installed. Afterwards
+    `import keras` and `tf.keras` work as usual.
     """
     name = "TF_USE_LEGACY_KERAS"
     before = os.environ.pop(name, None)

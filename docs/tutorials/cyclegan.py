@@ -1,7 +1,8 @@
-"""Trains a CycleGAN that puts a sinusoid into Gaussian noise, and exports it as models/cyclegan/1.
+"""Trains a CycleGAN that puts a sinusoid into Gaussian noise, and exports it as
+models/cyclegan/1.
 
-It makes its own pictures and takes minutes: `python docs/tutorials/cyclegan.py`. How to serve the
-result: docs/models.md.
+It makes its own pictures and takes minutes: `python
+docs/tutorials/cyclegan.py`. How to serve the result: docs/models.md.
 """
 
 import argparse
@@ -21,14 +22,18 @@ EXAMPLES = 4
 
 
 def make_noise(count: int, size: int, seed: int, amplitude: float = 0.0) -> np.ndarray:
-    """Grey noise, on a sinusoid that runs across: float32 (count, size, size, 3) in [-1, 1]."""
+    """Grey noise, on a sinusoid that runs across: float32 (count, size, size,
+    3) in [-1, 1].
+    """
     wave = amplitude * np.sin(2 * np.pi * np.arange(size) / PERIOD).reshape(1, 1, -1, 1)
     noise = np.random.default_rng(seed).normal(0, DEVIATION, (count, size, size, 1))
     return np.repeat(np.clip(wave + noise, -1, 1), 3, axis=-1).astype(np.float32)
 
 
 def measure_sinusoid(images: np.ndarray) -> float:
-    """The mean share of a picture's power that lies in the frequency of the sinusoid, in [0, 1]."""
+    """The mean share of a picture's power that lies in the frequency of the
+    sinusoid, in [0, 1].
+    """
     power = np.abs(np.fft.fft2(images.mean(-1))) ** 2
     power[:, 0, 0] = 0
     across = images.shape[2] // PERIOD
@@ -37,7 +42,9 @@ def measure_sinusoid(images: np.ndarray) -> float:
 
 
 def convolve(x, filters: int, kernel: int, strides: int = 1, relu: bool = True):
-    """A convolution, instance normalisation and, unless it ends a residual block, a ReLU."""
+    """A convolution, instance normalisation and, unless it ends a residual
+    block, a ReLU.
+    """
     x = layers.Conv2D(filters, kernel, strides, "same", use_bias=False)(x)
     x = layers.GroupNormalization(groups=-1)(x)
     return layers.ReLU()(x) if relu else x
@@ -70,7 +77,9 @@ def build_discriminator(width: int, size: int) -> keras.Model:
 
 
 class CycleGan(keras.Model):
-    """Both ways between two sets of pictures, trained on pairs of one picture of each set."""
+    """Both ways between two sets of pictures, trained on pairs of one picture
+    of each set.
+    """
 
     def __init__(self, width: int, size: int):
         super().__init__()

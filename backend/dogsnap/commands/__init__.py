@@ -1,1 +1,3 @@
-"""The subcommands of `dogsnap`: one module each, which calls the module that does the work."""
+"""The subcommands of `dogsnap`: one module each, which calls the module that
+does the work.
+"""

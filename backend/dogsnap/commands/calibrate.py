@@ -20,7 +20,8 @@ from dogsnap.commands.train import POPULARITY, WORK, work_option
 @option("--not-dogs", "folder of photos without a dog: the half that taught the dog head", PATH)
 @option(
     "--more",
-    "folder with index.tsv (columns breed and photo) of further photos that taught nothing, to choose and fit on",
+    "folder with index.tsv (columns breed and photo) of further photos that taught "
+    "nothing, to choose and fit on",
     PATH,
     multiple=True,
 )
@@ -32,14 +33,16 @@ from dogsnap.commands.train import POPULARITY, WORK, work_option
 )
 @option(
     "--taught",
-    "folder of photos of breeds to teach the version that answers the app, see PHOTOS of `dogsnap teach`; photos that an "
+    "folder of photos of breeds to teach the version that answers the app, see PHOTOS "
+    "of `dogsnap teach`; photos that an "
     "index.tsv lists of other breeds than the first folder's are known ones",
     PATH,
     multiple=True,
 )
 @option(
     "--more-not-dogs",
-    "folder with index.tsv (columns photo and source) of further photos without a dog, to fit the dog score on",
+    "folder with index.tsv (columns photo and source) of further photos without a dog, "
+    "to fit the dog score on",
     PATH,
     multiple=True,
 )
@@ -72,11 +75,12 @@ def calibrate(
     leave_out: tuple[str, ...],
     **further: tuple[Path, ...],
 ) -> None:
-    """Write scores.json, int8_ranges.json and class_statistics.npz, and with --taught taught.json, for the weights, labels and
-    recipe in FOLDER.
+    """Write scores.json, int8_ranges.json and class_statistics.npz, and with
+    --taught taught.json, for the weights, labels and recipe in FOLDER.
 
-    These are temperature, lapse rate, prior, groups of look-alikes, second pass, and the thresholds of each version from its own
-    answers. To be run again when the weights change; the same photos give the same files.
+    These are temperature, lapse rate, prior, groups of look-alikes, second
+    pass, and the thresholds of each version from its own answers. To be run
+    again when the weights change; the same photos give the same files.
     """
     refuse_unwritable(folder)
     from dogsnap.exporting.export import read_json
@@ -105,5 +109,6 @@ def calibrate(
         leave_out,
     )
     click.echo(
-        f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}"
+        f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and "
+        f"statistics to {folder}"
     )

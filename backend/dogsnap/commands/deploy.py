@@ -41,7 +41,8 @@ def deploy() -> None:
 )
 @option(
     "--models",
-    "folder that all nodes can read, or a URL that each node copies from: file:///models, s3://bucket/models",
+    "folder that all nodes can read, or a URL that each node copies from: "
+    "file:///models, s3://bucket/models",
     default="models",
     envvar=variable("models"),
 )
@@ -62,11 +63,14 @@ def deploy() -> None:
 def ray_command(
     address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any
 ) -> None:
-    """Serve every version below --models on a Ray cluster, each with its own autoscaling, behind Ray's gRPC proxy.
+    """Serve every version below --models on a Ray cluster, each with its own
+    autoscaling, behind Ray's gRPC proxy.
 
-    Run it again when versions have been added or removed: unchanged ones are left alone, and an old version is removed only
-    when its replacement answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of
-    their nodes without API keys: put the gateway, `dogsnap serve --engine`, in front of them.
+    Run it again when versions have been added or removed: unchanged ones are
+    left alone, and an old version is removed only when its replacement answers.
+    It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on
+    every interface of their nodes without API keys: put the gateway, `dogsnap
+    serve --engine`, in front of them.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if importlib.util.find_spec("ray") is None:
@@ -76,7 +80,8 @@ def ray_command(
 
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
     configs = configs_in_file(model_config_file) if model_config_file else []
-    # Only the settings that a replica uses: models are given by --models, and access control is the gateway's.
+    # Only the settings that a replica uses: models are given by --models, and access
+    # control is the gateway's.
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
     settings = Settings.from_environment(environ, **flags)
     rollout.Rollout(settings, scale, models, cache, configs).run(address, click.echo)

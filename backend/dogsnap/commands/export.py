@@ -17,8 +17,10 @@ VIT = "vit"
 @click.argument("model")
 @option(
     "--from",
-    "folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL where it holds them, otherwise "
-    "models/MODEL]; for vit: the folder of a KerasHub preset or of a Hugging Face checkpoint (safetensors or tf_model.h5), "
+    "folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL "
+    "where it holds them, otherwise "
+    "models/MODEL]; for vit: the folder of a KerasHub preset or of a Hugging Face "
+    "checkpoint (safetensors or tf_model.h5), "
     "or hf://OWNER/NAME  [default: hf://google/vit-base-patch16-224]",
     name="source",
 )
@@ -39,14 +41,17 @@ VIT = "vit"
 )
 @option(
     "--renew",
-    "instead of the next version, replace those that this command built before, and only if what they are "
+    "instead of the next version, replace those that this command built before, and "
+    "only if what they are "
     "made from (weights, code, TensorFlow ...) has changed since",
     is_flag=True,
 )
 def export(
     model: str, source: str | None, models: Path, labels: Path | None, merged: bool, renew: bool
 ) -> None:
-    """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
+    """Build the next version of MODEL: from the weights that training stored,
+    or of vit, from any ViT of KerasHub.
+    """
     if model != VIT and labels:
         raise click.UsageError("--labels is for `dogsnap export vit` alone")
     # Training stores the weights in OUT, or else in models/.
@@ -91,7 +96,9 @@ def _export(
 
 
 def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Path]:
-    """The version that answers the app knows more breeds: it is another network, which is built beside the first."""
+    """The version that answers the app knows more breeds: it is another
+    network, which is built beside the first.
+    """
     from dogsnap.exporting.publication import WRITING, publish
 
     with (

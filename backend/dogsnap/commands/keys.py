@@ -1,4 +1,6 @@
-"""`dogsnap keys`: adds, lists and removes API keys in a file, which a running server reloads."""
+"""`dogsnap keys`: adds, lists and removes API keys in a file, which a running
+server reloads.
+"""
 
 from pathlib import Path
 
@@ -26,7 +28,9 @@ def keys() -> None:
 @FILE
 @click.argument("name")
 def add(file: Path, name: str) -> None:
-    """Add a key called NAME and print it; only its hash is stored, so it cannot be shown again."""
+    """Add a key called NAME and print it; only its hash is stored, so it cannot
+    be shown again.
+    """
     if not file.parent.is_dir():
         raise click.ClickException(
             f"there is no folder {file.parent}; make it, or name another file with --file"
@@ -55,5 +59,6 @@ def remove(file: Path, name: str) -> None:
 def _refuse_missing(file: Path) -> None:
     if not file.exists():
         raise click.ClickException(
-            f"there is no key file {file}; name it with --file, or make one with `dogsnap keys add NAME`"
+            f"there is no key file {file}; name it with --file, or make one with "
+            "`dogsnap keys add NAME`"
         )

@@ -25,7 +25,8 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option(
     "--encode",
-    "png: the image output leaves as PNG files, named output_bytes; detections: a detector's boxes, classes and scores "
+    "png: the image output leaves as PNG files, named output_bytes; detections: a "
+    "detector's boxes, classes and scores "
     "leave under the names of the Object Detection API",
     click.Choice(["png", "detections"]),
 )
@@ -34,7 +35,8 @@ from dogsnap.commands.helpers.arguments import (
 @option("--output", "its output for --encode, --softmax or --labels, where it has several")
 @option(
     "--size",
-    "HEIGHT WIDTH, if the source leaves them open; without it, --encode keeps the size of each picture",
+    "HEIGHT WIDTH, if the source leaves them open; without it, --encode keeps the size "
+    "of each picture",
     AT_LEAST_ONE,
     nargs=2,
 )
@@ -45,14 +47,16 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option(
     "--input-range",
-    "LOW HIGH: numbers for black and white in the network's input  [default: what the source says, else what its first layers "
+    "LOW HIGH: numbers for black and white in the network's input  [default: what the "
+    "source says, else what its first layers "
     "fit, such as Keras' Rescaling, else 0 1]",
     float,
     nargs=2,
 )
 @option(
     "--mean",
-    "taken off the numbers of --input-range, else of 0 1: a number, or one a channel: 0.485,0.456,0.406",
+    "taken off the numbers of --input-range, else of 0 1: a number, or one a channel: "
+    "0.485,0.456,0.406",
     default="0",
 )
 @option("--deviation", "and divided by; --mean 0.5 --deviation 0.5 gives [-1, 1]", default="1")
@@ -63,13 +67,15 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option(
     "--preprocessing",
-    "the mode of Keras' preprocess_input, instead of the five above: caffe (ResNet50, VGG: bgr, 0 to 255, mean taken off), tf "
+    "the mode of Keras' preprocess_input, instead of the five above: caffe (ResNet50, "
+    "VGG: bgr, 0 to 255, mean taken off), tf "
     "(MobileNet, Inception, Xception: -1 to 1), torch (DenseNet)",
     click.Choice(["caffe", "tf", "torch"]),
 )
 @option(
     "--output-range",
-    "LOW HIGH: numbers that become black and white with --encode png  [default: what the source says or shows]",
+    "LOW HIGH: numbers that become black and white with --encode png  [default: what "
+    "the source says or shows]",
     float,
     nargs=2,
 )
@@ -80,7 +86,8 @@ from dogsnap.commands.helpers.arguments import (
 @option("--softmax", "the class output holds logits: answer with probabilities", is_flag=True)
 @option(
     "--labels",
-    "the classes in their order: a name a line, or id:name, or JSON, also class_indices of Keras and id2label of "
+    "the classes in their order: a name a line, or id:name, or JSON, also class_indices "
+    "of Keras and id2label of "
     "Transformers; our own exports bring theirs",
     EXISTING_FILE,
 )
@@ -91,13 +98,15 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option(
     "--fast",
-    "the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "
+    "the network multiplies in whichever of bfloat16, int8 and float32 is measured to "
+    "be the fastest here; writes nothing "
     "where that gains less than 1.5 times",
     is_flag=True,
 )
 @option(
     "--second-pass",
-    "run the network a second time, on the part of the photo that holds the dog, cut out in the photo's own resolution",
+    "run the network a second time, on the part of the photo that holds the dog, cut "
+    "out in the photo's own resolution",
     is_flag=True,
 )
 def merge(
@@ -109,7 +118,9 @@ def merge(
     description: Path | None,
     **chosen: Any,
 ) -> None:
-    """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1) and write the next version beside it."""
+    """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1)
+    and write the next version beside it.
+    """
     from dogsnap.exporting.acceleration import NotFaster
     from dogsnap.exporting.merging import merge as merging
 

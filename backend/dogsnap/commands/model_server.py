@@ -1,4 +1,6 @@
-"""`dogsnap model-server`: the command line of TensorFlow Serving's tensorflow_model_server."""
+"""`dogsnap model-server`: the command line of TensorFlow Serving's
+tensorflow_model_server.
+"""
 
 import os
 from collections.abc import Callable
@@ -36,7 +38,8 @@ TLS_SETTINGS = (
     "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
 )
 PARALLELISM = "--tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism"
-# Flag -> the value that changes nothing here, and what to use instead of another one; "" for nothing.
+# Flag -> the value that changes nothing here, and what to use instead of another one;
+# "" for nothing.
 REFUSED = {
     "allow_version_labels_for_unavailable_models": ("true", ""),
     "enable_grpc_healthcheck_service": ("true", ""),
@@ -96,7 +99,9 @@ def _refuse(context: click.Context, option: click.Parameter, value: str | None) 
 
 
 def _flags(command: Callable) -> Callable:
-    """Flags as tensorflow_model_server parses them: --name=value, and --name alone for true."""
+    """Flags as tensorflow_model_server parses them: --name=value, and --name
+    alone for true.
+    """
     for name in REFUSED:
         option = click.option(
             f"--{name}",
@@ -128,9 +133,11 @@ def _flags(command: Callable) -> Callable:
     "--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit"
 )
 def model_server(version: bool, load_retry_interval_micros: int | None, **flags: Any) -> None:
-    """Serve models by the flags of tensorflow_model_server, with their meanings.
+    """Serve models by the flags of tensorflow_model_server, with their
+    meanings.
 
-    Its other flags are refused with what to do in their place. Settings without such a flag are taken from the environment.
+    Its other flags are refused with what to do in their place. Settings without
+    such a flag are taken from the environment.
     """
     if version:
         click.echo(
@@ -149,7 +156,8 @@ def model_server(version: bool, load_retry_interval_micros: int | None, **flags:
 def _check(flags: dict[str, Any]) -> None:
     if not (flags.get("model_base_path") or flags.get("model_config_file")):
         raise click.UsageError(
-            "expected --model_base_path=FOLDER with numeric folders of versions, or --model_config_file"
+            "expected --model_base_path=FOLDER with numeric folders of versions, or "
+            "--model_config_file"
         )
     if flags.get("rest_api_port") == 0:
         raise click.UsageError(
@@ -162,7 +170,9 @@ def _check(flags: dict[str, Any]) -> None:
 
 
 def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
-    """The settings for these flags, with tensorflow_model_server's defaults: every interface, the latest version."""
+    """The settings for these flags, with tensorflow_model_server's defaults:
+    every interface, the latest version.
+    """
     settings = {SAME[name]: value for name, value in flags.items() if name in SAME}
     if "model_config_file" in settings:
         settings = {
@@ -189,7 +199,9 @@ def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def threads_environment(flags: dict[str, Any]) -> dict[str, str]:
-    """The environment variables for the flags about TensorFlow's threads; 0 leaves them to TensorFlow."""
+    """The environment variables for the flags about TensorFlow's threads; 0
+    leaves them to TensorFlow.
+    """
     return {
         each: str(flags[name])
         for name, variables in THREADS.items()

@@ -1,4 +1,6 @@
-"""`dogsnap predict`: breeds of a photo, or predictions for instances, without a server or from one."""
+"""`dogsnap predict`: breeds of a photo, or predictions for instances, without a
+server or from one.
+"""
 
 import json
 import logging
@@ -82,7 +84,9 @@ def predict(
     out: Path | None,
     **flags: Any,
 ) -> None:
-    """Name the breed in PHOTO, predict the instances in a file, or transform a picture with --out."""
+    """Name the breed in PHOTO, predict the instances in a file, or transform a
+    picture with --out.
+    """
     if flags.pop("example"):
         if photo is not None:
             raise click.UsageError("expected either PHOTO or --example")
@@ -126,7 +130,9 @@ def _check_arguments(photo: Path | None, json_instances: Path | None, out: Path 
 
 
 def _refuse_no_photo(file: Path) -> None:
-    """Raises click.ClickException for a file that is no picture at all; a damaged one is refused when it is classified."""
+    """Raises click.ClickException for a file that is no picture at all; a
+    damaged one is refused when it is classified.
+    """
     import pillow_heif
     from PIL import Image, UnidentifiedImageError
 
@@ -142,10 +148,15 @@ def _refuse_no_photo(file: Path) -> None:
 
 
 class Here:
-    """A predictor in this process with only the requested version. Its methods, those of `Server`, raise DogsnapError."""
+    """A predictor in this process with only the requested version.
+
+    Its methods, those of `Server`, raise DogsnapError.
+    """
 
     def __init__(self, settings: Settings, which: dict[str, Any]):
-        """Load the version; without one, the largest that can be loaded, as the server does."""
+        """Load the version; without one, the largest that can be loaded, as the
+        server does.
+        """
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
         numbers = local_models.candidates(settings, **which)
         repository = logging.getLogger("dogsnap.repository")
@@ -194,10 +205,12 @@ class Here:
 
 @dataclass(frozen=True)
 class Server:
-    """A client of a server that predicts instead of a model loaded here; `key` is an API key or "".
+    """A client of a server that predicts instead of a model loaded here; `key`
+    is an API key or "".
 
-    `which`: model, version and label as given; `model`: the model's name in the path of TensorFlow Serving's REST API.
-    Its methods raise click.ClickException with the server's message, or if there is no answer.
+    `which`: model, version and label as given; `model`: the model's name in the
+    path of TensorFlow Serving's REST API. Its methods raise
+    click.ClickException with the server's message, or if there is no answer.
     """
 
     url: str
@@ -206,7 +219,9 @@ class Server:
     key: str = field(repr=False)
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
-        """The answer of `POST /api/classify` for a photo; without a model name, by the server's default model."""
+        """The answer of `POST /api/classify` for a photo; without a model name,
+        by the server's default model.
+        """
         fields = {**self.which, "top_k": top_k}
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)

@@ -1,4 +1,6 @@
-"""`dogsnap quantize`: measures on photos the value ranges that an int8 copy of a version's network needs."""
+"""`dogsnap quantize`: measures on photos the value ranges that an int8 copy of
+a version's network needs.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,8 @@ from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, PATH, option
 @click.argument("version", default=Path("models/inception_v3/1"), type=PATH)
 @option(
     "--data",
-    "Stanford Dogs layout, with train_list.txt; several times for several folders with the same photos, e.g. crops and "
+    "Stanford Dogs layout, with train_list.txt; several times for several folders with "
+    "the same photos, e.g. crops and "
     "whole pictures",
     PATH,
     required=True,
@@ -25,9 +28,11 @@ from dogsnap.commands.helpers.arguments import AT_LEAST_ONE, PATH, option
     default=Path("models/inception_v3"),
 )
 def quantize(version: Path, data: tuple[Path, ...], photos: int, out: Path) -> None:
-    """Find the ranges of VERSION's activations on training photos, from which `dogsnap merge --fast` makes an int8 network.
+    """Find the ranges of VERSION's activations on training photos, from which
+    `dogsnap merge --fast` makes an int8 network.
 
-    VERSION takes images, like models/inception_v3/1. To be run again when the weights change.
+    VERSION takes images, like models/inception_v3/1. To be run again when the
+    weights change.
     """
     from dogsnap.exporting.quantization import RANGES
     from dogsnap.training import ranges

@@ -34,7 +34,9 @@ log = logging.getLogger("dogsnap")
 
 
 class ServeCommand(click.Command):
-    """Flags of other servers get a hint at their counterparts, instead of a similar flag with another meaning."""
+    """Flags of other servers get a hint at their counterparts, instead of a
+    similar flag with another meaning.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -43,8 +45,10 @@ class ServeCommand(click.Command):
             if "_" not in error.option_name:
                 raise
             raise click.UsageError(
-                f"No such option {error.option_name!r}: `dogsnap model-server` takes the flags of tensorflow_model_server; "
-                f"docs/migrating.md lists the counterparts of others, and `dogsnap serve --help` all flags",
+                f"No such option {error.option_name!r}: `dogsnap model-server` takes "
+                "the flags of tensorflow_model_server; "
+                "docs/migrating.md lists the counterparts of others, and `dogsnap "
+                "serve --help` all flags",
                 ctx,
             ) from None
 
@@ -57,7 +61,10 @@ def serve(**flags: Any) -> None:
 
 
 def run_server(**flags: Any) -> None:
-    """Check the settings, serve until stopped. Raises click.ClickException and DogsnapError for settings that cannot work."""
+    """Check the settings, serve until stopped.
+
+    Raises click.ClickException and DogsnapError for settings that cannot work.
+    """
     settings = checked_settings(**flags)
     advice = "in a container with a read-only root mount one: --tmpfs /tmp"
     with refusing(f"no temporary folder can be written to; {advice}", OSError):
@@ -78,7 +85,9 @@ def run_server(**flags: Any) -> None:
 
 
 def with_written_token(settings: Settings) -> Settings:
-    """The settings with a random token that commands of this user find; without a folder for it nobody can administer."""
+    """The settings with a random token that commands of this user find; without
+    a folder for it nobody can administer.
+    """
     try:
         token = admin_token.write_token(settings.port)
     except OSError as error:
@@ -90,7 +99,10 @@ def with_written_token(settings: Settings) -> Settings:
 
 
 def checked_settings(**flags: Any) -> Settings:
-    """The settings from flags, environment and settings file, checked. Raises click.ClickException and DogsnapError."""
+    """The settings from flags, environment and settings file, checked.
+
+    Raises click.ClickException and DogsnapError.
+    """
     settings = Settings.from_environment(**flags)
     check_combinations(settings)
     check_secrets(settings)
@@ -111,11 +123,14 @@ def refuse(wrong: object, sentence: str) -> None:
 
 @contextmanager
 def refusing(sentence: str, *errors: type[Exception]) -> Iterator[None]:
-    """Raises click.ClickException for these errors in the block; `{error}` in the sentence is the reason."""
+    """Raises click.ClickException for these errors in the block; `{error}` in
+    the sentence is the reason.
+    """
     try:
         yield
     except errors as error:
-        # Of the system, without the address, which Python adds on some systems; or what the error says.
+        # Of the system, without the address, which Python adds on some systems; or what
+        # the error says.
         reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
         raise click.ClickException(sentence.replace("{error}", reason)) from error
 
@@ -177,7 +192,9 @@ def check_certificate(settings: Settings) -> None:
 
 
 def refuse_taken_ports(settings: Settings) -> None:
-    """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s."""
+    """Check early: gRPC would share a port with another gRPC server, and
+    gunicorn retries for 5 s.
+    """
     ports = [("HTTP", settings.port, "choose another --port (DOGSNAP_PORT)")]
     if settings.grpc_port:
         hint = "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC"
@@ -196,7 +213,8 @@ def check_secrets(settings: Settings) -> None:
         length = len(getattr(settings, name))
         refuse(
             0 < length < admin_token.LEAST_CHARACTERS,
-            f"{flag(name)} has {length} characters and can be guessed; expected at least {admin_token.LEAST_CHARACTERS}, "
+            f"{flag(name)} has {length} characters and can be guessed; expected at "
+            f"least {admin_token.LEAST_CHARACTERS}, "
             "e.g. what `openssl rand -hex 16` prints",
         )
 

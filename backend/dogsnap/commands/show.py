@@ -31,7 +31,9 @@ def show(
     tag_set: str | None,
     signature_def: str | None,
 ) -> None:
-    """Print the signatures in MODEL_DIR (a version, like models/inception_v3/2, or a model) as saved_model_cli does."""
+    """Print the signatures in MODEL_DIR (a version, like models/inception_v3/2,
+    or a model) as saved_model_cli does.
+    """
     from dogsnap.exporting import inspection
     from dogsnap.exporting.merging.image_input import find_image_input
     from dogsnap.exporting.merging.options import MergeError
@@ -53,7 +55,8 @@ def show(
         click.echo(f"{inspection.nodes_text(folder)}\n")
         try:
             click.echo(
-                f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}."
+                "Decoding would be merged in front of "
+                f"{find_image_input(inspection.input_specs(folder))}."
             )
         except MergeError as error:
             click.echo(f"No decoding can be merged in as it is: {error}.")

@@ -16,12 +16,14 @@ from dogsnap.commands.helpers.own_process import beside
 @click.argument("photos", nargs=-1, required=True, type=PATH)
 @option(
     "--name",
-    "name of the breed; without it each folder in the first of the folders PHOTOS is a breed, named as the folder",
+    "name of the breed; without it each folder in the first of the folders PHOTOS is a "
+    "breed, named as the folder",
 )
 @option("--name-zh", "its Chinese name  [default: the name]", default="")
 @option(
     "--facts",
-    "facts for the app: JSON in the form of an entry of models/breeds.json; for several breeds a list with their names",
+    "facts for the app: JSON in the form of an entry of models/breeds.json; for several "
+    "breeds a list with their names",
     EXISTING_FILE,
     name="facts_file",
 )
@@ -34,28 +36,33 @@ from dogsnap.commands.helpers.own_process import beside
 )
 @option(
     "--known",
-    "folder of photos of other breeds, in the layout of Stanford Dogs or with an index.tsv; with them, new breeds take less "
+    "folder of photos of other breeds, in the layout of Stanford Dogs or with an "
+    "index.tsv; with them, new breeds take less "
     "from the known ones",
     PATH,
     multiple=True,
 )
 @option(
     "--keep",
-    "write no version, but what is taught beside the weights: `dogsnap export` then builds the version that answers the "
+    "write no version, but what is taught beside the weights: `dogsnap export` then "
+    "builds the version that answers the "
     "app with it",
     is_flag=True,
 )
 @option("--dry-run", "only say what to expect", is_flag=True)
 def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
-    """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least eight; twenty are good).
+    """Write the next versions of a model, which know one breed more or several,
+    from PHOTOS (at least eight; twenty are good).
 
-    PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
+    PHOTOS are photo files or folders of them. VERSION_DIR, like
+    models/inception_v3/2, stays as it is.
     """
     model_folder = source.resolve().parent
     if not dry_run:
         refuse_unwritable(model_folder)
         click.echo(
-            f"The new versions get the next numbers of {model_folder.name}. A running server answers as before until one of "
+            f"The new versions get the next numbers of {model_folder.name}. A running "
+            "server answers as before until one of "
             "them is chosen, unless its version policy is `latest`."
         )
     try:
@@ -81,7 +88,8 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
     if names:
         choose = f"`dogsnap models default {{}} --model {model_folder.name}`"
         click.echo(
-            f"{model_folder.name} version {names[-1]} knows what was taught, and answers who names it. To let it answer the app: "
+            f"{model_folder.name} version {names[-1]} knows what was taught, and "
+            "answers who names it. To let it answer the app: "
             f"{choose.format(names[-1])}; to go back: {choose.format(source.resolve().name)}."
         )
 
@@ -96,7 +104,9 @@ def _write_first(
     keep: bool = False,
     **named: Any,
 ) -> Path | None:
-    """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
+    """Teach, and write the version that takes image tensors to a folder in
+    `temporary`; without one nothing.
+    """
     from dogsnap.exporting.publication import make_staging_folder
     from dogsnap.training import teaching
 
@@ -110,7 +120,8 @@ def _write_first(
         click.echo(f"{breed.name}: {expected}")
     if keep:
         click.echo(
-            f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew"
+            f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} "
+            "--merged --renew"
         )
     return (
         None
@@ -128,7 +139,8 @@ def _breeds(
     if name is None:
         if not all(folder.is_dir() and teaching.holds_breeds(folder) for folder in photos):
             raise click.UsageError(
-                "Missing option '--name'; without it, PHOTOS are folders with a folder for each breed."
+                "Missing option '--name'; without it, PHOTOS are folders with a folder "
+                "for each breed."
             )
         return teaching.breeds_in(photos, {each.get("name", ""): each for each in facts})
     if len(facts) > 1:

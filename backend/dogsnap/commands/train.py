@@ -1,4 +1,6 @@
-"""`dogsnap train`: trains a network on a folder of photos and stores what `dogsnap export` builds a version from."""
+"""`dogsnap train`: trains a network on a folder of photos and stores what
+`dogsnap export` builds a version from.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,13 +32,15 @@ def work_option(name: str) -> Callable:
 @option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH)
 @option(
     "--frames",
-    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several "
+    "dogs, dogs.tsv; the official data "
     "set's Annotation folder in DATA does as well",
     PATH,
 )
 @option(
     "--weights",
-    "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
+    "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like "
+    "models/inception_v3/float16.weights.h5",
     default="imagenet",
 )
 @option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
@@ -51,7 +55,8 @@ def work_option(name: str) -> Callable:
 @option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))
 @option(
     "--popularity",
-    f"ranks of the breeds: of two that look alike, the more common one is the more probable  [default: {POPULARITY}; "
+    "ranks of the breeds: of two that look alike, the more common one is the more "
+    f"probable  [default: {POPULARITY}; "
     "where that is not there, all are equally common]",
     EXISTING_FILE,
 )
@@ -66,7 +71,9 @@ def train(
     work: Path | None,
     **named: Any,
 ) -> None:
-    """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint."""
+    """Train a network for the breeds in DATA; interrupted, the same command
+    goes on from the newest checkpoint.
+    """
     if click.get_current_context().invoked_subcommand is not None:
         return
     if data is None:
@@ -91,7 +98,8 @@ def train(
     ranks = named["popularity"] or POPULARITY
     popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
     listed = dataset.read_list(data, "train_list")
-    # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
+    # Cut before the unreadable ones go: a photo lost or repaired between two sittings
+    # moves no other one across the cut.
     parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
     boxed = (dataset.with_boxes(part, data, frames, click.echo) for part in parts)
     fitted, validation = (dataset.readable(part, click.echo) for part in boxed)
@@ -109,12 +117,15 @@ def train(
         out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo
     )
     click.echo(
-        f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; now: dogsnap export {out.name}"
+        f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; "
+        f"now: dogsnap export {out.name}"
     )
 
 
 def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | None:
-    """How many classes a file of weights has, by the labels.json beside it, if they are not `labels`; None if they are."""
+    """How many classes a file of weights has, by the labels.json beside it, if
+    they are not `labels`; None if they are.
+    """
     from dogsnap.exporting.export import read_json
 
     file = weights.with_name("labels.json")
@@ -125,7 +136,8 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
     if stored == wanted:
         return None
     click.echo(
-        f"{weights} has {len(stored)} classes, of which {len(set(stored) & set(wanted))} are among the {len(wanted)} here: "
+        f"{weights} has {len(stored)} classes, of which "
+        f"{len(set(stored) & set(wanted))} are among the {len(wanted)} here: "
         "all layers but the last are taken from it, which is new"
     )
     return len(stored)
@@ -143,7 +155,8 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
 @option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
 @option(
     "--judged",
-    "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses from which score on a box is a dog",
+    "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses "
+    "from which score on a box is a dog",
     PATH,
     required=True,
 )
@@ -156,7 +169,9 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
 def dogs(
     data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any
 ) -> None:
-    """Train the head that finds every dog, for the network in OUT, which stays as it is; interrupted, it goes on."""
+    """Train the head that finds every dog, for the network in OUT, which stays
+    as it is; interrupted, it goes on.
+    """
     from dogsnap.training import dogs_training
     from dogsnap.training.trainer import use_precision
 
@@ -165,6 +180,7 @@ def dogs(
     sources = dogs_training.Sources(data, frames, not_dogs, judged)
     measured = dogs_training.run(sources, out, work, **named, report=click.echo)
     click.echo(
-        f"photos with several dogs: {measured['several_told']:.1%} told, {measured['recall']:.1%} of the dogs found; artefacts "
+        f"photos with several dogs: {measured['several_told']:.1%} told, "
+        f"{measured['recall']:.1%} of the dogs found; artefacts "
         f"are in {out}; now: dogsnap export {out.name}"
     )

@@ -1,4 +1,6 @@
-"""Pictures of dogs that are drawn by code, for judging a network without photos: the same on every machine."""
+"""Pictures of dogs that are drawn by code, for judging a network without
+photos: the same on every machine.
+"""
 
 import numpy as np
 
@@ -6,7 +8,9 @@ COUNT = 24
 
 
 def drawn_pictures(size: tuple[int, int], count: int = COUNT) -> np.ndarray:
-    """Float32 (count, height, width, 3) in [0, 1]: a four-legged animal of two coat colours on a lawn, each in its own way."""
+    """Float32 (count, height, width, 3) in [0, 1]: a four-legged animal of two
+    coat colours on a lawn, each in its own way.
+    """
     random = np.random.Generator(np.random.PCG64(7))
     return np.stack([_picture(size, random) for _ in range(count)])
 

@@ -1,4 +1,6 @@
-"""Freezes one signature of a SavedModel: variables become constants, and what inference does not need is pruned."""
+"""Freezes one signature of a SavedModel: variables become constants, and what
+inference does not need is pruned.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +18,14 @@ from tensorflow.python.grappler import tf_optimizer
 
 from dogsnap.exporting.inspection import INIT_OP, meta_graphs, specs_of
 
-# Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay in the graph and can be folded.
+# Constants from this size on are shared by reference; smaller ones (axes, shapes,
+# biases) stay in the graph and can be folded.
 SHARED_BYTES = 1024
 # Constants from this size on are folded PART_BYTES at a time: 88 of Inception v3, 88 of its 90 MB.
 LARGE_BYTES = 2**16
 PART_BYTES = 2**24
-# A SavedModel is one protocol buffer of at most 2 GiB; the difference is for the graph around the constants.
+# A SavedModel is one protocol buffer of at most 2 GiB; the difference is for the graph
+# around the constants.
 MAX_CONSTANT_BYTES = 1_900_000_000
 REFERENCE_VARIABLES = ("Variable", "VariableV2")
 Node = tf.compat.v1.NodeDef
@@ -34,7 +38,11 @@ class FreezingError(ValueError):
 
 @dataclass(frozen=True)
 class FrozenGraph:
-    """A network as one graph of constants. `inputs`, `outputs`: its tensors' names by alias, sorted; `specs`: of the inputs."""
+    """A network as one graph of constants.
+
+    `inputs`, `outputs`: its tensors' names by alias, sorted; `specs`: of the
+    inputs.
+    """
 
     graph_def: tf.compat.v1.GraphDef
     inputs: Mapping[str, str]
@@ -42,7 +50,9 @@ class FrozenGraph:
     specs: Mapping[str, tf.TensorSpec]
 
     def function(self) -> Function:
-        """The network as a function: takes the inputs in their order, returns a dict of outputs."""
+        """The network as a function: takes the inputs in their order, returns a
+        dict of outputs.
+        """
         graph_def, constants = _without_large_constants(self.graph_def)
 
         @tf.function(autograph=False)
@@ -66,10 +76,12 @@ class FrozenGraph:
 def freeze(signature: Function) -> FrozenGraph:
     """The same network with its variables replaced by constants.
 
-    Constants inside the function's graph would be copied by every function that calls the network: a merged Inception v3
-    took 3 GB. So they are folded first (batch normalisation goes into the convolutions), then the large ones become tensors
-    that all functions capture by reference and TensorFlow saves once: 250 MB.
-    Raises FreezingError when the signature needs more than variables (a lookup table), or more than one file can hold.
+    Constants inside the function's graph would be copied by every function that
+    calls the network: a merged Inception v3 took 3 GB. So they are folded first
+    (batch normalisation goes into the convolutions), then the large ones become
+    tensors that all functions capture by reference and TensorFlow saves once:
+    250 MB. Raises FreezingError when the signature needs more than variables (a
+    lookup table), or more than one file can hold.
     """
     specs = signature.structured_input_signature[1]
     names, outputs = sorted(specs), sorted(signature.structured_outputs)
@@ -92,7 +104,9 @@ def freeze(signature: Function) -> FrozenGraph:
 
 
 class Source:
-    """A version and what was made of it, so that several versions come from one reading and freezing of it."""
+    """A version and what was made of it, so that several versions come from one
+    reading and freezing of it.
+    """
 
     def __init__(
         self,
@@ -107,9 +121,11 @@ class Source:
 
     @cached_property
     def signatures(self) -> Mapping[str, Function]:
-        """Its signatures, loaded by TensorFlow, to be used while this object lives.
+        """Its signatures, loaded by TensorFlow, to be used while this object
+        lives.
 
-        Reference variables, which TensorFlow 1 made and `freeze` cannot read, are constants in them already.
+        Reference variables, which TensorFlow 1 made and `freeze` cannot read,
+        are constants in them already.
         """
         graph = meta_graphs(self.folder)[0]
         tags = list(graph.meta_info_def.tags)
@@ -167,8 +183,9 @@ def _import_signature(
 
 
 def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
-    """As convert_variables_to_constants_v2, whose names of inputs and outputs it keeps, but no function is made of the graph: for
-    that, all constants are copied.
+    """As convert_variables_to_constants_v2, whose names of inputs and outputs
+    it keeps, but no function is made of the graph: for that, all constants are
+    copied.
     """
     captured = _FunctionConverterDataInEager(
         placed, lower_control_flow=False, aggressive_inlining=False
@@ -180,17 +197,21 @@ def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     fed = [node for node in graph_def.node if node.op == "Placeholder"]
     if left := sum(node.attr["dtype"].type == tf.resource.as_datatype_enum for node in fed):
         raise FreezingError(
-            f"the signature holds {left} resources other than variables (lookup tables, say), which cannot become "
+            f"the signature holds {left} resources other than variables (lookup tables, "
+            "say), which cannot become "
             "constants; export it without them"
         )
     return graph_def
 
 
 def _fold(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
-    """The graph after TensorFlow's constant folding and pruning: what does not depend on the input is precomputed.
+    """The graph after TensorFlow's constant folding and pruning: what does not
+    depend on the input is precomputed.
 
-    `kept`: names of its inputs and outputs. TensorFlow copies the constants 14 times on the way, so the large ones take part in
-    turns, PART_BYTES together, while placeholders stand for the others; all at once only if one is computed from others.
+    `kept`: names of its inputs and outputs. TensorFlow copies the constants 14
+    times on the way, so the large ones take part in turns, PART_BYTES together,
+    while placeholders stand for the others; all at once only if one is computed
+    from others.
     """
     graph_def, constants = _with_placeholders(graph_def)
     for part in list(_parts(constants)):
@@ -265,7 +286,9 @@ def _with_nodes(
 def _without_large_constants(
     graph_def: tf.compat.v1.GraphDef,
 ) -> tuple[tf.compat.v1.GraphDef, dict[str, tf.Tensor]]:
-    """Take the large constants out: the graph that now needs them as inputs, and their values by tensor name."""
+    """Take the large constants out: the graph that now needs them as inputs,
+    and their values by tensor name.
+    """
     rest, constants = tf.compat.v1.GraphDef(), {}
     rest.library.CopyFrom(graph_def.library)
     rest.versions.CopyFrom(graph_def.versions)
@@ -277,7 +300,8 @@ def _without_large_constants(
         kept = rest.node.add()
         kept.CopyFrom(node)
         kept.attr.pop("_output_shapes", None)  # of the graph before folding
-        # Control dependencies on constants are useless, and import_graph_def could not replace them.
+        # Control dependencies on constants are useless, and import_graph_def could not
+        # replace them.
         kept.input[:] = [name for name in node.input if name[0] != "^" or name[1:] not in given]
     check_size(constants.values())
     return rest, constants

@@ -1,4 +1,6 @@
-"""Converts the weights of Hugging Face's TensorFlow models, HDF5 files, to the checkpoint that KerasHub reads."""
+"""Converts the weights of Hugging Face's TensorFlow models, HDF5 files, to the
+checkpoint that KerasHub reads.
+"""
 
 import re
 import shutil
@@ -15,13 +17,15 @@ SAFETENSORS = "model.safetensors"
 PROCESSOR = "preprocessor_config.json"
 # The last part of a variable's name in Keras, and in the checkpoint.
 PARTS = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
-# Keras keeps a dense kernel as (in, out), a convolution's as (height, width, in, out); the checkpoint has (out, in) and
-# (out, in, height, width).
+# Keras keeps a dense kernel as (in, out), a convolution's as (height, width, in, out);
+# the checkpoint has (out, in) and (out, in, height, width).
 AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
 
 
 def is_tensorflows(folder: Path) -> bool:
-    """Whether the checkpoint in `folder` has its weights as TensorFlow's `save_pretrained` writes them, and no others."""
+    """Whether the checkpoint in `folder` has its weights as TensorFlow's
+    `save_pretrained` writes them, and no others.
+    """
     return (folder / WEIGHTS).is_file() and not list(folder.glob(f"{SAFETENSORS}*"))
 
 
@@ -29,8 +33,10 @@ def is_tensorflows(folder: Path) -> bool:
 def as_safetensors(folder: Path, report: Callable[[str], None]) -> Iterator[Path]:
     """A temporary folder with the checkpoint in safetensors.
 
-    `save_pretrained` of a model does not write how its photos are prepared; without a preprocessor_config.json, that is as
-    ViTImageProcessor does it by default. Raises OSError for a file that is no HDF5, ValueError for one that holds no ViT.
+    `save_pretrained` of a model does not write how its photos are prepared;
+    without a preprocessor_config.json, that is as ViTImageProcessor does it by
+    default. Raises OSError for a file that is no HDF5, ValueError for one that
+    holds no ViT.
     """
     from safetensors.numpy import save_file
 
@@ -40,7 +46,8 @@ def as_safetensors(folder: Path, report: Callable[[str], None]) -> Iterator[Path
             shutil.copy(file, copy)
         if not (copy / PROCESSOR).exists():
             report(
-                f"{folder} has no {PROCESSOR}: pixels are scaled to [-1, 1], as ViTImageProcessor does by default"
+                f"{folder} has no {PROCESSOR}: pixels are scaled to [-1, 1], as "
+                "ViTImageProcessor does by default"
             )
             (copy / PROCESSOR).write_text("{}")
         save_file(read_weights(folder / WEIGHTS), copy / SAFETENSORS, metadata={"format": "pt"})
@@ -48,7 +55,10 @@ def as_safetensors(folder: Path, report: Callable[[str], None]) -> Iterator[Path
 
 
 def read_weights(file: Path) -> dict[str, np.ndarray]:
-    """The weights of a ViT classifier by their names in a checkpoint. Raises OSError or ValueError as `as_safetensors` does."""
+    """The weights of a ViT classifier by their names in a checkpoint.
+
+    Raises OSError or ValueError as `as_safetensors` does.
+    """
     weights = {}
     with h5py.File(file) as root:
         root.visititems(
@@ -64,8 +74,9 @@ def read_weights(file: Path) -> dict[str, np.ndarray]:
 
 
 def _of_hdf5(variable: h5py.Dataset) -> tuple[str, np.ndarray]:
-    """/vit/MODEL/vit/encoder/layer_._0/output/dense/kernel:0 is vit.encoder.layer.0.output.dense.weight, its axes swapped; its
-    first two parts are the layer's and the model's names.
+    """/vit/MODEL/vit/encoder/layer_._0/output/dense/kernel:0 is
+    vit.encoder.layer.0.output.dense.weight, its axes swapped; its first two
+    parts are the layer's and the model's names.
     """
     _, _, _, *parts, name = variable.name.split("/")
     last = name.partition(":")[0]

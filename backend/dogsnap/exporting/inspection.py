@@ -1,4 +1,6 @@
-"""Lists the signatures of a SavedModel as `saved_model_cli show` does, and the nodes of its graph, without loading it."""
+"""Lists the signatures of a SavedModel as `saved_model_cli show` does, and the
+nodes of its graph, without loading it.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,9 @@ class InspectionError(ValueError):
 
 
 def version_folder(path: Path, version: int | None = None) -> Path:
-    """The version folder for `path`: itself, or version `version` (default: the largest) of a model. Raises InspectionError."""
+    """The version folder for `path`: itself, or version `version` (default: the
+    largest) of a model. Raises InspectionError.
+    """
     if (path / "saved_model.pb").is_file() and version is None:
         return path
     folders = version_folders(path)
@@ -35,7 +39,10 @@ def version_folder(path: Path, version: int | None = None) -> Path:
 
 
 def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
-    """The graphs of a version directory, by their tags. Raises InspectionError when the file is missing or damaged."""
+    """The graphs of a version directory, by their tags.
+
+    Raises InspectionError when the file is missing or damaged.
+    """
     file = folder / "saved_model.pb"
     if keras_file := _keras_file(folder):
         raise InspectionError(
@@ -44,7 +51,8 @@ def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
         )
     if not file.is_file():
         raise InspectionError(
-            f"{folder} holds no saved_model.pb; expected a version directory like models/inception_v3/1"
+            f"{folder} holds no saved_model.pb; expected a version directory like "
+            "models/inception_v3/1"
         )
     try:
         graphs = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
@@ -56,7 +64,9 @@ def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
 
 
 def _keras_file(path: Path) -> Path | None:
-    """`path`, or the only such file in a folder without a SavedModel, if Keras' model.save() wrote it."""
+    """`path`, or the only such file in a folder without a SavedModel, if Keras'
+    model.save() wrote it.
+    """
     if path.is_dir() and not (path / "saved_model.pb").is_file():
         files = [file for file in path.iterdir() if file.suffix in KERAS_ENDINGS]
         return files[0] if len(files) == 1 else None
@@ -64,7 +74,9 @@ def _keras_file(path: Path) -> Path | None:
 
 
 def signatures_text(folder: Path) -> str:
-    """The signatures of every graph, exactly as `saved_model_cli show --all` prints them."""
+    """The signatures of every graph, exactly as `saved_model_cli show --all`
+    prints them.
+    """
     lines = []
     for graph in meta_graphs(folder):
         tags = ", ".join(graph.meta_info_def.tags)
@@ -84,7 +96,9 @@ def tag_sets_text(folder: Path) -> str:
 
 
 def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
-    """The names of a graph's signatures, or one of them, exactly as `saved_model_cli show --tag_set` prints them."""
+    """The names of a graph's signatures, or one of them, exactly as
+    `saved_model_cli show --tag_set` prints them.
+    """
     graphs = {frozenset(graph.meta_info_def.tags): graph for graph in meta_graphs(folder)}
     graph = graphs.get(frozenset(tag_set.split(",")))
     if graph is None:
@@ -123,13 +137,17 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
 
 
 def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
-    """The inputs of every signature of the first graph: signature -> alias -> shape and type."""
+    """The inputs of every signature of the first graph: signature -> alias ->
+    shape and type.
+    """
     signatures = sorted(meta_graphs(folder)[0].signature_def.items())
     return {name: specs_of(signature) for name, signature in signatures if name != INIT_OP}
 
 
 def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]:
-    """Shape and type of a signature's inputs, by alias, without sparse and ragged ones, which are no tensor."""
+    """Shape and type of a signature's inputs, by alias, without sparse and
+    ragged ones, which are no tensor.
+    """
     return {
         alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
         for alias, info in sorted(signature.inputs.items())
@@ -138,7 +156,9 @@ def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]
 
 
 def nodes_text(folder: Path) -> str:
-    """The nodes that the signatures run: name, operation and output shapes, function by function."""
+    """The nodes that the signatures run: name, operation and output shapes,
+    function by function.
+    """
     graph = meta_graphs(folder)[0]
     parts = {"graph": _list_run_nodes(graph)}
     library = {}
@@ -157,7 +177,9 @@ def nodes_text(folder: Path) -> str:
 
 
 def _list_run_nodes(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
-    """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
+    """The nodes that the signatures' outputs depend on, in the graph's order,
+    without those for saving and restoring.
+    """
     names = set()
     for name, signature in graph.signature_def.items():
         if name == INIT_OP:
@@ -170,7 +192,9 @@ def _list_run_nodes(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.Nod
 
 
 def _list_called_functions(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
-    """The functions that nodes call: the branches of a condition, the body of a loop, a nested function."""
+    """The functions that nodes call: the branches of a condition, the body of a
+    loop, a nested function.
+    """
     names = []
     for node in nodes:
         for value in node.attr.values():

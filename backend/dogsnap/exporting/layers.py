@@ -1,4 +1,6 @@
-"""The layers that merging adds: base64 and image decoding in front of a network; softmax, names and PNG encoding behind it."""
+"""The layers that merging adds: base64 and image decoding in front of a
+network; softmax, names and PNG encoding behind it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +10,8 @@ import tensorflow as tf
 from dogsnap.serving.photos.preprocessing import SQUASHED, Resizing, decode, photos_to_images
 
 DETECTED_NAMES = "detection_names"
-# The most pixels of a picture that runs in its own size: with 64 filters the output of the first layer takes 1 GB. Larger ones
-# need --size.
+# The most pixels of a picture that runs in its own size: with 64 filters the output of
+# the first layer takes 1 GB. Larger ones need --size.
 MOST_PIXELS = 2**22
 CHANNELS = (1, 3)  # grey, colour
 HALVES = (tf.float16, tf.bfloat16)
@@ -19,10 +21,12 @@ HALVES = (tf.float16, tf.bfloat16)
 class ImageInput:
     """The image input of a network.
 
-    `size`: (height, width); None: each picture in its own size. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
-    place of (n, h, w, c). `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) /
-    deviation, so that 0.5 and 0.5 give [-1, 1]. They are ignored for an integer `dtype`, which gets [0, 255].
-    `is_bgr`: blue comes first, and mean and deviation are in that order.
+    `size`: (height, width); None: each picture in its own size. `channels`: 1
+    (grey) or 3. `channels_first`: (n, c, h, w) in place of (n, h, w, c).
+    `mean`, `deviation`: one number, or one per channel; an image in [0, 1]
+    becomes (image - mean) / deviation, so that 0.5 and 0.5 give [-1, 1]. They
+    are ignored for an integer `dtype`, which gets [0, 255]. `is_bgr`: blue
+    comes first, and mean and deviation are in that order.
     """
 
     size: tuple[int, int] | None
@@ -36,12 +40,16 @@ class ImageInput:
 
 
 def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
-    """Photos as the bytes of their files -> the network's input: string (n,) -> `wanted.dtype` (n, h, w, c) or (n, c, h, w)."""
+    """Photos as the bytes of their files -> the network's input: string (n,) ->
+    `wanted.dtype` (n, h, w, c) or (n, c, h, w).
+    """
     return fit(photos_to_images(contents, wanted.size, wanted.resizing), wanted)
 
 
 def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
-    """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, value range, dtype and layout of the network's input."""
+    """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, value
+    range, dtype and layout of the network's input.
+    """
     if wanted.channels == 1:
         images = tf.image.rgb_to_grayscale(images)
     elif wanted.is_bgr:
@@ -75,7 +83,9 @@ def softmax(logits: tf.Tensor) -> tf.Tensor:
 
 
 def two_classes(numbers: tf.Tensor, of_logits: bool) -> tf.Tensor:
-    """The probability p of the second class, or its logit, (n, 1) or (n,) -> 1 - p and p, float32 (n, 2)."""
+    """The probability p of the second class, or its logit, (n, 1) or (n,) -> 1
+    - p and p, float32 (n, 2).
+    """
     second = tf.reshape(tf.cast(numbers, tf.float32), (-1, 1))
     if of_logits:
         second = tf.sigmoid(second)
@@ -83,7 +93,9 @@ def two_classes(numbers: tf.Tensor, of_logits: bool) -> tf.Tensor:
 
 
 def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, tf.Tensor]:
-    """The k most probable classes: (n, classes) -> `labels` string (n, k), `probabilities` float32 (n, k), falling."""
+    """The k most probable classes: (n, classes) -> `labels` string (n, k),
+    `probabilities` float32 (n, k), falling.
+    """
     best = tf.math.top_k(tf.cast(probabilities, tf.float32), k)
     return {
         "labels": tf.gather(tf.constant(list(names)), best.indices),
@@ -92,7 +104,10 @@ def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, t
 
 
 def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
-    """Images (n, h, w, 1, 3 or 4) -> the bytes of PNG files, string (n,). Numbers from `low` to `high`; uint8 unchanged."""
+    """Images (n, h, w, 1, 3 or 4) -> the bytes of PNG files, string (n,).
+
+    Numbers from `low` to `high`; uint8 unchanged.
+    """
     if not images.dtype.is_integer:
         scaled = (tf.cast(images, tf.float32) - low) / (high - low)
         images = tf.round(tf.clip_by_value(scaled, 0.0, 1.0) * 255.0)
@@ -102,9 +117,11 @@ def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tens
 def detected_classes(
     classes: tf.Tensor, alias: str, names: Sequence[str] = (), first_class: int = 0
 ) -> dict[str, tf.Tensor]:
-    """A detector's classes (n, k) under their alias, counted from `first_class`, and their names, string (n, k), if known.
+    """A detector's classes (n, k) under their alias, counted from
+    `first_class`, and their names, string (n, k), if known.
 
-    `names`: in class order. Class numbers beyond them, with which detectors pad their output, have the name "".
+    `names`: in class order. Class numbers beyond them, with which detectors pad
+    their output, have the name "".
     """
     counted = {alias: classes + tf.cast(first_class, classes.dtype)}
     if not names:
@@ -118,12 +135,16 @@ def detected_classes(
 def map_ragged(
     contents: tf.Tensor, wanted: ImageInput, network: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> dict[str, tf.Tensor]:
-    """Run a network that takes any size on each picture in its own size, one after the other.
+    """Run a network that takes any size on each picture in its own size, one
+    after the other.
 
-    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and returns tensors whose sizes after the first
-    do not depend on h and w. Raises InvalidArgumentError as `photos_to_images` does, and for more than MOST_PIXELS.
+    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c),
+    and returns tensors whose sizes after the first do not depend on h and w.
+    Raises InvalidArgumentError as `photos_to_images` does, and for more than
+    MOST_PIXELS.
     """
-    # Decodes all of them once more, which is cheap, so that the error names the positions of all that cannot be decoded.
+    # Decodes all of them once more, which is cheap, so that the error names the
+    # positions of all that cannot be decoded.
     readable = photos_to_images(contents, (1, 1))
 
     def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -152,7 +173,9 @@ def one_by_one(
     outputs: Mapping[str, tf.TensorSpec],
     batch_of_one: bool,
 ) -> Callable[..., dict[str, tf.Tensor]]:
-    """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch; further inputs are the same for all."""
+    """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a
+    batch; further inputs are the same for all.
+    """
     start = 1 if batch_of_one else 0
     kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
 
@@ -171,7 +194,8 @@ def one_by_one(
 def never_empty(
     network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The network's outputs, also for an empty batch, of which TensorFlow 2.21's fused convolutions return a wrong shape.
+    """The network's outputs, also for an empty batch, of which TensorFlow
+    2.21's fused convolutions return a wrong shape.
 
     It runs on one black image then.
     """

@@ -1,4 +1,6 @@
-"""Publishes version folders: one or several that belong together appear whole, or not at all."""
+"""Publishes version folders: one or several that belong together appear whole,
+or not at all.
+"""
 
 import errno
 import tempfile
@@ -9,7 +11,8 @@ from pathlib import Path
 from dogsnap.files import sync
 from dogsnap.serving.versions.version_folders import version_folders
 
-WRITING = ".writing-"  # how folders with unfinished versions begin: no server takes them for models or versions
+# how folders with unfinished versions begin: no server takes them for models or versions
+WRITING = ".writing-"
 
 
 def next_version(model_folder: Path) -> int:
@@ -18,7 +21,9 @@ def next_version(model_folder: Path) -> int:
 
 
 def publish(folder: Path, model_folder: Path) -> Path:
-    """Move a version that is written to the next free number of `model_folder`; it is on disk before it has its name."""
+    """Move a version that is written to the next free number of `model_folder`;
+    it is on disk before it has its name.
+    """
     for path in (*folder.rglob("*"), folder):
         sync(path)
     while True:
@@ -34,7 +39,9 @@ def publish(folder: Path, model_folder: Path) -> Path:
 
 @contextmanager
 def together(model_folder: Path) -> Iterator[Path]:
-    """A folder to write versions to instead of `model_folder`, where all appear when the block ends, or none if it raises."""
+    """A folder to write versions to instead of `model_folder`, where all appear
+    when the block ends, or none if it raises.
+    """
     new = [folder for folder in (model_folder, *model_folder.parents) if not folder.exists()]
     model_folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -49,16 +56,21 @@ def together(model_folder: Path) -> Iterator[Path]:
 
 
 def make_staging_folder(temporary: Path, model_folder: Path) -> Path:
-    """A folder in `temporary` to write versions to instead of `model_folder`: of the same name, and the numbers go on."""
+    """A folder in `temporary` to write versions to instead of `model_folder`:
+    of the same name, and the numbers go on.
+    """
     written = temporary / model_folder.name
     (written / str(next_version(model_folder) - 1)).mkdir(parents=True)
     return written
 
 
 def publish_together(written: Path, model_folder: Path) -> None:
-    """Move the versions in a staging folder to `model_folder`. Raises OSError, and moves none, if a number is taken.
+    """Move the versions in a staging folder to `model_folder`.
 
-    The largest appears first, the one that answers the app: if the computer stops between two, it is there.
+    Raises OSError, and moves none, if a number is taken.
+
+    The largest appears first, the one that answers the app: if the computer
+    stops between two, it is there.
     """
     _, *versions = sorted(version_folders(written).items())  # the first one holds the number alone
     moved: list[tuple[Path, Path]] = []

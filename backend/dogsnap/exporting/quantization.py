@@ -1,7 +1,10 @@
-"""Converts a float32 network to int8, with value ranges that were measured on photos.
+"""Converts a float32 network to int8, with value ranges that were measured on
+photos.
 
-The usual tool, NNCF, also rounds the pooled features and the logits to 8 bits, and cuts the dog head's negative logits off at 0:
-that, not the convolutions, costs accuracy and saves no time (docs/lab_notes.md). So all behind the last one stays float32.
+The usual tool, NNCF, also rounds the pooled features and the logits to 8 bits,
+and cuts the dog head's negative logits off at 0: that, not the convolutions,
+costs accuracy and saves no time (docs/lab_notes.md). So all behind the last one
+stays float32.
 """
 
 import json
@@ -23,11 +26,13 @@ PASSING = ("Concat", "MaxPool")
 
 @dataclass(frozen=True)
 class Ranges:
-    """Smallest and largest value at the input of each convolution, in the order in which the network runs them.
+    """Smallest and largest value at the input of each convolution, in the order
+    in which the network runs them.
 
-    `kernels`: shapes (out, in, height, width), by which a network is recognised. `images`: how many the ranges were found on.
-    `weights`: the SHA-256 of the stored weights of the network that they were found for; "" if that is not known. `made_by`: the
-    command that found them, and its version.
+    `kernels`: shapes (out, in, height, width), by which a network is
+    recognised. `images`: how many the ranges were found on. `weights`: the
+    SHA-256 of the stored weights of the network that they were found for; "" if
+    that is not known. `made_by`: the command that found them, and its version.
     """
 
     kernels: Sequence[Sequence[int]]
@@ -43,17 +48,20 @@ class Ranges:
 
 
 def quantise_in_place(model: Any, ranges: Ranges, weight_bits: int) -> Any:
-    """Change an OpenVINO model in place: its convolutions multiply int8 weights and uint8 activations; returns it.
+    """Change an OpenVINO model in place: its convolutions multiply int8 weights
+    and uint8 activations; returns it.
 
-    Weights get a scale per output channel, symmetric about 0. `weight_bits`: 8, or 7 for processors that add pairs of products
-    in 16 bits (AVX2 without VNNI), where the sum of two products of full size does not fit.
-    Raises IncompatibleNetwork if the ranges are not of this network.
+    Weights get a scale per output channel, symmetric about 0. `weight_bits`: 8,
+    or 7 for processors that add pairs of products in 16 bits (AVX2 without
+    VNNI), where the sum of two products of full size does not fit. Raises
+    IncompatibleNetwork if the ranges are not of this network.
     """
     convolutions = rectified_convolutions(model)
     shapes = [list(node.input_value(1).get_shape()) for node in convolutions]
     if shapes != [list(shape) for shape in ranges.kernels]:
         raise IncompatibleNetwork(
-            f"the ranges are of another network: of {len(ranges.kernels)} convolutions, this one has {len(shapes)}; "
+            f"the ranges are of another network: of {len(ranges.kernels)} convolutions, "
+            f"this one has {len(shapes)}; "
             "`dogsnap quantize` measures them again"
         )
     sources = {}
@@ -110,7 +118,9 @@ def _quantise_activation(source: Any, low: float, high: float) -> None:
 
 
 def _quantise_weights(node: Any, largest: int) -> None:
-    """int8 weights in [-largest, largest] and a scale per output channel instead of a convolution's float32 kernel."""
+    """int8 weights in [-largest, largest] and a scale per output channel
+    instead of a convolution's float32 kernel.
+    """
     from openvino import opset13 as ops
 
     kernel = node.input_value(1).get_node().data.astype(np.float32)

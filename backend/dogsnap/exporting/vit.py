@@ -1,4 +1,6 @@
-"""Exports ViT image classifiers of KerasHub as versions that take photos and answer with a label."""
+"""Exports ViT image classifiers of KerasHub as versions that take photos and
+answer with a label.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,22 +23,26 @@ from dogsnap.serving.photos.preprocessing import Resizing
 DEFAULT_PRESET = "hf://google/vit-base-patch16-224"
 HUB = "hf://"
 MISSING = "is missing; expected the files of a KerasHub preset or of a Hugging Face checkpoint"
-# What a Hugging Face repository may hold of a network for Keras, or in safetensors; other forms of the weights stay there.
+# What a Hugging Face repository may hold of a network for Keras, or in safetensors;
+# other forms of the weights stay there.
 HUB_FILES = ("*.json", "*.safetensors", "*.weights.h5")
-# Hugging Face's names of resizing methods: Pillow's numbers. Pillow filters as it shrinks, as antialiasing does.
+# Hugging Face's names of resizing methods: Pillow's numbers. Pillow filters as it
+# shrinks, as antialiasing does.
 RESAMPLE = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 
 def export_vit(
     preset: str, names: Sequence[str], model_folder: Path, report: Report = lambda _: None
 ) -> Path:
-    """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
+    """Write the ViT image classifier `preset` as the next version of
+    `model_folder`; returns the version's folder.
 
     Signatures, which share one frozen network; photos are JPEG, PNG, GIF, BMP or WebP:
       serving_default  string_input string (n), base64 text           -> label string (n), confidence float32 (n) in [0, 1]
       image_bytes      image_bytes string (n), bytes of the files     -> the same
       labels           string_input                                   -> labels string (n, k), probabilities (n, k), falling
-    `preset`, `names`, `report`: see `load_classifier`. Raises ExportError or FreezingError in a sentence.
+    `preset`, `names`, `report`: see `load_classifier`. Raises ExportError or FreezingError in a
+    sentence.
     """
     network, wanted, names = load_classifier(preset, names, report)
 
@@ -82,12 +88,15 @@ def export_vit(
 def load_classifier(
     preset: str, names: Sequence[str] = (), report: Report = lambda _: None
 ) -> tuple[Function, layers.ImageInput, list[str]]:
-    """Load and freeze a classifier with KerasHub: images -> {"scores": probabilities (n, classes)}; its images, and its classes.
+    """Load and freeze a classifier with KerasHub: images -> {"scores":
+    probabilities (n, classes)}; its images, and its classes.
 
-    `preset`: a folder on disk, with a KerasHub preset or a Hugging Face checkpoint in safetensors or tf_model.h5;
-    "hf://owner/name"; or any other name of a preset that KerasHub knows. `names`: of the classes, in class order, for a preset
-    that brings none. `report` receives what the preset leaves open.
-    Raises FreezingError, and ExportError when KerasHub is missing, the preset cannot be loaded, or is not a ViT classifier.
+    `preset`: a folder on disk, with a KerasHub preset or a Hugging Face
+    checkpoint in safetensors or tf_model.h5; "hf://owner/name"; or any other
+    name of a preset that KerasHub knows. `names`: of the classes, in class
+    order, for a preset that brings none. `report` receives what the preset
+    leaves open. Raises FreezingError, and ExportError when KerasHub is missing,
+    the preset cannot be loaded, or is not a ViT classifier.
     """
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
@@ -104,7 +113,8 @@ def load_classifier(
         layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
         if layout is None or layout.channels != 3 or layout.channels_first:
             raise ExportError(
-                f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)"
+                f"{preset} takes {task.input_shape}; expected colour images (n, h, w, "
+                "3) or (n, 3, h, w)"
             )
         size = (layout.height, layout.width)
         if "model_type" in config:
@@ -123,14 +133,17 @@ def _keras_hub() -> ModuleType:
         import safetensors  # noqa: F401 - KerasHub reads checkpoints with it, and finds that out late
     except ImportError as error:
         raise ExportError(
-            f"vision transformers are read with KerasHub, and {error.name or 'part of it'} is not installed; "
+            "vision transformers are read with KerasHub, and "
+            f"{error.name or 'part of it'} is not installed; "
             "run make setup EXTRAS=vit in dogsnap's folder"
         ) from error
     return keras_hub
 
 
 def _on_disk(preset: str, keras_hub: ModuleType) -> str:
-    """The folder of `preset`, downloaded if it is on Hugging Face; other names are left to KerasHub."""
+    """The folder of `preset`, downloaded if it is on Hugging Face; other names
+    are left to KerasHub.
+    """
     if preset.startswith(HUB):
         from huggingface_hub import snapshot_download
 
@@ -138,7 +151,8 @@ def _on_disk(preset: str, keras_hub: ModuleType) -> str:
             return snapshot_download(preset.removeprefix(HUB), allow_patterns=list(HUB_FILES))
         except (OSError, ValueError) as error:  # its own errors are of these kinds
             raise ExportError(
-                f"cannot fetch {preset}: {_first_line(error)}; expected a connection to the Hugging Face hub and a public "
+                f"cannot fetch {preset}: {_first_line(error)}; expected a connection to "
+                "the Hugging Face hub and a public "
                 "model there, or give --from the folder of a checkpoint on disk"
             ) from error
     if (
@@ -148,7 +162,8 @@ def _on_disk(preset: str, keras_hub: ModuleType) -> str:
     ):
         return preset
     raise ExportError(
-        f"there is no folder {preset}; expected one with a KerasHub preset or a Hugging Face checkpoint, or {DEFAULT_PRESET}"
+        f"there is no folder {preset}; expected one with a KerasHub preset or a Hugging "
+        f"Face checkpoint, or {DEFAULT_PRESET}"
     )
 
 
@@ -158,12 +173,15 @@ def _first_line(error: Exception) -> str:
 
 
 def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> keras.Model:
-    """The classifier, in the order (n, h, w, 3) whichever it was saved in: the weights are the same in both.
+    """The classifier, in the order (n, h, w, 3) whichever it was saved in: the
+    weights are the same in both.
 
-    On CPUs, TensorFlow convolves (n, 3, h, w) only where oneDNN has it, which is with AVX-512 alone.
+    On CPUs, TensorFlow convolves (n, 3, h, w) only where oneDNN has it, which
+    is with AVX-512 alone.
     """
     before = keras.config.image_data_format()
-    # Keras builds layers that are not told their data format for (n, h, w, c); KerasHub does not tell them.
+    # Keras builds layers that are not told their data format for (n, h, w, c); KerasHub
+    # does not tell them.
     keras.config.set_image_data_format("channels_last")
     try:
         shape = config.get("config", {}).get("image_shape") or ()
@@ -173,7 +191,8 @@ def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> k
     # KerasHub raises many types of error: KeyError, TypeError and those of three file formats.
     except Exception as error:
         raise ExportError(
-            f"KerasHub cannot read {preset} as an image classifier: {_first_line(error)}; expected config and weights of a "
+            f"KerasHub cannot read {preset} as an image classifier: "
+            f"{_first_line(error)}; expected config and weights of a "
             "ViT with its head of classes"
         ) from error
     finally:
@@ -186,7 +205,9 @@ def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> k
 
 
 def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInput:
-    """The preprocessing of Hugging Face's ViTImageProcessor: (pixels * factor - mean) / deviation."""
+    """The preprocessing of Hugging Face's ViTImageProcessor: (pixels * factor -
+    mean) / deviation.
+    """
     config = read_json(file, MISSING)
     method, crop, side = (
         RESAMPLE.get(config.get("resample", 2)),
@@ -195,7 +216,8 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     )
     if method is None or crop or (isinstance(side, dict) and "shortest_edge" in side):
         raise ExportError(
-            f"{file} asks for resample {config.get('resample')}, do_center_crop {crop}, size {side}; "
+            f"{file} asks for resample {config.get('resample')}, do_center_crop {crop}, "
+            f"size {side}; "
             f"expected the whole photo squashed by {', '.join(RESAMPLE.values())}"
         )
     white = (
@@ -215,10 +237,13 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
 def _input_of_keras(
     converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]
 ) -> layers.ImageInput:
-    """The preprocessing of a KerasHub ImageConverter: pixels in [0, 255] * scale + offset."""
+    """The preprocessing of a KerasHub ImageConverter: pixels in [0, 255] *
+    scale + offset.
+    """
     if converter is None:
         raise ExportError(
-            f"{preset} does not say which images it was trained on; expected an image_converter.json in it"
+            f"{preset} does not say which images it was trained on; expected an "
+            "image_converter.json in it"
         )
     if converter.pad_to_aspect_ratio or converter.interpolation not in ("bilinear", "nearest"):
         raise ExportError(
@@ -242,15 +267,18 @@ def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: st
     names = list(given) or [own[key] for key in sorted(own, key=int)]
     if len(names) != classes:
         raise ExportError(
-            f"{preset} has {classes} classes and there are {len(names)} names for them; give a file with one a line by --labels"
+            f"{preset} has {classes} classes and there are {len(names)} names for them; "
+            "give a file with one a line by --labels"
         )
     return names
 
 
 def _freeze(model: keras.Model, preset: str) -> Function:
-    """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
+    """The network with constants for variables, which all functions share by
+    reference: `images` -> {"scores"}.
 
-    `freezing.freeze` copies the weights about twenty times in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
+    `freezing.freeze` copies the weights about twenty times in protocol buffers:
+    7.3 GB for the 346 MB of a ViT-base.
     """
     activation = keras.activations.get(model.activation)
     if activation not in (keras.activations.softmax, keras.activations.linear):

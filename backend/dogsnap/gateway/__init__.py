@@ -1,1 +1,3 @@
-"""The gateway: forwards to engines with TensorFlow Serving's PredictionService instead of running models."""
+"""The gateway: forwards to engines with TensorFlow Serving's PredictionService
+instead of running models.
+"""

@@ -14,11 +14,14 @@ from dogsnap.settings import MEBIBYTE, Settings
 
 
 def create_gateway(settings: Settings) -> Predictor:
-    """A predictor for the configured models that calls the engines of `settings.engine`. Call it after the fork."""
+    """A predictor for the configured models that calls the engines of
+    `settings.engine`. Call it after the fork.
+    """
     check_configuration(settings)
     give_back_large()
     metrics = Metrics()
-    # The engine has the queue: an admitted request is forwarded at once, so that slow answers delay no others.
+    # The engine has the queue: an admitted request is forwarded at once, so that slow
+    # answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     target = Target.parse(settings.engine)
     max_bytes = settings.max_tensor_body_mb * MEBIBYTE

@@ -1,4 +1,6 @@
-"""A gRPC client of the engines: one channel with load balancing, health checks and retries."""
+"""A gRPC client of the engines: one channel with load balancing, health checks
+and retries.
+"""
 
 import json
 import logging
@@ -36,9 +38,10 @@ from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
 log = logging.getLogger("dogsnap.engine")
 
 PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
-# gRPC's service config of the channel. Calls change nothing, so each may be retried; UNAVAILABLE is the status of an engine
-# that stops or is full. Health is that of the whole server (""), the only name that all engines know; an engine without the
-# health service counts as healthy.
+# gRPC's service config of the channel. Calls change nothing, so each may be retried;
+# UNAVAILABLE is the status of an engine that stops or is full. Health is that of the
+# whole server (""), the only name that all engines know; an engine without the health
+# service counts as healthy.
 SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": ""},
@@ -54,7 +57,8 @@ SERVICE_CONFIG = {
             },
         }
     ],
-    # No retries while more than half of the attempts fail: they would only add load to engines that are full.
+    # No retries while more than half of the attempts fail: they would only add load to
+    # engines that are full.
     "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
 }
 ASK_SECONDS = 5.0  # timeout of metadata and status calls
@@ -80,12 +84,15 @@ TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_
 
 
 class EngineClient:
-    """Calls to the engines of a target; thread-safe, and created after the fork. They raise the types of `dogsnap.errors`."""
+    """Calls to the engines of a target; thread-safe, and created after the
+    fork. They raise the types of `dogsnap.errors`.
+    """
 
     service_config: ClassVar[dict[str, Any]] = SERVICE_CONFIG
 
     def __init__(self, target: Target, max_bytes: int, max_answer_bytes: int, metrics: Metrics):
-        """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried.
+        """Requests of up to `max_bytes` are buffered until they are answered,
+        so that they can be retried.
 
         `max_answer_bytes`: of one answer; -1 for any size.
         """
@@ -98,8 +105,9 @@ class EngineClient:
             "response_deserializer": predict_pb2.PredictResponse.FromString,
         }
         self._predict = self._channel.unary_unary(f"/{PREDICTION}/Predict", **as_bytes)
-        # The same on the wire, as a stream of one message. For a unary call grpcio keeps the bytes it was given beside its copy
-        # until the answer arrives; for a stream it does not. That costs a thread (0.3 ms).
+        # The same on the wire, as a stream of one message. For a unary call grpcio
+        # keeps the bytes it was given beside its copy until the answer arrives; for a
+        # stream it does not. That costs a thread (0.3 ms).
         self._predict_large = self._channel.stream_unary(f"/{PREDICTION}/Predict", **as_bytes)
         self._get_metadata = prediction_service_pb2_grpc.PredictionServiceStub(
             self._channel
@@ -124,7 +132,9 @@ class EngineClient:
         return spec
 
     def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
-        """Send a serialized PredictRequest for `spec`, with the remaining time as timeout."""
+        """Send a serialized PredictRequest for `spec`, with the remaining time
+        as timeout.
+        """
         if len(request) <= LARGE:
             return self._call("Predict", self._predict, request, spec)
         only = iter((request,))
@@ -141,9 +151,11 @@ class EngineClient:
         return self._call("GetModelStatus", self._get_status, request, spec, ASK_SECONDS)
 
     def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
-        """The available versions of a model at each engine; None for one that does not answer.
+        """The available versions of a model at each engine; None for one that
+        does not answer.
 
-        All addresses of a name are asked. Raises Unavailable for a name without one.
+        All addresses of a name are asked. Raises Unavailable for a name without
+        one.
         """
         hosts = self._target.addresses()
         addresses = list(dict.fromkeys(chain.from_iterable(hosts)))
@@ -219,8 +231,9 @@ def _options(
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
         # 256 kB by default; larger requests would not be retried.
         ("grpc.per_rpc_retry_buffer_size", max_bytes),
-        # TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent,
-        # so that no engine closes the connection for too many pings.
+        # TCP notices only after a quarter of an hour that a machine is gone. While an
+        # engine answers our polls no ping is sent, so that no engine closes the
+        # connection for too many pings.
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 8_000),
         ("grpc.http2.ping_timeout_ms", 8_000),  # the default for gRPC's other pings is a minute
@@ -237,7 +250,9 @@ def _options(
 def _find_unused_family(
     addresses: list[str], answers: dict[str, frozenset[int] | None]
 ) -> list[str]:
-    """Of a name with IPv4 and IPv6 addresses, such as localhost, those where nothing listens."""
+    """Of a name with IPv4 and IPv6 addresses, such as localhost, those where
+    nothing listens.
+    """
     ipv4 = [address for address in addresses if not address.startswith("[")]
     ipv6 = [address for address in addresses if address.startswith("[")]
     ipv4_answers = any(answers.get(address) is not None for address in ipv4)
@@ -289,7 +304,11 @@ def _translate(error: grpc.RpcError) -> DogsnapError:
 
 
 class EngineUnreachable(Unavailable):
-    """No engine is reachable. `details`, from the engine or gRPC, may contain its address and are only for the log."""
+    """No engine is reachable.
+
+    `details`, from the engine or gRPC, may contain its address and are only for
+    the log.
+    """
 
     def __init__(self, details: str, is_full: bool = False):
         words = "" if ADDRESS.search(details) else f": {details.removesuffix(AGAIN)}"

@@ -1,7 +1,9 @@
-"""A client of Ray Serve's gRPC proxies, where each version of a model is an application.
+"""A client of Ray Serve's gRPC proxies, where each version of a model is an
+application.
 
-It needs no Ray. What Ray Serve has no notion of is decided here: which version answers by default
-(the one that has, or the largest), and the labels of the configuration.
+It needs no Ray. What Ray Serve has no notion of is decided here: which version
+answers by default (the one that has, or the largest), and the labels of the
+configuration.
 """
 
 import copy
@@ -51,7 +53,8 @@ def application_name(model: str) -> str:
 
 
 def _service_config() -> dict[str, Any]:
-    """A call whose replica dies ends with INTERNAL; it changed nothing, and is made again.
+    """A call whose replica dies ends with INTERNAL; it changed nothing, and is
+    made again.
 
     Health is that of one application, and there is none for all.
     """
@@ -104,7 +107,8 @@ class RayClient(EngineClient):
     def choose(self, spec: ModelSpec) -> ModelSpec:
         """The number that `spec` means.
 
-        Raises InvalidArgument for an unknown label, Unavailable for one that waits, NotFound.
+        Raises InvalidArgument for an unknown label, Unavailable for one that
+        waits, NotFound.
         """
         if spec.label is not None:
             labels = self._labels.get(spec.name, Choices())
@@ -129,7 +133,9 @@ class RayClient(EngineClient):
         return self._repeat(lambda: super(RayClient, self).metadata(spec))
 
     def _repeat(self, call: Callable[[], Any]) -> Any:
-        """A call whose replica or node died is made again until it is late: it changed nothing."""
+        """A call whose replica or node died is made again until it is late: it
+        changed nothing.
+        """
         end = time.monotonic() + remaining(ASK_SECONDS) - AGAIN_SECONDS
         while True:
             try:
@@ -145,7 +151,9 @@ class RayClient(EngineClient):
             time.sleep(AGAIN_SECONDS)
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
-        """A version whose replicas do not answer yet is loading; one that has answered may be busy."""
+        """A version whose replicas do not answer yet is loading; one that has
+        answered may be busy.
+        """
         self._ask_for_list()
         versions = self._applications.get(application_name(spec.name))
         if not versions:
@@ -193,7 +201,9 @@ class RayClient(EngineClient):
         return versions
 
     def _ask_for_list(self) -> bool:
-        """Ask which applications there are; False if nobody answers, and the last list holds."""
+        """Ask which applications there are; False if nobody answers, and the
+        last list holds.
+        """
         with self._listing:
             self._listed_at = time.monotonic()
             try:

@@ -1,4 +1,6 @@
-"""The counterpart of the repository in a gateway: asks the engines for models, versions and labels."""
+"""The counterpart of the repository in a gateway: asks the engines for models,
+versions and labels.
+"""
 
 import logging
 import time
@@ -54,7 +56,9 @@ class EngineRepository(ModelRepository):
         executor: InlineExecutor,
         router: Router,
     ):
-        """`configs` gives the models, asked at each poll; without any there is `only`. `executor` limits questions, too."""
+        """`configs` gives the models, asked at each poll; without any there is
+        `only`. `executor` limits questions, too.
+        """
         super().__init__(router)
         self.engine = engine
         self._executor = executor
@@ -68,7 +72,10 @@ class EngineRepository(ModelRepository):
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
-        """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
+        """The servable that is to answer `spec`, as far as is known.
+
+        Raises what the engine answers.
+        """
         spec = self._choose(spec)
         servable = self._find_known(spec)
         if servable is None:
@@ -76,7 +83,9 @@ class EngineRepository(ModelRepository):
         yield servable.for_request(spec)
 
     def _choose(self, spec: ModelSpec) -> ModelSpec:
-        """`spec` by the number that was chosen here; the engine decides what was not chosen."""
+        """`spec` by the number that was chosen here; the engine decides what
+        was not chosen.
+        """
         if not self.router.is_known:
             raise Unavailable(NOT_KNOWN)
         choices = self.router.choices(spec.name)
@@ -100,7 +109,9 @@ class EngineRepository(ModelRepository):
         return ModelSpec(spec.name, number)
 
     def _ask_engine(self, question: Callable[[], Answer]) -> Answer:
-        """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
+        """Make a metadata or status call for a request; it takes a place in the
+        executor, so that some threads stay free.
+        """
         return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
 
     def _find_known(self, spec: ModelSpec) -> EngineServable | None:
@@ -134,7 +145,9 @@ class EngineRepository(ModelRepository):
     def _servable(
         self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec
     ) -> EngineServable:
-        """The servable for a metadata response; a new one only if the signatures or the local description have changed."""
+        """The servable for a metadata response; a new one only if the
+        signatures or the local description have changed.
+        """
         version = asked.version
         if response.model_spec.HasField("version"):
             version = response.model_spec.version.value
@@ -162,7 +175,9 @@ class EngineRepository(ModelRepository):
         return known[1]
 
     def _folder(self, identity: ServableId) -> Path | None:
-        """The version's local folder, which describes it; None if there is none that can be read."""
+        """The version's local folder, which describes it; None if there is none
+        that can be read.
+        """
         base_path = self._models.get(identity.name)
         try:
             return version_folders(base_path).get(identity.version) if base_path else None
@@ -179,7 +194,9 @@ class EngineRepository(ModelRepository):
         return sorted(available, reverse=True)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
+        """The states of versions, largest first; while the server is full, as
+        of the last poll, for monitoring.
+        """
         spec = self._choose_labelled(spec)
         try:
             return self._ask_engine(lambda: self._status(spec))
@@ -256,7 +273,9 @@ class EngineRepository(ModelRepository):
         self.started = True
 
     def poll(self) -> dict[str, str]:
-        """Ask for each model's versions and default; returns why the server is not ready, with details for the log."""
+        """Ask for each model's versions and default; returns why the server is
+        not ready, with details for the log.
+        """
         try:
             folders = {config.name: Path(config.base_path) for config in self._configs()}
             self._models = folders or {self._only.name: self._only}

@@ -1,4 +1,6 @@
-"""One version of a model in an engine: signatures from the engine, breed names from the local models folder."""
+"""One version of a model in an engine: signatures from the engine, breed names
+from the local models folder.
+"""
 
 import copy
 import logging
@@ -40,8 +42,9 @@ MAX_ANSWER_BYTES = 2**31  # of the tensors in a response: the limit of a protobu
 class EngineServable(BaseServable):
     """A version in an engine; `for_request` makes a copy for one request.
 
-    Classify and regress are sent as Predict with the same signature and serialized tf.Examples: TensorFlow Serving implements
-    them so, and some engines have only Predict.
+    Classify and regress are sent as Predict with the same signature and
+    serialized tf.Examples: TensorFlow Serving implements them so, and some
+    engines have only Predict.
     """
 
     holds_shapes = False  # the engine checks shapes
@@ -53,7 +56,9 @@ class EngineServable(BaseServable):
         folder: Path | None,
         versions: "EngineRepository",
     ):
-        """`folder`: the version in the local models folder, for its description; None if it is missing."""
+        """`folder`: the version in the local models folder, for its
+        description; None if it is missing.
+        """
         names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
         super().__init__(identity, Description(), signature_defs, names)
         self.runtime = RUNTIME
@@ -70,7 +75,8 @@ class EngineServable(BaseServable):
             self.description = Description()
             self.label_source = f"a {file} that fits the engine's version"
         takes_text = any(_takes_text(signature) for signature in self.signatures.values())
-        # Our exports decode pictures in every string input; about other graphs nothing is known here.
+        # Our exports decode pictures in every string input; about other graphs nothing
+        # is known here.
         self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
 
     def for_request(self, spec: ModelSpec) -> "EngineServable":
@@ -81,7 +87,9 @@ class EngineServable(BaseServable):
     def answer(
         self, signature: Signature, feed: Feed
     ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
-        """Call the engine, and again if an error shows that the label or default now means another version."""
+        """Call the engine, and again if an error shows that the label or
+        default now means another version.
+        """
         try:
             return self._call(signature, feed(self, signature))
         except (InvalidArgument, FailedPrecondition, NotFound):

@@ -1,4 +1,5 @@
-"""Parses the address of the engines: `grpc://host:8500[,host:8500][?key=value]`, or `ray://...`.
+"""Parses the address of the engines:
+`grpc://host:8500[,host:8500][?key=value]`, or `ray://...`.
 
 It does not import gRPC, since the command line checks settings with it.
 """
@@ -24,7 +25,10 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Target:
-    """`hosts`: (name or address, port); `metadata`: sent with every call, e.g. Ray Serve's `application`."""
+    """`hosts`: (name or address, port); `metadata`: sent with every call, e.g.
+
+    Ray Serve's `application`.
+    """
 
     hosts: tuple[tuple[str, int], ...]
     metadata: tuple[tuple[str, str], ...] = ()
@@ -55,9 +59,12 @@ class Target:
         return cls(tuple(hosts), metadata, is_ray)
 
     def address(self) -> str:
-        """The target in gRPC's form. Raises Unavailable for a name without an address.
+        """The target in gRPC's form.
 
-        gRPC resolves a single name repeatedly, to all of its addresses; a list may only have addresses, found here, once.
+        Raises Unavailable for a name without an address.
+
+        gRPC resolves a single name repeatedly, to all of its addresses; a list
+        may only have addresses, found here, once.
         """
         if len(self.hosts) == 1:
             try:
@@ -71,7 +78,10 @@ class Target:
         return f"ipv6:{','.join(dict.fromkeys(mapped))}"
 
     def addresses(self) -> list[list[str]]:
-        """All addresses of each host now, as "127.0.0.1:8500" or "[::1]:8500". Raises Unavailable."""
+        """All addresses of each host now, as "127.0.0.1:8500" or "[::1]:8500".
+
+        Raises Unavailable.
+        """
         addresses = []
         for host, port in self.hosts:
             try:

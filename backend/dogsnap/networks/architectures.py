@@ -1,4 +1,6 @@
-"""The networks as Keras models (image in, logits or image out), and reading and writing their weights."""
+"""The networks as Keras models (image in, logits or image out), and reading and
+writing their weights.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -16,10 +18,12 @@ BOX_FILTERS = 128
 
 
 class StoredStatistics(keras.layers.Layer):
-    """Runs a network with its stored batch statistics, also while training; all its weights are trainable.
+    """Runs a network with its stored batch statistics, also while training; all
+    its weights are trainable.
 
-    Batches of dogs shift the statistics under the fitted upper layers so far that the loss rises from 1 to 5. Calling a network
-    with `training=False` is not enough: inside a functional model Keras 3 ignores it in `fit`.
+    Batches of dogs shift the statistics under the fitted upper layers so far
+    that the loss rises from 1 to 5. Calling a network with `training=False` is
+    not enough: inside a functional model Keras 3 ignores it in `fit`.
     `fitting.trainer.StatisticsDrift` moves the statistics slowly instead.
     """
 
@@ -32,7 +36,8 @@ class StoredStatistics(keras.layers.Layer):
 
 
 class AttentionPooling(keras.layers.Layer):
-    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax of a linear function.
+    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean,
+    weighted by a softmax of a linear function.
 
     The function is zero at the start: then it is the plain mean.
     """
@@ -54,11 +59,12 @@ class AttentionPooling(keras.layers.Layer):
 def inception_v3(
     classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2
 ) -> keras.Model:
-    """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
+    """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head
+    for breeds and one for "is this a dog".
 
-    Input: `image` float32 (n, height, width, 3) in [0, 1].
-    Output, float32: "breeds" (n, classes) and "dog" (n, 1), logits; "box" (n, 4), where the dog is; "cells" (n, h', w', 5),
-    what the box is made of: see `box_head.py`.
+    Input: `image` float32 (n, height, width, 3) in [0, 1]. Output, float32:
+    "breeds" (n, classes) and "dog" (n, 1), logits; "box" (n, 4), where the dog
+    is; "cells" (n, h', w', 5), what the box is made of: see `box_head.py`.
     """
     image = keras.Input((*size, 3), name="image")
     scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
@@ -72,7 +78,9 @@ def inception_v3(
 
 
 def box_head(maps: keras.KerasTensor, centres: Centres) -> dict[str, keras.KerasTensor]:
-    """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32; `centres`: of the cells."""
+    """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)},
+    float32; `centres`: of the cells.
+    """
     x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
     x = keras.layers.Conv2D(
         BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings"
@@ -82,8 +90,11 @@ def box_head(maps: keras.KerasTensor, centres: Centres) -> dict[str, keras.Keras
 
 
 def cell_centres(size: tuple[int, int]) -> Centres:
-    """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture."""
-    # Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
+    """Where the cells of Inception v3's last maps have their centres: of rows
+    and columns, fractions of the picture.
+    """
+    # Its strides multiply to 32 pixels; the convolutions without padding move the first
+    # centre to pixel 37.
     rows, columns = (
         tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size
     )
@@ -93,11 +104,14 @@ def cell_centres(size: tuple[int, int]) -> Centres:
 def heads(
     features: keras.KerasTensor, classes: int, dropout: float
 ) -> dict[str, keras.KerasTensor]:
-    """Features (n, f) -> {"breeds": (n, classes), "dog": (n, 1)}, float32 logits, by layers of these names."""
+    """Features (n, f) -> {"breeds": (n, classes), "dog": (n, 1)}, float32
+    logits, by layers of these names.
+    """
     dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
     breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
     own = keras.layers.Dense(1, name="dog", dtype="float32")(features)
-    # A recognisable breed is evidence of a dog: the largest logit tells the known from the unknown (Hendrycks et al., 2022).
+    # A recognisable breed is evidence of a dog: the largest logit tells the known from
+    # the unknown (Hendrycks et al., 2022).
     return {"breeds": breeds, "dog": own + keras.ops.max(breeds, axis=-1, keepdims=True)}
 
 
@@ -105,7 +119,9 @@ ARCHITECTURES = {"inception_v3": inception_v3}
 
 
 def feature_extractor(model: keras.Model) -> keras.Model:
-    """The same network up to its pooled features: image (n, h, w, 3) in [0, 1] -> float32 (n, 2048). Shares the weights."""
+    """The same network up to its pooled features: image (n, h, w, 3) in [0, 1]
+    -> float32 (n, 2048). Shares the weights.
+    """
     return keras.Model(model.input, model.get_layer("features").output)
 
 
@@ -115,7 +131,10 @@ def backbone_of(model: keras.Model) -> keras.Model:
 
 
 def load_imagenet_weights(model: keras.Model) -> None:
-    """Load the ImageNet weights of Keras Applications into the backbone. Raises OSError when they cannot be fetched."""
+    """Load the ImageNet weights of Keras Applications into the backbone.
+
+    Raises OSError when they cannot be fetched.
+    """
     backbone = backbone_of(model)
     shape = backbone.input_shape[1:]
     try:
@@ -130,7 +149,10 @@ def load_imagenet_weights(model: keras.Model) -> None:
 
 
 def load_stored_weights(model: keras.Model, path: Path) -> None:
-    """Read a file of `save_stored_weights` into a float32 model. Raises FileNotFoundError, or ValueError when it does not fit."""
+    """Read a file of `save_stored_weights` into a float32 model.
+
+    Raises FileNotFoundError, or ValueError when it does not fit.
+    """
     if not path.is_file():
         raise FileNotFoundError(
             f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`"
@@ -145,7 +167,9 @@ def load_stored_weights(model: keras.Model, path: Path) -> None:
 
 
 def load_all_but_breeds(model: keras.Model, stored: keras.Model, path: Path) -> None:
-    """The same for a model of other classes: `stored`, of the file's classes, reads it, and shares all but the breeds' head."""
+    """The same for a model of other classes: `stored`, of the file's classes,
+    reads it, and shares all but the breeds' head.
+    """
     load_stored_weights(stored, path)
     for layer, source in zip(model.layers, stored.layers, strict=True):
         if layer.name != "breeds":
@@ -153,7 +177,10 @@ def load_all_but_breeds(model: keras.Model, stored: keras.Model, path: Path) -> 
 
 
 def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
-    """Write the weights in half the size; `load_stored_weights` casts back. The file is replaced atomically."""
+    """Write the weights in half the size; `load_stored_weights` casts back.
+
+    The file is replaced atomically.
+    """
     size, classes = model.input_shape[1:3], model.get_layer("breeds").units
     save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
 
@@ -161,7 +188,8 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
     """The same for any network; `build` makes one like `model`.
 
-    Kernels and matrices become float16. Vectors (0.3 % of the size) stay float32: some have learned changes below its resolution.
+    Kernels and matrices become float16. Vectors (0.3 % of the size) stay
+    float32: some have learned changes below its resolution.
     """
     require_space(path.parent, 7 * model.count_params())
     whole = path.with_name(f"whole.{path.name}")
@@ -192,7 +220,9 @@ def _write_halved(whole: Path, half: Path) -> None:
 def in_precision(
     precision: str, model: keras.Model, build: Callable[[], keras.Model]
 ) -> keras.Model:
-    """A network with the weights of `model` that computes in `precision`; `build` creates one like it."""
+    """A network with the weights of `model` that computes in `precision`;
+    `build` creates one like it.
+    """
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)
     try:
@@ -204,11 +234,14 @@ def in_precision(
 
 
 def require_space(folder: Path, size: int) -> None:
-    """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`."""
+    """Raises OSError unless `size` bytes, and a megabyte for the file's own
+    structure, fit on the disk below `folder`.
+    """
     # Checked before HDF5 writes: its library ends the process without a message if a write fails.
     size, free = size + 1_000_000, shutil.disk_usage(folder).free
     if free < size:
         raise OSError(
-            f"not enough disk space below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; "
+            f"not enough disk space below {folder}: {size / 1e6:.1f} MB are needed, "
+            f"{free / 1e6:.1f} MB are free; "
             "free some and train again"
         )

@@ -1,8 +1,10 @@
-"""Where the dog is: boxes from the cells of a feature map, how well they overlap, and what training minimises.
+"""Where the dog is: boxes from the cells of a feature map, how well they
+overlap, and what training minimises.
 
-A box is (left, top, right, bottom) in fractions of the picture's width and height. Every cell of the map gives a score and the
-distances from its centre to the four sides (as FCOS, Tian et al. 2019); the best cell answers, together with those that mean
-the same dog. A mean over all cells would lie between two dogs.
+A box is (left, top, right, bottom) in fractions of the picture's width and
+height. Every cell of the map gives a score and the distances from its centre to
+the four sides (as FCOS, Tian et al. 2019); the best cell answers, together with
+those that mean the same dog. A mean over all cells would lie between two dogs.
 """
 
 import keras
@@ -22,14 +24,18 @@ SCORE_SHARE = 0.3  # of the loss
 
 
 class CellBoxes(keras.layers.Layer):
-    """Numbers of the cells, float32 (n, rows, columns, 5) -> the box of the dog, float32 (n, 4) in [0, 1]."""
+    """Numbers of the cells, float32 (n, rows, columns, 5) -> the box of the
+    dog, float32 (n, 4) in [0, 1].
+    """
 
     def __init__(self, centres: Centres, **options) -> None:
         super().__init__(**options)
         self.centres = centres
 
     def call(self, cells):
-        """The mean of the boxes that overlap with the best cell's, weighted by their scores."""
+        """The mean of the boxes that overlap with the best cell's, weighted by
+        their scores.
+        """
         scores, boxes = unfold(cells, self.centres)
         shares = ops.exp(
             scores - ops.max(scores, axis=-1, keepdims=True)
@@ -71,7 +77,9 @@ def overlap(boxes, others):
 
 
 def generalised_overlap(boxes, others):
-    """The overlap, minus the share of the hull of both boxes that is in neither (Rezatofighi et al. 2019): in [-1, 1]."""
+    """The overlap, minus the share of the hull of both boxes that is in neither
+    (Rezatofighi et al. 2019): in [-1, 1].
+    """
     shared, joined = _shared_and_joined(boxes, others)
     sides = ops.maximum(boxes[..., 2:], others[..., 2:]) - ops.minimum(
         boxes[..., :2], others[..., :2]
@@ -92,10 +100,12 @@ def _shared_and_joined(boxes, others):
 
 
 def box_loss(targets, cells, centres: Centres):
-    """The mean loss over the pictures whose box is known, a scalar; 0 where none is.
+    """The mean loss over the pictures whose box is known, a scalar; 0 where
+    none is.
 
-    `cells` (n, rows, columns, 5); `targets` float32 (n, 5): the box, and 1 where it is known, else 0.
-    For the cells in the middle of the dog: one minus the generalised overlap and the absolute differences of the sides; for the
+    `cells` (n, rows, columns, 5); `targets` float32 (n, 5): the box, and 1
+    where it is known, else 0. For the cells in the middle of the dog: one minus
+    the generalised overlap and the absolute differences of the sides; for the
     scores, cross entropy against these cells in equal parts.
     """
     scores, boxes = unfold(cells, centres)
@@ -110,7 +120,9 @@ def box_loss(targets, cells, centres: Centres):
 
 
 def way_from_middle(box, centres: Centres):
-    """Where the cells lie between the middles of boxes (..., 4), 0, and their sides, 1, along the farther axis: (..., cells)."""
+    """Where the cells lie between the middles of boxes (..., 4), 0, and their
+    sides, 1, along the farther axis: (..., cells).
+    """
     down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
     places = tf.reshape(tf.stack([across, down], axis=-1), (-1, 2))
     middle, half = (
@@ -121,7 +133,9 @@ def way_from_middle(box, centres: Centres):
 
 
 def _share_of_cells(box, centres: Centres):
-    """How the score is shared among the cells, (n, cells): equally among those in the box's middle, else the nearest has all."""
+    """How the score is shared among the cells, (n, cells): equally among those
+    in the box's middle, else the nearest has all.
+    """
     far = way_from_middle(box, centres)
     nearest = far <= ops.min(far, axis=-1, keepdims=True)
     inside = ops.cast(ops.logical_or(far < CENTRE, nearest), "float32")

@@ -1,4 +1,6 @@
-"""What tells whether a photo shows a dog at all: a logistic regression on the features of the network."""
+"""What tells whether a photo shows a dog at all: a logistic regression on the
+features of the network.
+"""
 
 import base64
 from collections.abc import Mapping
@@ -10,7 +12,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DogHead:
-    """Weights float32 (f,) and a bias: with the largest logit of a breed, which is evidence of a dog, they give the logit."""
+    """Weights float32 (f,) and a bias: with the largest logit of a breed, which
+    is evidence of a dog, they give the logit.
+    """
 
     weights: np.ndarray
     bias: float
@@ -38,6 +42,8 @@ class DogHead:
         return {"weights": base64.b64encode(halves.tobytes()).decode(), "bias": self.bias}
 
     def probabilities(self, features: np.ndarray, largest: np.ndarray) -> np.ndarray:
-        """That photos show a dog, (n,), by features (n, f) and the largest logits of a breed (n,)."""
+        """That photos show a dog, (n,), by features (n, f) and the largest
+        logits of a breed (n,).
+        """
         logits = features @ self.weights + self.bias + largest
         return 1 / (1 + np.exp(-np.clip(logits, -60, 60)))

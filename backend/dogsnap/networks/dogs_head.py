@@ -1,7 +1,10 @@
-"""The head that finds every dog in a picture: its layers on two maps of the network, and what its training minimises.
+"""The head that finds every dog in a picture: its layers on two maps of the
+network, and what its training minimises.
 
-Each cell of the finer map gives a score and the distances from its centre to the four sides of a dog (FCOS, Tian et al. 2019).
-The network stays as it is: a head of enough layers on frozen maps does as well as one that changes them (arXiv:2204.00484).
+Each cell of the finer map gives a score and the distances from its centre to
+the four sides of a dog (FCOS, Tian et al. 2019). The network stays as it is: a
+head of enough layers on frozen maps does as well as one that changes them
+(arXiv:2204.00484).
 """
 
 import hashlib
@@ -20,17 +23,22 @@ from dogsnap.networks.every_dog import CELLS
 DESCRIPTION, WEIGHTS = "dogs.json", "dogs.float16.weights.h5"  # beside the network's own files
 
 FILTERS = 64
-MIDDLE = "mixed7"  # the layer of the network with the finer maps: two centres may lie in one cell of the last
+# the layer of the network with the finer maps: two centres may lie in one cell of the last
+MIDDLE = "mixed7"
 OFFSET = -4.0  # of the scores before training: nearly all cells show no dog (Lin et al. 2017)
 FOCUS = 2.0  # exponent of the focal loss
 SCORE_SHARE = 4.0  # of the scores in the loss, over that of the overlap
 
 
 def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
-    """A head that fits the network's maps (n, h, w, c) and (n, h', w', c'). Raises ValueError for a network without them.
+    """A head that fits the network's maps (n, h, w, c) and (n, h', w', c').
 
-    It gives cells float32 (n, h, w, 5): the logit of a score, logarithms of distances. Behind the convolutions are no plain
-    rectifiers, by which `building.quantization` tells the layers of the network that multiply in int8.
+    Raises ValueError for a network without them.
+
+    It gives cells float32 (n, h, w, 5): the logit of a score, logarithms of
+    distances. Behind the convolutions are no plain rectifiers, by which
+    `building.quantization` tells the layers of the network that multiply in
+    int8.
     """
     middle, last = (tuple(each.shape[1:]) for each in maps_of(model).output)
     fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
@@ -54,7 +62,9 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
 
 
 def centres(shape: Sequence[int], size: tuple[int, int]) -> Centres:
-    """Where the cells of maps of `shape` (h, w, ...) lie in a picture of `size`: about its middle, 2 ** n pixels apart."""
+    """Where the cells of maps of `shape` (h, w, ...) lie in a picture of
+    `size`: about its middle, 2 ** n pixels apart.
+    """
     rows, columns = (_spread(count, side) for count, side in zip(shape[:2], size, strict=True))
     return rows, columns
 
@@ -65,7 +75,9 @@ def _spread(count: int, side: int) -> tuple[float, ...]:
 
 
 class DogCells(keras.layers.Layer):
-    """Cells (n, h, w, 5) -> (n, h * w, 5): their scores in [0, 1], and the sides of their boxes times the scores."""
+    """Cells (n, h, w, 5) -> (n, h * w, 5): their scores in [0, 1], and the
+    sides of their boxes times the scores.
+    """
 
     def __init__(self, places: Centres, **options) -> None:
         super().__init__(**options)
@@ -79,7 +91,9 @@ class DogCells(keras.layers.Layer):
 
 
 def maps_of(model: keras.Model) -> keras.Model:
-    """The part of a network that gives the head's maps: what goes into its backbone -> [middle, last]."""
+    """The part of a network that gives the head's maps: what goes into its
+    backbone -> [middle, last].
+    """
     backbone = backbone_of(model)
     return keras.Model(
         backbone.inputs, [backbone.get_layer(MIDDLE).output, backbone.outputs[0]], name="maps"
@@ -87,7 +101,9 @@ def maps_of(model: keras.Model) -> keras.Model:
 
 
 def with_dogs(model: keras.Model, dogs: keras.Model) -> keras.Model:
-    """The network with the output CELLS besides its own; its backbone runs once. Shares the weights."""
+    """The network with the output CELLS besides its own; its backbone runs
+    once. Shares the weights.
+    """
     backbone = model.get_layer("backbone")
     middle, last = maps_of(model)(backbone.input, training=False)
     cells = DogCells(centres(middle.shape[1:], model.input_shape[1:3]), name=CELLS)(
@@ -98,7 +114,9 @@ def with_dogs(model: keras.Model, dogs: keras.Model) -> keras.Model:
 
 
 def digest_of(model: keras.Model) -> str:
-    """The SHA-256 of the weights that make the maps: other classes on the same maps keep the head."""
+    """The SHA-256 of the weights that make the maps: other classes on the same
+    maps keep the head.
+    """
     digest = hashlib.sha256()
     for weight in backbone_of(model).get_weights():
         digest.update(weight.tobytes())
@@ -106,10 +124,12 @@ def digest_of(model: keras.Model) -> str:
 
 
 def dogs_loss(targets, cells, places: Centres):
-    """The mean loss of a cell that shows a dog; `cells` (n, h, w, 5), `targets` (n, k, 5): the dogs' boxes, and 1 for each.
+    """The mean loss of a cell that shows a dog; `cells` (n, h, w, 5), `targets`
+    (n, k, 5): the dogs' boxes, and 1 for each.
 
-    A cell in the middle of a dog's box is to tell that box, by its generalised overlap (Rezatofighi et al. 2019), and to have
-    the overlap that it reaches as its score; all others are to have 0 (quality focal loss, Li et al. 2020).
+    A cell in the middle of a dog's box is to tell that box, by its generalised
+    overlap (Rezatofighi et al. 2019), and to have the overlap that it reaches
+    as its score; all others are to have 0 (quality focal loss, Li et al. 2020).
     """
     logits, found = box_head.unfold(cells, places)
     true, own = _assigned(targets, places)
@@ -122,7 +142,9 @@ def dogs_loss(targets, cells, places: Centres):
 
 
 def _assigned(targets, places: Centres):
-    """The box that each cell is to tell, (n, cells, 4), and 1 where it is to tell one, (n, cells)."""
+    """The box that each cell is to tell, (n, cells, 4), and 1 where it is to
+    tell one, (n, cells).
+    """
     far, known = box_head.way_from_middle(targets[..., :4], places), targets[..., None, 4]
     nearest = far <= tf.reduce_min(far, axis=-1, keepdims=True)
     far = tf.where(

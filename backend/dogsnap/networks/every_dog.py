@@ -1,4 +1,5 @@
-"""Every dog in a photo: which boxes of the cells are dogs, a second pass for each, and the answers.
+"""Every dog in a photo: which boxes of the cells are dogs, a second pass for
+each, and the answers.
 
 `building/merging` puts it into versions.
 """
@@ -10,7 +11,9 @@ import tensorflow as tf
 
 from dogsnap.networks.second_pass import SecondPass, Tensors, box_in_photo, logarithms
 
-CELLS = "dogs_cells"  # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the score
+# the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the
+# score
+CELLS = "dogs_cells"
 MOST = 4  # dogs of a photo that are answered, the largest
 COUNTED = 20  # boxes that suppression leaves at most
 SMALLEST_PART = 0.3  # of its window that a dog fills; the box of another one's part is smaller
@@ -19,11 +22,14 @@ LEAST_AGAIN = 0.3  # score of a box in a window, below which the first pass alon
 
 @dataclass(frozen=True)
 class EveryDog:
-    """Which boxes are dogs, and how a second pass for each is combined with the first; chosen on photos with known boxes.
+    """Which boxes are dogs, and how a second pass for each is combined with the
+    first; chosen on photos with known boxes.
 
-    `score`: of a cell, from which on its box may be a dog. `overlap`: of two boxes, above which the one with the lower score is
-    suppressed. `dog`: the dog head's probability, in the second pass, below which a box is thrown out. `margin`, `weight`,
-    `sharpness`: as in `SecondPass`. A photo with one box is answered as by `one`.
+    `score`: of a cell, from which on its box may be a dog. `overlap`: of two
+    boxes, above which the one with the lower score is suppressed. `dog`: the
+    dog head's probability, in the second pass, below which a box is thrown out.
+    `margin`, `weight`, `sharpness`: as in `SecondPass`. A photo with one box is
+    answered as by `one`.
     """
 
     one: SecondPass
@@ -38,7 +44,10 @@ class EveryDog:
 
     @classmethod
     def of(cls, one: SecondPass, stated: Mapping) -> "EveryDog":
-        """From a version's description; ignores further keys. Raises KeyError for a missing one."""
+        """From a version's description; ignores further keys.
+
+        Raises KeyError for a missing one.
+        """
         return cls(
             one, **{name: float(stated[name]) for name in cls.__dataclass_fields__ if name != "one"}
         )
@@ -48,7 +57,9 @@ class EveryDog:
         return {name: value for name, value in asdict(self).items() if name != "one"}
 
     def found(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cells (n, cells, 5) -> the boxes of at most MOST dogs, the largest first, (n, MOST, 4); how many there are, (n,)."""
+        """Cells (n, cells, 5) -> the boxes of at most MOST dogs, the largest
+        first, (n, MOST, 4); how many there are, (n,).
+        """
         scores = cells[..., :1]
         boxes = cells[..., 1:] / tf.maximum(scores, 1e-6)
         kept, _, _, counts = tf.image.combined_non_max_suppression(
@@ -66,7 +77,9 @@ class EveryDog:
         return tf.gather(kept, largest, batch_dims=1), counts
 
     def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """As `SecondPass.plan`: first the windows of photos with one dog, then those of all dogs of the others."""
+        """As `SecondPass.plan`: first the windows of photos with one dog, then
+        those of all dogs of the others.
+        """
         windows, rows = self._plan_of_one(first)
         more, places = self._plan_of_several(first)
         return tf.concat([windows, more], axis=0), tf.concat([rows, places[:, 0]], axis=0)
@@ -77,7 +90,9 @@ class EveryDog:
         return tf.boolean_mask(windows, single), tf.boolean_mask(rows, single)
 
     def _plan_of_several(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """The windows (m, 4), and of each the photo and the place among its dogs, int64 (m, 2)."""
+        """The windows (m, 4), and of each the photo and the place among its
+        dogs, int64 (m, 2).
+        """
         boxes, counts = self.found(first[CELLS])
         places = _places(counts)
         return self._wider.windows(tf.gather_nd(boxes, places)), places
@@ -87,11 +102,15 @@ class EveryDog:
         return SecondPass(self.margin, 1.0, 1.0, self.weight, self.sharpness)
 
     def combined(self, first: Tensors, second: Tensors) -> Tensors:
-        """The answers of the first pass (n, ...) and of the windows in `plan` (m, ...) -> those of the version.
+        """The answers of the first pass (n, ...) and of the windows in `plan`
+        (m, ...) -> those of the version.
 
-        prediction, box: of the largest dog; dog: the largest of all passes. dogs_box (n, MOST, 4), dogs_prediction
-        (n, MOST, classes), dogs_score (n, MOST), the dog head's: of the first dogs_number int32 (n,), the largest first; the rest
-        is 0. dogs_more bool (n,): whether there are more than MOST. A photo that shows no dog has one here, whose score says so.
+        prediction, box: of the largest dog; dog: the largest of all passes.
+        dogs_box (n, MOST, 4), dogs_prediction (n, MOST, classes), dogs_score
+        (n, MOST), the dog head's: of the first dogs_number int32 (n,), the
+        largest first; the rest is 0. dogs_more bool (n,): whether there are
+        more than MOST. A photo that shows no dog has one here, whose score says
+        so.
         """
         windows, rows = self._plan_of_one(first)
         boxes, counts = self.found(first[CELLS])
@@ -106,7 +125,9 @@ class EveryDog:
     def _judged(
         self, first: Tensors, second: Tensors, boxes: tf.Tensor, places: tf.Tensor
     ) -> Tensors:
-        """What is said of several dogs, at their places, (n, MOST, ...); the score of what is no dog is 0."""
+        """What is said of several dogs, at their places, (n, MOST, ...); the
+        score of what is no dog is 0.
+        """
         before = tf.gather(logarithms(first["prediction"]), places[:, 0])
         mean = self.weight * logarithms(second["prediction"]) + (1 - self.weight) * before
         score = tf.where(second["dog"] < self.dog, 0.0, second["dog"])
@@ -122,7 +143,9 @@ class EveryDog:
         }
 
     def _joined(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
-        """Dogs without those that were thrown out; where none is left, the answer to the whole photo is the only one."""
+        """Dogs without those that were thrown out; where none is left, the
+        answer to the whole photo is the only one.
+        """
         is_dog = dogs["score"] > 0
         order = tf.argsort(
             tf.where(is_dog, _areas(dogs["box"]), -1.0), direction="DESCENDING", stable=True
@@ -158,7 +181,8 @@ def _areas(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def _mean_with_second(boxes: tf.Tensor, windows: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
-    """The means of boxes (m, 4) with those that the cells (m, cells, 5) find again in their windows (m, 4).
+    """The means of boxes (m, 4) with those that the cells (m, cells, 5) find
+    again in their windows (m, 4).
 
     Not with the box head's: the part of another dog in the window moves that.
     """

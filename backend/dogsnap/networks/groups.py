@@ -1,4 +1,6 @@
-"""Groups of look-alikes: found by what the network confuses, and named as somebody wrote them."""
+"""Groups of look-alikes: found by what the network confuses, and named as
+somebody wrote them.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,12 +17,15 @@ LARGEST_GROUP = (
 
 
 def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]]:
-    """Breeds that are confused with each other, as lists of places in the class order: average linkage (UPGMA).
+    """Breeds that are confused with each other, as lists of places in the class
+    order: average linkage (UPGMA).
 
-    `probabilities` (n, classes) of photos whose breeds are `breeds` int (n,). How far two breeds are confused is the mean
-    probability that the photos of each give to the other; between two groups, the mean over all pairs. The two that are
-    confused most are joined, until none are by CONFUSED. Where both are larger than LARGEST_GROUP together, the smaller one
-    stays as it is: the next one that it is confused with is not what it looks like.
+    `probabilities` (n, classes) of photos whose breeds are `breeds` int (n,).
+    How far two breeds are confused is the mean probability that the photos of
+    each give to the other; between two groups, the mean over all pairs. The two
+    that are confused most are joined, until none are by CONFUSED. Where both
+    are larger than LARGEST_GROUP together, the smaller one stays as it is: the
+    next one that it is confused with is not what it looks like.
     """
     confusion = _confusion(probabilities, breeds)
     groups = [[place] for place in range(len(confusion))]
@@ -42,7 +47,10 @@ def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]
 
 
 def _confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
-    """Symmetric, (classes, classes), zero on the diagonal. A breed without photos counts by what the others' give it."""
+    """Symmetric, (classes, classes), zero on the diagonal.
+
+    A breed without photos counts by what the others' give it.
+    """
     classes = probabilities.shape[1]
     means, shown = np.zeros((classes, classes)), np.zeros(classes)
     for breed in np.unique(breeds):
@@ -55,10 +63,12 @@ def _confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
 def look_alikes(
     probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]], breed: int
 ) -> list[int]:
-    """The breeds, one group of `groups` or a single one of none, that `breed` joins by the rule of `find_groups`; [] for none.
+    """The breeds, one group of `groups` or a single one of none, that `breed`
+    joins by the rule of `find_groups`; [] for none.
 
-    Where the group that it is confused with most is full, it joins none: better that than a wrong one. `probabilities`
-    (n, classes) of photos of `breeds` int (n,), `breed` among them; the groups themselves stay as they are.
+    Where the group that it is confused with most is full, it joins none: better
+    that than a wrong one. `probabilities` (n, classes) of photos of `breeds`
+    int (n,), `breed` among them; the groups themselves stay as they are.
     """
     confusion = _confusion(probabilities, breeds)[breed]
     grouped = {breed, *(place for group in groups for place in group)}
@@ -72,9 +82,11 @@ def look_alikes(
 def of_groups(
     probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of the group that comes first for a photo (n,), and whether it holds the right breed.
+    """The probability of the group that comes first for a photo (n,), and
+    whether it holds the right breed.
 
-    0 where there is none, or one that says no more than its first breed, which is never told.
+    0 where there is none, or one that says no more than its first breed, which
+    is never told.
     """
     classes = probabilities.shape[1]
     same = np.zeros((classes, classes), bool)
@@ -89,10 +101,11 @@ def of_groups(
 def named_groups(
     groups: Sequence[Sequence[str]], written: Sequence[Mapping], labels: Sequence[Mapping[str, str]]
 ) -> list[Group]:
-    """Groups of ids with the names and differences that somebody wrote for them: models/groups.json.
+    """Groups of ids with the names and differences that somebody wrote for
+    them: models/groups.json.
 
-    What is `written` holds for exactly the breeds that it names. A group without a written name is called after its members:
-    "A, B or C".
+    What is `written` holds for exactly the breeds that it names. A group
+    without a written name is called after its members: "A, B or C".
     """
     known = {label["id"]: label for label in labels}
     by_members = {frozenset(each["members"]): each for each in written}

@@ -1,8 +1,10 @@
-"""How common each breed is among the dogs that people take photos of: the prior of the network's answers.
+"""How common each breed is among the dogs that people take photos of: the prior
+of the network's answers.
 
-The training photos show each breed equally often. People have many beagles and Siberian huskies, and hardly an English foxhound
-or an Eskimo dog, which look like them; without a prior, 43 % of the huskies and a quarter of the beagles on the web get the
-rare name.
+The training photos show each breed equally often. People have many beagles and
+Siberian huskies, and hardly an English foxhound or an Eskimo dog, which look
+like them; without a prior, 43 % of the huskies and a quarter of the beagles on
+the web get the rare name.
 """
 
 import json
@@ -12,10 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-# By which the log-probability falls with each rank: the most common breed is 3.2 times as probable as the rarest. It is fixed and
-# not fitted: validation photos show each breed equally often and cannot tell how common it is. Registrations differ a hundred
-# times more, but other countries have other favourites, and rare breeds are asked about too. Lab note, top-1 of two passes in
-# int8 on 1,235 photos from the web, 986 validation pictures and 1,200 crops: the first gain less from 0.006 on than before it.
+# By which the log-probability falls with each rank: the most common breed is 3.2 times as probable
+# as the rarest. It is fixed and
+# not fitted: validation photos show each breed equally often and cannot tell how common it is.
+# Registrations differ a hundred
+# times more, but other countries have other favourites, and rare breeds are asked about too. Lab
+# note, top-1 of two passes in
+# int8 on 1,235 photos from the web, 986 validation pictures and 1,200 crops: the first gain less
+# from 0.006 on than before it.
 #     0       86.7  83.2  88.5
 #     0.002   87.0  83.4  88.7
 #     0.004   88.3  82.8  88.4
@@ -27,10 +33,13 @@ STRENGTH = 0.006
 
 
 def log_prior(labels: Sequence[Mapping], file: Path) -> np.ndarray:
-    """Log-probabilities of the breeds up to a constant, float32 (classes,), with mean 0; zeros where no breed has a rank.
+    """Log-probabilities of the breeds up to a constant, float32 (classes,),
+    with mean 0; zeros where no breed has a rank.
 
-    `labels`: the classes, with their `id`. `file`: JSON with `ranks`, an object of numbers by id, 1 for the most common; a breed
-    without one comes behind them all, and without the file none has one. Raises ValueError for a file of another kind.
+    `labels`: the classes, with their `id`. `file`: JSON with `ranks`, an object
+    of numbers by id, 1 for the most common; a breed without one comes behind
+    them all, and without the file none has one. Raises ValueError for a file of
+    another kind.
     """
     ranks = _ranks(file)
     last = max(ranks.values(), default=0) + 1
@@ -43,7 +52,8 @@ def further_prior(
 ) -> np.ndarray:
     """`prior` (n,) of the `known` breeds, and behind it that of `further` ones.
 
-    One without a rank in `file` is as common as breeds are on average, and so are all where no known one has a rank.
+    One without a rank in `file` is as common as breeds are on average, and so
+    are all where no known one has a rank.
     """
     ranks = _ranks(file)
     told = [

@@ -1,4 +1,5 @@
-"""The second pass: the network's answer to the part of a photo that holds the dog, combined with its answer to the whole photo.
+"""The second pass: the network's answer to the part of a photo that holds the
+dog, combined with its answer to the whole photo.
 
 `building/merging` puts it into versions.
 """
@@ -19,13 +20,17 @@ LEAST = 1e-7  # probabilities below are raised to this before taking logarithms
 
 @dataclass(frozen=True)
 class SecondPass:
-    """Which part of a photo gets a second pass, and how both answers are combined; chosen on validation photos.
+    """Which part of a photo gets a second pass, and how both answers are
+    combined; chosen on validation photos.
 
-    `margin`: added to the box on each side, as a fraction of its width and height. `largest`: area of the window (the box with
-    its margin), as a fraction of the photo, and `surest`: largest probability in the first pass, up to which there is a second
-    pass; what is more certain than that hardly changes. The window is mirrored, so that its answer errs less often together with
-    the first. `weight` in [0, 1] of the second pass's log-probabilities; the first pass has the rest. `sharpness`: factor of
-    the weighted mean of the log-probabilities, an inverse temperature that calibrates the result.
+    `margin`: added to the box on each side, as a fraction of its width and
+    height. `largest`: area of the window (the box with its margin), as a
+    fraction of the photo, and `surest`: largest probability in the first pass,
+    up to which there is a second pass; what is more certain than that hardly
+    changes. The window is mirrored, so that its answer errs less often together
+    with the first. `weight` in [0, 1] of the second pass's log-probabilities;
+    the first pass has the rest. `sharpness`: factor of the weighted mean of the
+    log-probabilities, an inverse temperature that calibrates the result.
     """
 
     margin: float
@@ -53,7 +58,9 @@ class SecondPass:
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
 
     def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """The windows that get a second pass, (m, 4), and the indices of their photos, int64 (m,); `first`: answers (n, ...)."""
+        """The windows that get a second pass, (m, 4), and the indices of their
+        photos, int64 (m,); `first`: answers (n, ...).
+        """
         windows = self.windows(first["box"])
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
         is_open = tf.reduce_max(first["prediction"], axis=1) <= self.surest
@@ -61,7 +68,9 @@ class SecondPass:
         return tf.gather(windows, rows), rows
 
     def combined(self, first: Tensors, second: Tensors) -> Tensors:
-        """The answers of the first pass (n, ...), those of the photos in `plan` combined with the second pass (m, ...)."""
+        """The answers of the first pass (n, ...), those of the photos in `plan`
+        combined with the second pass (m, ...).
+        """
         return self.combined_at(first, second, *self.plan(first))
 
     def combined_at(
@@ -69,8 +78,9 @@ class SecondPass:
     ) -> Tensors:
         """The same for these `windows` (m, 4) of the photos `rows` (m,).
 
-        The box is that of the second pass, where the dog has more pixels. There is a dog if either pass sees one: a small one is
-        seen in the window alone.
+        The box is that of the second pass, where the dog has more pixels. There
+        is a dog if either pass sees one: a small one is seen in the window
+        alone.
         """
         both = {name: tf.gather(value, rows) for name, value in first.items()}
         mean = (1 - self.weight) * logarithms(both["prediction"]) + self.weight * logarithms(
@@ -96,7 +106,9 @@ def second_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]
 
 
 def box_in_photo(windows: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
-    """Boxes (m, 4) that the second pass found in its mirrored images, in fractions of the photos; `windows` (m, 4)."""
+    """Boxes (m, 4) that the second pass found in its mirrored images, in
+    fractions of the photos; `windows` (m, 4).
+    """
     left, top, right, bottom = tf.unstack(boxes, axis=1)
     corners, sizes = (
         tf.tile(windows[:, :2], [1, 2]),

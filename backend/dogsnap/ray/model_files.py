@@ -1,6 +1,8 @@
-"""Gets the versions of models to a node: reads a shared folder in place, copies a URL once.
+"""Gets the versions of models to a node: reads a shared folder in place, copies
+a URL once.
 
-URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models.
+URLs are those of fsspec: file:///models, s3://bucket/models,
+gs://bucket/models.
 """
 
 import hashlib
@@ -19,7 +21,9 @@ from dogsnap.serving.versions.version_folders import VERSION
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """The folder <model>/<number> below `source`, a path or URL. `digest` changes with its content."""
+    """The folder <model>/<number> below `source`, a path or URL. `digest`
+    changes with its content.
+    """
 
     source: str
     model: str
@@ -31,7 +35,9 @@ class VersionFiles:
         return int(self.number)
 
     def local(self, cache: Path) -> Path:
-        """The model's folder on this node, with the version in it, copied if necessary. Raises FailedPrecondition."""
+        """The model's folder on this node, with the version in it, copied if
+        necessary. Raises FailedPrecondition.
+        """
         if is_path(self.source):
             return Path(self.source) / self.model
         cache = cache.expanduser()
@@ -65,7 +71,9 @@ def is_path(source: str) -> bool:
 
 
 def versions_below(source: str) -> list[VersionFiles]:
-    """Every version of every model folder at a path or URL. Raises InvalidArgument if there is none."""
+    """Every version of every model folder at a path or URL. Raises
+    InvalidArgument if there is none.
+    """
     filesystem, root = _open_source(source)
     if not filesystem.isdir(root):
         raise InvalidArgument(f"{root} does not exist")
@@ -87,7 +95,10 @@ def versions_below(source: str) -> list[VersionFiles]:
 
 
 def _open_source(source: str) -> tuple[Any, str]:
-    """The file system and the folder's path in it. Raises InvalidArgument for an unknown kind of URL."""
+    """The file system and the folder's path in it.
+
+    Raises InvalidArgument for an unknown kind of URL.
+    """
     url = str(Path(source).resolve()) if is_path(source) else source
     try:
         filesystem, root = fsspec.core.url_to_fs(url)
@@ -97,7 +108,9 @@ def _open_source(source: str) -> tuple[Any, str]:
 
 
 def _digest(filesystem: Any, folder: str) -> str:
-    """Digest of the version's checksum file, or without one of the names and sizes of its files."""
+    """Digest of the version's checksum file, or without one of the names and
+    sizes of its files.
+    """
     sums = f"{folder}/{checksums.FILE.as_posix()}"
     if filesystem.exists(sums):
         content = filesystem.cat_file(sums)

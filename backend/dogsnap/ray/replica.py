@@ -1,4 +1,6 @@
-"""A replica of one model version: a predictor with only that version behind Ray Serve's gRPC proxy."""
+"""A replica of one model version: a predictor with only that version behind Ray
+Serve's gRPC proxy.
+"""
 
 import asyncio
 import logging
@@ -63,7 +65,10 @@ class CallContext:
 
 
 class Replica:
-    """The Ray Serve deployment of one version, which is autoscaled. Ray's proxy calls its methods."""
+    """The Ray Serve deployment of one version, which is autoscaled.
+
+    Ray's proxy calls its methods.
+    """
 
     def __init__(self, name: str, files: VersionFiles, settings: Settings, cache: Path):
         """Loads the version and warms it up, as a version of the model `name`.
@@ -84,7 +89,10 @@ class Replica:
         self._models = ModelService(settings, self._predictor)
 
     def check_health(self) -> None:
-        """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
+        """Called by Ray Serve periodically.
+
+        Raises FailedPrecondition while the version is not available.
+        """
         repository = self._predictor.repository
         if reason := repository.not_ready():
             statuses = repository.status(ModelSpec(self._spec.name))
@@ -110,7 +118,9 @@ class Replica:
         return await self._answer(self._models.GetModelStatus, request, grpc_context)
 
     async def _answer(self, method: Any, request: Any, grpc_context: Any) -> Message:
-        """Run a method of our own server's; an error becomes the status of the proxy's call."""
+        """Run a method of our own server's; an error becomes the status of the
+        proxy's call.
+        """
         context = CallContext(self._seconds)
         loop = asyncio.get_running_loop()
         try:

@@ -1,7 +1,7 @@
 """Deploys versions on a Ray cluster: starts new ones, and ends old ones.
 
-Each version is an application named by its content; unchanged ones are left alone. Which version
-answers a request is the gateway's business.
+Each version is an application named by its content; unchanged ones are left
+alone. Which version answers a request is the gateway's business.
 """
 
 import hashlib
@@ -26,7 +26,8 @@ from dogsnap.settings import MEBIBYTE, Settings
 PREFIX = "dogsnap-"  # of the names of the applications
 REPLICA = "Replica"  # the only deployment of each application
 GATEWAY_SECONDS = 3.0  # in which the gateways have found the new applications
-# By this Ray Serve notices that a node is gone; its default period of 10 s would be a third of the targeted recovery time.
+# By this Ray Serve notices that a node is gone; its default period of 10 s would be a
+# third of the targeted recovery time.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
 # TensorFlow Serving's unmodified stubs.
 SERVICERS = [
@@ -47,7 +48,10 @@ class Rollout:
     configs: Sequence[ModelConfig] = ()
 
     def versions(self) -> list[tuple[str, VersionFiles]]:
-        """The configured versions, or all, with the names of their models. Raises InvalidArgument."""
+        """The configured versions, or all, with the names of their models.
+
+        Raises InvalidArgument.
+        """
         available = versions_below(self.source)
         if not self.configs:
             return [(files.model, files) for files in available]
@@ -58,7 +62,9 @@ class Rollout:
         return versions
 
     def name(self, model: str, files: VersionFiles) -> str:
-        """The name of a version's application: it depends on the files, settings, scale and release of this package."""
+        """The name of a version's application: it depends on the files,
+        settings, scale and release of this package.
+        """
         content = (model, files, self.settings, self.scale, self.cache, version("dogsnap"))
         digest = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
         return f"{PREFIX}{application_name(model)}-{files.version}-{digest}"
@@ -73,7 +79,8 @@ class Rollout:
             ray.init(address=address, namespace="dogsnap", log_to_driver=False)
         except ConnectionError as error:
             raise InvalidArgument(
-                f"no Ray cluster was found at {address}: {error}; `ray start --head` starts one here"
+                f"no Ray cluster was found at {address}: {error}; `ray start --head` "
+                "starts one here"
             ) from error
         # Starts Ray's proxies; ports and services stay as the first rollout set them.
         serve.start(
@@ -102,7 +109,9 @@ class Rollout:
             tell(f"{name}: removed")
 
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
-        """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""
+        """Start the applications concurrently; remove those that do not load
+        and raise DogsnapError for them.
+        """
         targets = []
         for name, (model, files) in new.items():
             application = self._application(model, files)
@@ -145,7 +154,9 @@ class Rollout:
 
 
 def _select_versions(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:
-    """The versions that the policy selects, in the folder with the last name of the base path."""
+    """The versions that the policy selects, in the folder with the last name of
+    the base path.
+    """
     folder = PurePath(config.base_path).name
     by_number = {files.version: files for files in available if files.model == folder}
     if not by_number:
@@ -166,7 +177,9 @@ def _read_statuses() -> dict[str, str]:
 
 
 def _read_message(name: str) -> str:
-    """Why an application does not start: of the traceback that Ray gives, the last line, which is the replica's error."""
+    """Why an application does not start: of the traceback that Ray gives, the
+    last line, which is the replica's error.
+    """
     application = serve.status().applications.get(name)
     deployments = application.deployments.values() if application else ()
     last_lines = []

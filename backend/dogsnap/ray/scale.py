@@ -1,4 +1,6 @@
-"""Autoscaling and resources per version: the table behind the flags of `dogsnap deploy ray`."""
+"""Autoscaling and resources per version: the table behind the flags of `dogsnap
+deploy ray`.
+"""
 
 import dataclasses
 

@@ -65,7 +65,8 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
 
 
 def init_messages(app: Flask, settings: Settings) -> None:
-    """What all HTTP messages have: bodies within limits, request ids, the error body, compression, CORS if it is enabled.
+    """What all HTTP messages have: bodies within limits, request ids, the error
+    body, compression, CORS if it is enabled.
 
     What is registered first sees an answer last.
     """

@@ -1,4 +1,6 @@
-"""Admission of gRPC calls: bounds concurrent calls and the memory of their messages, and cancels idle calls."""
+"""Admission of gRPC calls: bounds concurrent calls and the memory of their
+messages, and cancels idle calls.
+"""
 
 import threading
 import time
@@ -23,12 +25,15 @@ Context = grpc.ServicerContext
 
 
 class AdmissionInterceptor(grpc.ServerInterceptor):
-    """Admits at most `places` calls at a time and receives their messages; the server needs `threads` threads.
+    """Admits at most `places` calls at a time and receives their messages; the
+    server needs `threads` threads.
 
-    grpcio waits for a call's message in one of its threads, without a time limit. So each method is registered as taking a
-    stream of messages, which is the same on the wire and leaves the waiting to this class: if all places are taken, the call
-    that has waited longest for its message is evicted, and no call waits longer than `receive_seconds`. An evicted call ends
-    as CANCELLED, the only status that grpcio can set from another thread.
+    grpcio waits for a call's message in one of its threads, without a time
+    limit. So each method is registered as taking a stream of messages, which is
+    the same on the wire and leaves the waiting to this class: if all places are
+    taken, the call that has waited longest for its message is evicted, and no
+    call waits longer than `receive_seconds`. An evicted call ends as CANCELLED,
+    the only status that grpcio can set from another thread.
     """
 
     def __init__(self, places: int, settings: Settings, memory: HeldMemory):
@@ -76,7 +81,8 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
 
         if not handler.response_streaming:
             return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
-        # Health's Watch, which holds no thread between its responses: grpcio marks such handlers by this.
+        # Health's Watch, which holds no thread between its responses: grpcio marks such
+        # handlers by this.
         answer.experimental_non_blocking = True
         return grpc.stream_stream_rpc_method_handler(answer, None, handler.response_serializer)
 
@@ -106,7 +112,9 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
                 self._waiting.pop(context, None)
 
     def _admit(self, context: Context, is_probe: bool) -> bool:
-        """A health probe is admitted even if no call can be evicted: it is answered at once."""
+        """A health probe is admitted even if no call can be evicted: it is
+        answered at once.
+        """
         with self._lock:
             is_free = len(self._active) < self._places or self._evict_oldest(
                 0.0 if is_probe else GRACE_SECONDS
@@ -132,7 +140,9 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     def _message(
         self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler
     ) -> Iterator[Any]:
-        """The call's request; its size counts against `max_held_mb` until the call is answered."""
+        """The call's request; its size counts against `max_held_mb` until the
+        call is answered.
+        """
         data = next(messages, None)
         with self._lock:
             is_here = self._waiting.pop(context, None) is not None

@@ -1,4 +1,7 @@
-"""The gRPC server: TensorFlow Serving's services, health checks, reflection. Import it after the fork: it loads TensorFlow."""
+"""The gRPC server: TensorFlow Serving's services, health checks, reflection.
+
+Import it after the fork: it loads TensorFlow.
+"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +32,8 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.settings import MEBIBYTE, Settings
 
 HANDSHAKE_MS = 15_000  # after which a connection without a handshake is closed
-CHECK_SECONDS = 1.0  # interval of the check for overdue calls, and of refreshing the status for clients that watch it
+# interval of the check for overdue calls, and of refreshing the status for clients that watch it
+CHECK_SECONDS = 1.0
 
 
 class GrpcServer:
@@ -61,7 +65,8 @@ class GrpcServer:
                     "grpc.max_receive_message_length",
                     min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE,
                 ),
-                # Identity alone: grpcio inflates a message before anyone can count it against `max_held_mb`.
+                # Identity alone: grpcio inflates a message before anyone can count it
+                # against `max_held_mb`.
                 ("grpc.compression_enabled_algorithms_bitset", 1),
                 ("grpc.max_send_message_length", -1),  # answers have a limit of their own
                 (
@@ -74,7 +79,8 @@ class GrpcServer:
                 ),
                 ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
             ],
-            # Without it, further calls would wait in an unbounded queue; grpcio answers them RESOURCE_EXHAUSTED.
+            # Without it, further calls would wait in an unbounded queue; grpcio answers
+            # them RESOURCE_EXHAUSTED.
             maximum_concurrent_rpcs=self._arrivals.threads,
         )
         service = PredictionService(predictor, settings, memory)
@@ -105,7 +111,10 @@ class GrpcServer:
             self._health.refresh()
 
     def drain(self) -> None:
-        """Report NOT_SERVING, refuse new calls, and let running ones finish. Returns at once."""
+        """Report NOT_SERVING, refuse new calls, and let running ones finish.
+
+        Returns at once.
+        """
         self._draining = True
         self._health.enter_graceful_shutdown()
         self._server.stop(self._grace)

@@ -1,4 +1,6 @@
-"""gunicorn's settings from ours: one worker, a thread for each connection, TensorFlow loaded after the fork."""
+"""gunicorn's settings from ours: one worker, a thread for each connection,
+TensorFlow loaded after the fork.
+"""
 
 import resource
 import sys
@@ -9,9 +11,11 @@ from gunicorn.glogging import Logger as GunicornLogger
 from dogsnap import addresses
 from dogsnap.settings import Settings
 
-# gunicorn waits 5 s for the first byte of a connection, in a thread: a thousand that send nothing leave threads to others.
+# gunicorn waits 5 s for the first byte of a connection, in a thread: a thousand that
+# send nothing leave threads to others.
 MAX_THREADS = 1500
-# File descriptors that a worker uses itself: libraries, gRPC sockets, models while they load (measured: 40 to 70).
+# File descriptors that a worker uses itself: libraries, gRPC sockets, models while they
+# load (measured: 40 to 70).
 OWN_FILES = 150
 MANY_FILES = 8192  # the limit on file descriptors is raised to this, if the system allows it
 # With this exit status of a worker gunicorn ends, too; with any other it starts the next one.
@@ -27,13 +31,17 @@ class Logger(GunicornLogger):
         self.error_log.propagate = True
 
     def error(self, msg: object, *args: object, **kwargs: object) -> None:
-        """Silent from the end of a worker that has said why it cannot start: gunicorn only ends then, in three lines."""
+        """Silent from the end of a worker that has said why it cannot start:
+        gunicorn only ends then, in three lines.
+        """
         if args[-1:] == (CANNOT_START,):
             self.error_log.disabled = True
         super().error(msg, *args, **kwargs)
 
     def exception(self, msg: object, *args: object, **kwargs: object) -> None:
-        """Without a traceback for a client that stopped reading its answer, of which there may be any number."""
+        """Without a traceback for a client that stopped reading its answer, of
+        which there may be any number.
+        """
         if isinstance(sys.exc_info()[1], TimeoutError):
             self.warning("a client was disconnected: it stopped reading its answer")
         else:
@@ -41,13 +49,16 @@ class Logger(GunicornLogger):
 
 
 def threads_and_connections(least: int) -> tuple[int, int]:
-    """At least `least` threads, at most MAX_THREADS, and as the limit on file descriptors allows, which is raised first."""
+    """At least `least` threads, at most MAX_THREADS, and as the limit on file
+    descriptors allows, which is raised first.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = max(soft, MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES))
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     room = files - OWN_FILES - addresses.grpc_connections(files)
     threads = max(least, min(MAX_THREADS, room // 2))
-    # A thread waits for each connection that sends a request or reads an answer; as many more may wait for their next one.
+    # A thread waits for each connection that sends a request or reads an answer; as
+    # many more may wait for their next one.
     return threads, min(2 * threads, max(threads + addresses.SPARE_THREADS, room))
 
 
@@ -61,12 +72,15 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
         "worker_connections": connections,
         "certfile": settings.tls_cert or None,
         "keyfile": settings.tls_key or None,
-        "timeout": 600,  # a worker that takes another's place answers only when its models are loaded
+        # a worker that takes another's place answers only when its models are loaded
+        "timeout": 600,
         "graceful_timeout": settings.drain_seconds,
-        "keepalive": 75,  # longer than the usual 60 s of proxies: if the server closed first, a request could be lost
+        # longer than the usual 60 s of proxies: if the server closed first, a request could be lost
+        "keepalive": 75,
         "limit_request_line": 8190,
         "http_parser": "python",  # the default depends on which packages are installed
-        "forwarder_headers": "",  # by default SCRIPT_NAME, with which clients behind a local proxy could change paths
+        # by default SCRIPT_NAME, with which clients behind a local proxy could change paths
+        "forwarder_headers": "",
         "preload_app": False,  # TensorFlow does not survive a fork
         "control_socket_disable": True,
         "loglevel": "warning",

@@ -1,4 +1,7 @@
-"""The worker's application, and how one process takes another's place. TensorFlow is imported after the fork."""
+"""The worker's application, and how one process takes another's place.
+
+TensorFlow is imported after the fork.
+"""
 
 import gc
 import logging
@@ -30,7 +33,9 @@ CHECK_SECONDS = 0.05
 
 
 def replaced_process() -> int | None:
-    """The id of the server that started this process at SIGUSR2, to be replaced by it; None for an ordinary start."""
+    """The id of the server that started this process at SIGUSR2, to be replaced
+    by it; None for an ordinary start.
+    """
     parent = os.getppid()
     return parent if os.environ.get(MASTER) == str(parent) else None
 
@@ -71,8 +76,9 @@ class Server(BaseApplication):
                 sys.exit(CANNOT_START)
             time.sleep(1)  # the cause may last, and gunicorn starts the next worker at once
             sys.exit(1)
-        # Exempts the libraries' 280,000 objects from garbage collection, during which all threads wait. Nothing is collected
-        # first: importing leaves nothing to collect, and to look at every object takes 0.2 s.
+        # Exempts the libraries' 280,000 objects from garbage collection, during which
+        # all threads wait. Nothing is collected first: importing leaves nothing to
+        # collect, and to look at every object takes 0.2 s.
         gc.freeze()
         announce = partial(log.info, "ready: open %s/", local_url(self.settings))
         self.predictor.repository.start(self.settings.poll_seconds, announce)
@@ -85,7 +91,8 @@ class Server(BaseApplication):
             self._replaced and self._starts > 1
         ):  # it would end like the first one, or be killed again after ten minutes
             raise FailedPrecondition(
-                "the new server stopped while loading the models (see its log); the running one goes on"
+                "the new server stopped while loading the models (see its log); the "
+                "running one goes on"
             )
         if self.settings.engine:
             os.environ.setdefault(
@@ -110,7 +117,9 @@ class Server(BaseApplication):
             self._replaced = None
 
     def _serve(self, _worker: Any) -> None:
-        """A worker that takes another's place first loads its models: clients wait for it, or the old server answers them."""
+        """A worker that takes another's place first loads its models: clients
+        wait for it, or the old server answers them.
+        """
         self._drain_at_sigterm()
         if self._replaced or self._starts > 1:
             self._wait()
@@ -140,13 +149,16 @@ class Server(BaseApplication):
             os._exit(0)
 
     def _drain_at_sigterm(self) -> None:
-        """Refuse new gRPC calls as soon as gunicorn stops, too, which has no hook for it."""
+        """Refuse new gRPC calls as soon as gunicorn stops, too, which has no
+        hook for it.
+        """
         gunicorns = signal.getsignal(signal.SIGTERM)
 
         def stop(number: int, frame: Any) -> None:
             self._is_stopping = True
             if self.grpc is not None:
-                # In a separate thread: the signal may interrupt this one while it holds a lock that draining needs.
+                # In a separate thread: the signal may interrupt this one while it holds
+                # a lock that draining needs.
                 threading.Thread(target=self.grpc.drain, name="drain").start()
             gunicorns(number, frame)
 
@@ -154,7 +166,9 @@ class Server(BaseApplication):
         signal.siginterrupt(signal.SIGTERM, False)
 
     def _wait(self) -> None:
-        """Wait until every model is loaded or has failed to; a worker that would replace a server by less exits."""
+        """Wait until every model is loaded or has failed to; a worker that
+        would replace a server by less exits.
+        """
         repository, master = self.predictor.repository, os.getppid()
         while not repository.started and not self._is_stopping and os.getppid() == master:
             time.sleep(CHECK_SECONDS)

@@ -1,4 +1,5 @@
-"""OpenTelemetry traces over OTLP: a span for each request, and below it one for each of its steps.
+"""OpenTelemetry traces over OTLP: a span for each request, and below it one for
+each of its steps.
 
 Spans contain no photo, key or address. Needs the extra `dogsnap[otel]`.
 """
@@ -49,7 +50,10 @@ def is_installed() -> bool:
 
 
 class Tracing:
-    """Sends spans in a separate thread. Create it after the fork; `close` sends the remaining spans."""
+    """Sends spans in a separate thread.
+
+    Create it after the fork; `close` sends the remaining spans.
+    """
 
     def __init__(self, endpoint: str):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -81,7 +85,10 @@ class Tracing:
         self._tracer.start_span(step, start_time=begin, attributes=attributes).end(now)
 
     def trace_http(self, app: Flask) -> None:
-        """Trace every HTTP request of `app`. Call it before other functions are registered to run before requests."""
+        """Trace every HTTP request of `app`.
+
+        Call it before other functions are registered to run before requests.
+        """
         from opentelemetry.instrumentation.flask import FlaskInstrumentor
 
         def describe(span: Any, _status: str, headers: list[tuple[str, str]]) -> None:
@@ -128,7 +135,9 @@ def describe_answer() -> None:
 
 
 def without_addresses(span: Any) -> Any:
-    """A finished span with the ATTRIBUTES and our own alone, and without texts of errors."""
+    """A finished span with the ATTRIBUTES and our own alone, and without texts
+    of errors.
+    """
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Status
 

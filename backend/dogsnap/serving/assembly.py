@@ -27,13 +27,17 @@ log = logging.getLogger("dogsnap.serving")
 
 
 def check_configuration(settings: Settings) -> None:
-    """Raises InvalidArgument if the files that describe models or batching cannot be read."""
+    """Raises InvalidArgument if the files that describe models or batching
+    cannot be read.
+    """
     model_source(settings)()
     _preparation(settings, Metrics())
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
-    """For the configured models, which load when its repository starts; with `only`, that spec's versions are loaded now."""
+    """For the configured models, which load when its repository starts; with
+    `only`, that spec's versions are loaded now.
+    """
     metrics = Metrics()
     configs = model_source(settings)
     _check_default_model(settings, [config.name for config in configs()])
@@ -54,7 +58,10 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
 
 
 def create_router(settings: Settings) -> Router:
-    """What is chosen, as `--switch-log` keeps it. Raises InvalidArgument for what is no store."""
+    """What is chosen, as `--switch-log` keeps it.
+
+    Raises InvalidArgument for what is no store.
+    """
     is_kept = settings.switch_log != OFF
     return Router(open_store(name_store(settings)), is_kept)
 
@@ -64,7 +71,8 @@ def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
     is_named = settings.default_model != Settings().default_model
     if is_named and names and settings.default_model not in names:
         log.warning(
-            "--default-model %s waits for a model of that name, there are: %s; until then, requests that name none %s",
+            "--default-model %s waits for a model of that name, there are: %s; until "
+            "then, requests that name none %s",
             settings.default_model,
             ", ".join(sorted(names)),
             f"are answered by {names[0]}" if len(names) == 1 else "are refused",
@@ -72,7 +80,10 @@ def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
 
 
 def _preparation(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
-    """What each version gets from the settings when it is loaded. Raises InvalidArgument."""
+    """What each version gets from the settings when it is loaded.
+
+    Raises InvalidArgument.
+    """
     file = settings.batching_parameters_file
     parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
 
@@ -97,7 +108,10 @@ def predictor_over(
 
 
 def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
-    """None if no feedback is to be taken. Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used."""
+    """None if no feedback is to be taken.
+
+    Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used.
+    """
     if not settings.feedback:
         return None
     file = Path(settings.feedback)

@@ -1,4 +1,6 @@
-"""Prometheus metrics: requests and times per model, version, protocol (label `door`) and outcome."""
+"""Prometheus metrics: requests and times per model, version, protocol (label
+`door`) and outcome.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +58,9 @@ SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
 
 @dataclass
 class RequestRecord:
-    """Which version answers a request; None while it has reached none: the number of names in requests is unbounded."""
+    """Which version answers a request; None while it has reached none: the
+    number of names in requests is unbounded.
+    """
 
     servable: ServableId | None = None
     spec: ModelSpec | None = None
@@ -111,7 +115,8 @@ class Metrics(Collector):
         self._failed_loads = counter("dogsnap_failed_loads", "failed loads of the version", VERSION)
         self._step_seconds = histogram(
             "dogsnap_step_seconds",
-            "time of one step of a request: check (the photo), queue (wait for a run thread), run (the network), name",
+            "time of one step of a request: check (the photo), queue (wait for a run "
+            "thread), run (the network), name",
             (*VERSION, "step"),
             buckets=STEP_BUCKETS,
         )
@@ -123,12 +128,14 @@ class Metrics(Collector):
         )
         self.refused = counter(
             "dogsnap_refused_requests",
-            "requests refused before any work: full (no place in the queue), key (none or a wrong one), rate (over a limit)",
+            "requests refused before any work: full (no place in the queue), key (none "
+            "or a wrong one), rate (over a limit)",
             ("door", "reason"),
         )
         self._routed = counter(
             "dogsnap_routed_requests",
-            "requests without a version number, by label ('' for the default) and the version that answered",
+            "requests without a version number, by label ('' for the default) and the "
+            "version that answered",
             ("model", "label", "version"),
         )
         self.guard_undone = counter(
@@ -146,7 +153,8 @@ class Metrics(Collector):
         )
         self._shadowed = counter(
             "dogsnap_shadowed_photos",
-            "photos sent to a shadow: agree or differ (in the best answer), dropped (the server was busy), failed",
+            "photos sent to a shadow: agree or differ (in the best answer), dropped "
+            "(the server was busy), failed",
             (*VERSION, "shadow", "result"),
         )
 
@@ -162,7 +170,9 @@ class Metrics(Collector):
 
     @contextmanager
     def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:
-        """Count and time what happens inside, whatever its end; `label` ("" for the default) if it names no version."""
+        """Count and time what happens inside, whatever its end; `label` ("" for
+        the default) if it names no version.
+        """
         record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
         failure: BaseException | None = None
         try:
@@ -211,7 +221,9 @@ class Metrics(Collector):
         Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
-        """Add the gauge of splits (model, label, version, share), so that ended ones leave the metrics."""
+        """Add the gauge of splits (model, label, version, share), so that ended
+        ones leave the metrics.
+        """
         self._splits = splits
         self.registry.register(self)
 

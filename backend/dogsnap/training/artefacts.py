@@ -1,4 +1,6 @@
-"""From a trained network to the files in models/: dog head, box layers, float16 weights, labels, recipe, class statistics."""
+"""From a trained network to the files in models/: dog head, box layers, float16
+weights, labels, recipe, class statistics.
+"""
 
 from dataclasses import asdict
 from functools import partial
@@ -38,11 +40,13 @@ def finish(
     out: Path,
     report: Report,
 ) -> None:
-    """Fit the dog head and the box layers, and write weights, labels and recipe below `out`.
+    """Fit the dog head and the box layers, and write weights, labels and recipe
+    below `out`.
 
-    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `no_dogs`: photos that show no dog,
-    for the dog head alone; without, it stays as it is. Raises OSError when the disk is full; the weights of an earlier training
-    stay whole until the new ones are.
+    `model` float32, as it is served; features to fit on are computed in Keras'
+    dtype policy. `no_dogs`: photos that show no dog, for the dog head alone;
+    without, it stays as it is. Raises OSError when the disk is full; the
+    weights of an earlier training stay whole until the new ones are.
     """
     views = _like(model, recipe, keras.config.dtype_policy().name)
     if no_dogs:
@@ -58,7 +62,9 @@ def finish(
 
 
 def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
-    """The same network in another precision; in bfloat16 it takes half the time, where the processor multiplies that."""
+    """The same network in another precision; in bfloat16 it takes half the
+    time, where the processor multiplies that.
+    """
     classes, architecture = (
         model.output["breeds"].shape[-1],
         architectures.ARCHITECTURES[recipe.architecture],
@@ -73,7 +79,8 @@ def statistics_features(
 ) -> dict[str, np.ndarray]:
     """What `ClassStatistics.of` takes, by the weights in `folder`.
 
-    Every second photo is enough, for the statistics as for what a new class costs, and keeps the file small.
+    Every second photo is enough, for the statistics as for what a new class
+    costs, and keeps the file small.
     """
     model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
     architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
@@ -98,7 +105,8 @@ def fit_dog_head(
     no_dogs: list[Path],
     report: Report,
 ) -> None:
-    """Fit a logistic regression of "is this a dog" on features of dogs near, far and pasted into scenes, and of those scenes.
+    """Fit a logistic regression of "is this a dog" on features of dogs near,
+    far and pasted into scenes, and of those scenes.
 
     `views`: the network in the precision that computes the features.
     """
@@ -114,7 +122,8 @@ def fit_dog_head(
 def fit_box_head(
     model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Report
 ) -> None:
-    """Train the box layers of `model` by Adam on maps of views whose box is known; they start from what they are.
+    """Train the box layers of `model` by Adam on maps of views whose box is
+    known; they start from what they are.
 
     `views`: the network in the precision that computes the maps.
     """
@@ -149,7 +158,9 @@ def fit_box_head(
 def _maps(
     model: keras.Model, recipe: Recipe, examples: list[Example]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Feature maps float16 (n, h, w, channels) of views, and their boxes with a 1 behind, (n, 5)."""
+    """Feature maps float16 (n, h, w, channels) of views, and their boxes with a
+    1 behind, (n, 5).
+    """
     views = picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
     views = views.map(
         lambda path, frame, box, *_: picture_views.view(
@@ -170,7 +181,9 @@ def _maps(
 
 
 def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
-    """Weights (features, 1) and bias (1,) of a logistic regression between two sets of features with equal total weight."""
+    """Weights (features, 1) and bias (1,) of a logistic regression between two
+    sets of features with equal total weight.
+    """
     target = np.concatenate([np.ones((len(positive), 1)), np.zeros((len(negative), 1))])
     weights = {1: 0.5 / target.mean(), 0: 0.5 / (1 - target.mean())}
     dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4), dtype="float32")

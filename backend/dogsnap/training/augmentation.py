@@ -1,7 +1,9 @@
-"""Random changes of training photos: framing, distance, shape, light, sharpness, compression.
+"""Random changes of training photos: framing, distance, shape, light,
+sharpness, compression.
 
-The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
-It works on one photo at a time, as TensorFlow operations inside the input pipeline.
+The photos at hand are square crops of the dog alone; the app's users send whole
+pictures with a small dog somewhere in them. It works on one photo at a time, as
+TensorFlow operations inside the input pipeline.
 """
 
 import math
@@ -26,9 +28,11 @@ JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
 def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> tf.Tensor:
-    """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3) in [0, 1].
+    """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3)
+    in [0, 1].
 
-    `strength` in [0, 1] scales how far framing and sharpness may change and how often; light and mirroring stay as they are.
+    `strength` in [0, 1] scales how far framing and sharpness may change and how
+    often; light and mirroring stay as they are.
     """
     view = _frame(tf.image.convert_image_dtype(image, tf.float32), size, strength)
     view = sometimes(THUMBNAIL_SHARE * strength, blur, view)
@@ -38,9 +42,11 @@ def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> t
 
 
 def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """A small dog pasted into another picture: two uint8 photos -> float32 (height, width, 3) in [0, 1].
+    """A small dog pasted into another picture: two uint8 photos -> float32
+    (height, width, 3) in [0, 1].
 
-    Only for the dog head: for breeds, the network would learn the borders of the pasted crops.
+    Only for the dog head: for breeds, the network would learn the borders of
+    the pasted crops.
     """
     ground = resize(scene, size)
     share = tf.random.uniform((2,), *PASTED_SHARE)
@@ -63,7 +69,9 @@ def sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
 
 
 def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
-    """Crop or zoom out, stretch, rotate, mirror and shift, in one bilinear sampling of the photo."""
+    """Crop or zoom out, stretch, rotate, mirror and shift, in one bilinear
+    sampling of the photo.
+    """
     draw = uniform(0, 1)
     crop = tf.sqrt(uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
     far = tf.exp(uniform(0.0, math.log(FARTHEST) * strength))
@@ -83,7 +91,8 @@ def sample_window(
 ) -> tf.Tensor:
     """A window of a photo: float32 (h, w, 3) -> (height, width, 3).
 
-    `window`: left, top, right, bottom as fractions of the photo, which it may exceed. `turn`: in radians. `mirrored`: bool.
+    `window`: left, top, right, bottom as fractions of the photo, which it may
+    exceed. `turn`: in radians. `mirrored`: bool.
     """
     scale = tf.cast(tf.stack([tf.shape(image)[1], tf.shape(image)[0]]), tf.float32)
     corner, end = window[:2] * scale, window[2:] * scale
@@ -110,7 +119,9 @@ def sample_window(
 
 
 def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Sample the photo; outside it is mirrored, smeared or grey at random, so that no border identifies a training photo."""
+    """Sample the photo; outside it is mirrored, smeared or grey at random, so
+    that no border identifies a training photo.
+    """
 
     def sample(fill_mode: str) -> tf.Tensor:
         return tf.raw_ops.ImageProjectiveTransformV3(
@@ -137,7 +148,9 @@ def blur(view: tf.Tensor) -> tf.Tensor:
 
 
 def light(view: tf.Tensor) -> tf.Tensor:
-    """Random brightness, contrast, saturation and white balance; values may leave [0, 1]."""
+    """Random brightness, contrast, saturation and white balance; values may
+    leave [0, 1].
+    """
     view = tf.image.adjust_brightness(view, uniform(-0.18, 0.18))
     view = tf.image.adjust_contrast(view, uniform(0.7, 1.35))
     view = tf.image.adjust_saturation(tf.clip_by_value(view, 0.0, 1.0), uniform(0.55, 1.4))

@@ -1,4 +1,6 @@
-"""Reads the Stanford Dogs layout: a folder per breed, lists of training and test photos; unreadable photos are skipped."""
+"""Reads the Stanford Dogs layout: a folder per breed, lists of training and
+test photos; unreadable photos are skipped.
+"""
 
 import csv
 import hashlib
@@ -43,11 +45,14 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True)
 class Example:
-    """A photo of the data set: its file, and the index of its breed in the class order.
+    """A photo of the data set: its file, and the index of its breed in the
+    class order.
 
-    `box`: left, top, right, bottom of the dog in the whole picture `frame`, fractions of its sides; None: not known.
-    `path` is then the dog cut out of `frame`, or the same file. `others`: boxes of further dogs in `frame`. `sides`: width and
-    height of `frame` where its file has other proportions; None: those of the file.
+    `box`: left, top, right, bottom of the dog in the whole picture `frame`,
+    fractions of its sides; None: not known. `path` is then the dog cut out of
+    `frame`, or the same file. `others`: boxes of further dogs in `frame`.
+    `sides`: width and height of `frame` where its file has other proportions;
+    None: those of the file.
     """
 
     path: Path
@@ -64,12 +69,16 @@ class Example:
 
 
 def images_folder(data: Path) -> Path:
-    """The folder with the breeds' folders: `images`, or `Images` as in Stanford's archive."""
+    """The folder with the breeds' folders: `images`, or `Images` as in
+    Stanford's archive.
+    """
     return data / "Images" if (data / "Images").is_dir() else data / "images"
 
 
 def breed_folders(data: Path) -> list[str]:
-    """The folders `<wnid>-<Name>` below `images`, sorted: this order is the network's class order."""
+    """The folders `<wnid>-<Name>` below `images`, sorted: this order is the
+    network's class order.
+    """
     images = images_folder(data)
     if not images.is_dir():
         layout = "the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
@@ -81,7 +90,9 @@ def breed_folders(data: Path) -> list[str]:
 
 
 def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
-    """Labels {"id", "name", "name_zh"} in class order: names as in `breeds_file`, else, without `_`, as in the folder's."""
+    """Labels {"id", "name", "name_zh"} in class order: names as in
+    `breeds_file`, else, without `_`, as in the folder's.
+    """
     known = {}
     if breeds_file is not None and breeds_file.is_file():
         known = {
@@ -96,9 +107,11 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
 
 
 def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> list[Example]:
-    """The photos of `train_list` or `test_list` (as .txt, a line a photo, relative to `images`), in the file's order.
+    """The photos of `train_list` or `test_list` (as .txt, a line a photo,
+    relative to `images`), in the file's order.
 
-    Breeds are places in `labels`, or without these in the network's class order. Raises DatasetError.
+    Breeds are places in `labels`, or without these in the network's class
+    order. Raises DatasetError.
     """
     folders, images, path = breed_folders(data), images_folder(data), data / f"{name}.txt"
     index = {folder: place for place, folder in enumerate(folders)}
@@ -133,11 +146,14 @@ def with_boxes(
 ) -> list[Example]:
     """The examples with the whole pictures and boxes that are known of them.
 
-    `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
-    `images` and has the folder and the name, without its ending, of a photo in `data`; a file `dogs.tsv` beside it, with lines
-    `photo width height dogs boxes`, tells the boxes of all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
-    that were squashed. Without `frames`, the official data set's annotation files are read if `data` has them, and the
-    photos are whole pictures then. A photo whose box is not inside is left out and reported. Raises DatasetError.
+    `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0
+    x1 y1` each, where `photo` is the path below its `images` and has the folder
+    and the name, without its ending, of a photo in `data`; a file `dogs.tsv`
+    beside it, with lines `photo width height dogs boxes`, tells the boxes of
+    all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
+    that were squashed. Without `frames`, the official data set's annotation
+    files are read if `data` has them, and the photos are whole pictures then. A
+    photo whose box is not inside is left out and reported. Raises DatasetError.
     """
     boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
     kept = []
@@ -224,13 +240,16 @@ def _checked(sides: Sequence[str | float]) -> Box:
     ):
         box = f"{left:g} {top:g} {right:g} {bottom:g}"
         raise ValueError(
-            f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
+            f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 "
+            "<= y0 < y1 <= 1"
         )
     return left, top, right, bottom
 
 
 def _from_matlab(path: Path) -> str:
-    """How to convert the list from MATLAB's format, as in Stanford's archive, if that file exists."""
+    """How to convert the list from MATLAB's format, as in Stanford's archive,
+    if that file exists.
+    """
     matlab = path.with_suffix(".mat")
     rows = f"(row[0][0] for row in loadmat('{matlab}')['file_list'])"
     program = f"from scipy.io import loadmat; print(*{rows}, sep='\\n')"
@@ -249,7 +268,9 @@ def check_taught(folders: list[str], training: list[Example]) -> None:
 
 
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
-    """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's index."""
+    """Every photo below `images/<wnid>-<Name>/`, for folders without a list;
+    the order of `labels` gives the breed's index.
+    """
     places = _places(labels)
     found = {path: path.parent.name.partition("-")[0] for path in photos_below(images_folder(data))}
     if unknown := [path for path, breed in found.items() if breed not in places]:
@@ -258,7 +279,9 @@ def read_folders(data: Path, labels: list[dict]) -> list[Example]:
 
 
 def read_index(data: Path, labels: list[dict]) -> list[Example]:
-    """The photos of `index.tsv`: columns `breed`, an id of `labels`, and `photo`, a path below `data`. Raises DatasetError."""
+    """The photos of `index.tsv`: columns `breed`, an id of `labels`, and
+    `photo`, a path below `data`. Raises DatasetError.
+    """
     places, rows = _places(labels), rows_of_index(data)
     if unknown := [
         line for line, row in enumerate(rows, 2) if row["breed"] not in places or not row["photo"]
@@ -270,20 +293,26 @@ def read_index(data: Path, labels: list[dict]) -> list[Example]:
 
 
 def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:
-    """The lines of `index.tsv`. Raises DatasetError for one without photos or without these columns."""
+    """The lines of `index.tsv`.
+
+    Raises DatasetError for one without photos or without these columns.
+    """
     path = data / INDEX
     rows = read_table(path)
     if not rows or not set(columns) <= set(rows[0]):
         raise DatasetError(
-            f"{path} lists no photo; expected the columns {' and '.join(columns)}, separated by tabs"
+            f"{path} lists no photo; expected the columns {' and '.join(columns)}, "
+            "separated by tabs"
         )
     return rows
 
 
 def sources_of(folder: Path, one_source: Sequence[str] = ()) -> dict[Path, str]:
-    """The photos of `index.tsv` below `folder` with the source of each; "" where that has no column `source`.
+    """The photos of `index.tsv` below `folder` with the source of each; ""
+    where that has no column `source`.
 
-    `one_source`: beginnings of the names of sources that copy one another, and count as one. Raises DatasetError.
+    `one_source`: beginnings of the names of sources that copy one another, and
+    count as one. Raises DatasetError.
     """
     rows = rows_of_index(folder, ("photo",))
     return {folder / row["photo"]: source_of(row, one_source) for row in rows}
@@ -303,7 +332,9 @@ def fold_of(source: str) -> int:
 def split_validation(
     examples: list[Example], per_breed: int, seed: int
 ) -> tuple[list[Example], list[Example]]:
-    """Split off `per_breed` photos of every breed for validation: (training, validation). Deterministic for a seed."""
+    """Split off `per_breed` photos of every breed for validation: (training,
+    validation). Deterministic for a seed.
+    """
     shuffled = sorted(examples, key=lambda example: example.path.as_posix())
     random.Random(seed).shuffle(shuffled)
     taken: Counter[int] = Counter()
@@ -316,7 +347,9 @@ def split_validation(
 
 
 def folds(examples: list[Example]) -> np.ndarray:
-    """In which of FOLDS parts each photo is, int (n,): all have as many of each breed, and a crop is with its whole picture."""
+    """In which of FOLDS parts each photo is, int (n,): all have as many of each
+    breed, and a crop is with its whole picture.
+    """
     names: dict[int, set[str]] = {}
     for example in examples:
         names.setdefault(example.breed, set()).add(example.path.stem)
@@ -329,10 +362,12 @@ def folds(examples: list[Example]) -> np.ndarray:
 
 
 def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
-    """Parts of whole pictures beside their dog, as PNG files: the widest of the strips left, right, above and below the box.
+    """Parts of whole pictures beside their dog, as PNG files: the widest of the
+    strips left, right, above and below the box.
 
-    It has at least LEAST_STRIP of the picture's side. Pictures of which `dogs.tsv` in `frames` counts several dogs are left out;
-    2 of 100 parts of validation pictures still show another dog.
+    It has at least LEAST_STRIP of the picture's side. Pictures of which
+    `dogs.tsv` in `frames` counts several dogs are left out; 2 of 100 parts of
+    validation pictures still show another dog.
     """
     several = {row["photo"] for row in _rows_of_dogs(frames) if row["dogs"] != "1"}
     found = []
@@ -357,7 +392,10 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
 
 
 def readable(examples: list[Example], report: Report) -> list[Example]:
-    """The examples whose files can be decoded completely; others are reported. Raises DatasetError when none is left."""
+    """The examples whose files can be decoded completely; others are reported.
+
+    Raises DatasetError when none is left.
+    """
     with ThreadPoolExecutor() as pool:
         faults = list(pool.map(_fault_of_files, examples))
     for example, fault in zip(examples, faults, strict=True):
@@ -403,9 +441,11 @@ def _is_converted(path: Path) -> bool:
 
 
 def photo_bytes(path: Path) -> bytes:
-    """The bytes of a photo file for TensorFlow: HEIC and AVIF are decoded and turned upright, others are as they are.
+    """The bytes of a photo file for TensorFlow: HEIC and AVIF are decoded and
+    turned upright, others are as they are.
 
-    Raises OSError, and ValueError for a HEIC or AVIF file that cannot be decoded.
+    Raises OSError, and ValueError for a HEIC or AVIF file that cannot be
+    decoded.
     """
     contents = path.read_bytes()
     if not _is_converted(path):
@@ -423,7 +463,9 @@ def open_photo(path: Path) -> Image.Image:
 
 
 def every_second_photo(folder: Path | None, first: int, report: Report) -> list[Path]:
-    """Every second photo below `folder` by name, from the `first` (0: for training, 1: for evaluation), if it can be read."""
+    """Every second photo below `folder` by name, from the `first` (0: for
+    training, 1: for evaluation), if it can be read.
+    """
     return readable_photos(photos_below(folder)[first::2], report) if folder else []
 
 

@@ -1,4 +1,6 @@
-"""Fits what tells whether a photo shows a dog at all, on the features that the passes of the network give."""
+"""Fits what tells whether a photo shows a dog at all, on the features that the
+passes of the network give.
+"""
 
 import numpy as np
 
@@ -8,13 +10,15 @@ PENALTY = (
     1e-3  # of the squared weights of features with a spread of 1; ten times as much is as good
 )
 STEPS, ENOUGH = 12, 1e-2  # of Newton's method, and the change of a weight that ends it
-CONJUGATE_STEPS = 40  # for each of them: thousands of features by thousands of photos make a matrix too slow to build
+# for each of them: thousands of features by thousands of photos make a matrix too slow to build
+CONJUGATE_STEPS = 40
 
 
 def fit(
     dogs: np.ndarray, dogs_largest: np.ndarray, others: np.ndarray, others_largest: np.ndarray
 ) -> DogHead:
-    """A head by features of photos with a dog (n, f) and without (m, f), and the largest logits of a breed (n,) and (m,).
+    """A head by features of photos with a dog (n, f) and without (m, f), and
+    the largest logits of a breed (n,) and (m,).
 
     Both count alike, however many there are of each.
     """
@@ -41,7 +45,9 @@ def fit(
 def _solved(
     inputs: np.ndarray, curvature: np.ndarray, penalty: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """x (f,) with (inputs.T @ diag(curvature) @ inputs + diag(penalty)) @ x = `wanted`, by conjugate gradients."""
+    """x (f,) with (inputs.T @ diag(curvature) @ inputs + diag(penalty)) @ x =
+    `wanted`, by conjugate gradients.
+    """
     found = np.zeros_like(wanted)
     rest = wanted.copy()
     way, size = rest.copy(), rest @ rest

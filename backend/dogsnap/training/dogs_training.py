@@ -1,4 +1,6 @@
-"""Trains the head that finds every dog: maps of composed pictures, the head on them, and the parameters of the second passes."""
+"""Trains the head that finds every dog: maps of composed pictures, the head on
+them, and the parameters of the second passes.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +36,9 @@ SAME = 0.5  # overlap of a found box with a true one
 
 @dataclass(frozen=True)
 class Judged:
-    """A photo with the boxes of all its dogs, float32 (k, 4), and whether each is hard to see, bool (k,)."""
+    """A photo with the boxes of all its dogs, float32 (k, 4), and whether each
+    is hard to see, bool (k,).
+    """
 
     path: Path
     boxes: np.ndarray
@@ -42,7 +46,9 @@ class Judged:
 
 
 def read_judged(folder: Path) -> list[Judged]:
-    """The photos of `boxes.tsv`, a line `photo dogs boxes difficult` each, below `folder`. Raises DatasetError."""
+    """The photos of `boxes.tsv`, a line `photo dogs boxes difficult` each,
+    below `folder`. Raises DatasetError.
+    """
     file, judged = folder / "boxes.tsv", []
     try:
         for row in dataset.read_table(file):
@@ -64,9 +70,11 @@ def train(
     folder: Path,
     report: Callable[[str], None],
 ) -> keras.Model:
-    """Train a head for the network `model` on that many pictures, and return it.
+    """Train a head for the network `model` on that many pictures, and return
+    it.
 
-    `folder` keeps the maps, 0.7 MB a picture: called again with the same arguments it goes on where it stopped.
+    `folder` keeps the maps, 0.7 MB a picture: called again with the same
+    arguments it goes on where it stopped.
     """
     head = dogs.head_for(model)
     files = [
@@ -105,7 +113,9 @@ def _maps(
     folder: Path,
     report: Callable[[str], None],
 ) -> Path:
-    """The file with the maps, float16, and the boxes of pictures `start` to `end`, made if it is not there."""
+    """The file with the maps, float16, and the boxes of pictures `start` to
+    `end`, made if it is not there.
+    """
     file = folder / f"maps-{start}-{end}.npz"
     if file.is_file():
         return file
@@ -159,7 +169,8 @@ def _turned(
 def choose(
     model: keras.Model, one: SecondPass, judged: Sequence[Judged]
 ) -> tuple[EveryDog, dict[str, dict[str, float]]]:
-    """The score that judges every second photo best, and what they find there and in the others, before a second pass.
+    """The score that judges every second photo best, and what they find there
+    and in the others, before a second pass.
 
     `model`: with its head. Best is the mean of CHOSEN_BY.
     """
@@ -177,8 +188,8 @@ def choose(
 
 def _cells(model: keras.Model, photo: Judged) -> tf.Tensor:
     images = photos_to_images(tf.constant([photo_bytes(photo.path)]), model.input_shape[1:3])
-    # Not as a graph: where that joins a rectifier with a convolution and a sum before it (oneDNN), TensorFlow 2.21 takes a slope
-    # of 0.2, whatever is asked for.
+    # Not as a graph: where that joins a rectifier with a convolution and a sum before
+    # it (oneDNN), TensorFlow 2.21 takes a slope of 0.2, whatever is asked for.
     return tf.cast(model(images, training=False)[CELLS], tf.float32)
 
 
@@ -188,11 +199,14 @@ def _found(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
 
 
 def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, float]:
-    """How well boxes (k, 4) of each photo, the largest first, are those of its dogs.
+    """How well boxes (k, 4) of each photo, the largest first, are those of its
+    dogs.
 
-    `several_told`, `one_told`, `none_told`: shares of the photos with two or more dogs that get two or more, of those with one
-    that get one, and of those with none that get none; `recall`, `precision`: shares of dogs and of boxes in photos with two
-    or more dogs that overlap by half with a box or a dog of their own. Dogs that are hard to see count in neither.
+    `several_told`, `one_told`, `none_told`: shares of the photos with two or
+    more dogs that get two or more, of those with one that get one, and of those
+    with none that get none; `recall`, `precision`: shares of dogs and of boxes
+    in photos with two or more dogs that overlap by half with a box or a dog of
+    their own. Dogs that are hard to see count in neither.
     """
     counts = np.array([len(each.boxes) for each in judged])
     told = np.array([len(boxes) for boxes in found])
@@ -232,7 +246,9 @@ def _matched(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Sources:
-    """Folders: `data`, `frames` and `not_dogs` (each second photo) to train on, `judged` to choose and to measure on."""
+    """Folders: `data`, `frames` and `not_dogs` (each second photo) to train on,
+    `judged` to choose and to measure on.
+    """
 
     data: Path
     frames: Path | None
@@ -249,9 +265,11 @@ def run(
     seed: int,
     report: Callable[[str], None],
 ) -> dict[str, float]:
-    """Train the head for the network in `out`, write it there, and return how it judges the photos that did not choose.
+    """Train the head for the network in `out`, write it there, and return how
+    it judges the photos that did not choose.
 
-    Computes in Keras' dtype policy. Photos that are judged are not trained on. Raises DatasetError, ExportError, OSError.
+    Computes in Keras' dtype policy. Photos that are judged are not trained on.
+    Raises DatasetError, ExportError, OSError.
     """
     photos = read_judged(sources.judged)
     stored = read_stored(out.name, out, with_head=False)

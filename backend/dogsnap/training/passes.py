@@ -1,4 +1,6 @@
-"""What the network sees in photos, before any head says what that means: the features of its passes, kept to go on from."""
+"""What the network sees in photos, before any head says what that means: the
+features of its passes, kept to go on from.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,9 +36,13 @@ Run = Callable[
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of a network over photos. `stored`: the network; `ranges`: for int8; `margin`: of the second pass's window.
+    """The passes of a network over photos.
 
-    `work`: a folder for what is computed: asked again for the same photos, nothing is computed again.
+    `stored`: the network; `ranges`: for int8; `margin`: of the second pass's
+    window.
+
+    `work`: a folder for what is computed: asked again for the same photos,
+    nothing is computed again.
     """
 
     stored: Stored
@@ -61,10 +67,11 @@ class Passes:
     def features(
         self, name: str, photos: Sequence[Path | bytes], near: bool = False
     ) -> dict[str, np.ndarray]:
-        """Pooled features float32 (n, f) of each photo: `exact` of one pass in float32, `fast` in the fastest precision.
+        """Pooled features float32 (n, f) of each photo: `exact` of one pass in
+        float32, `fast` in the fastest precision.
 
-        Where the network tells boxes, `after`: of the second pass in that; with `near`, `nearer`: of that in float32. They are
-        kept by `name`.
+        Where the network tells boxes, `after`: of the second pass in that; with
+        `near`, `nearer`: of that in float32. They are kept by `name`.
         """
         parts = []
         for start in range(0, len(photos), CHUNK):
@@ -130,7 +137,9 @@ class Passes:
         return self._network(fast=True)
 
     def _network(self, fast: bool) -> tuple[Run, str]:
-        """What runs the network, and in which precision; TensorFlow where OpenVINO cannot, as in versions."""
+        """What runs the network, and in which precision; TensorFlow where
+        OpenVINO cannot, as in versions.
+        """
         function = self._graph.function()
         acceleration = Acceleration(self._graph, function, {}, fast=fast, ranges=self.ranges)
         folder = self.work / ("fast" if fast else "exact")

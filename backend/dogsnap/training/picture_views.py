@@ -1,8 +1,10 @@
-"""Views of whole pictures for training: random windows between the dog's box and the whole picture, with the box in the view.
+"""Views of whole pictures for training: random windows between the dog's box
+and the whole picture, with the box in the view.
 
-Lab note. Whole pictures at hand have 224 pixels, the dogs in them far less; the crops of the same dogs have them at 224. So a
-view is of the picture as it is (as photos of low resolution), of the enlarged picture with the crop pasted into it (as photos
-of high resolution), or of the crop alone.
+Lab note. Whole pictures at hand have 224 pixels, the dogs in them far less; the
+crops of the same dogs have them at 224. So a view is of the picture as it is
+(as photos of low resolution), of the enlarged picture with the crop pasted into
+it (as photos of high resolution), or of the crop alone.
 """
 
 from pathlib import Path
@@ -25,7 +27,8 @@ STRONG_SHARE, STRENGTH = (
 )  # of the views of a crop that `augmentation.augment` makes, and its strength
 SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
 ENLARGED = 1.25  # sides of the enlarged picture over those of the view
-FEATHER = 0.08  # of the crop's sides, over which it fades into the picture: a hard edge would show the box
+# of the crop's sides, over which it fades into the picture: a hard edge would show the box
+FEATHER = 0.08
 WHOLE_SHARE, FAR_SHARE, TIGHT_SHARE = (
     0.30,
     0.06,
@@ -44,7 +47,9 @@ OUTWARDS = (-1.0, -1.0, 1.0, 1.0)
 
 
 class Picture(NamedTuple):
-    """`crop` uint8 (h, w, 3); `frame` uint8 (h', w', 3) and the crop's `box` (4,) in it, both meaningless unless `framed`."""
+    """`crop` uint8 (h, w, 3); `frame` uint8 (h', w', 3) and the crop's `box`
+    (4,) in it, both meaningless unless `framed`.
+    """
 
     crop: tf.Tensor
     frame: tf.Tensor
@@ -53,7 +58,9 @@ class Picture(NamedTuple):
 
 
 class View(NamedTuple):
-    """`image` float32 (h, w, 3) in [0, 1]; `box` (4,) of the dog in it; `known` 1.0 where that is known, else 0.0."""
+    """`image` float32 (h, w, 3) in [0, 1]; `box` (4,) of the dog in it; `known`
+    1.0 where that is known, else 0.0.
+    """
 
     image: tf.Tensor
     box: tf.Tensor
@@ -72,7 +79,9 @@ def files(examples: list[Example]) -> tf.data.Dataset:
 
 
 def read(path: tf.Tensor) -> tf.Tensor:
-    """Decode a photo file (a scalar string) of any of the formats in `files.READ_ENDINGS`."""
+    """Decode a photo file (a scalar string) of any of the formats in
+    `files.READ_ENDINGS`.
+    """
 
     def converted() -> tf.Tensor:
         return tf.numpy_function(lambda name: photo_bytes(Path(name.decode())), [path], tf.string)
@@ -84,7 +93,9 @@ def read(path: tf.Tensor) -> tf.Tensor:
 
 
 def load(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor) -> Picture:
-    """Decode an example's files: scalar strings, `frame` "" where there is none; a crop that is the frame is cut out of it."""
+    """Decode an example's files: scalar strings, `frame` "" where there is
+    none; a crop that is the frame is cut out of it.
+    """
     framed = tf.strings.length(frame) > 0
     photo = read(path)
 
@@ -112,7 +123,11 @@ def _pixels(
 
 
 def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
-    """One random view of a picture. Turned ones and those with a pasted crop do not count for the box; `plain`: none of these."""
+    """One random view of a picture.
+
+    Turned ones and those with a pasted crop do not count for the box; `plain`:
+    none of these.
+    """
     draw, whole = uniform(0, 1), tf.constant(WHOLE_BOX)
     alone = tf.logical_or(tf.logical_not(picture.framed), draw < CROP_SHARE)
     sharp = tf.logical_and(tf.logical_not(alone), draw < CROP_SHARE + SHARP_SHARE * (not plain))
@@ -153,7 +168,9 @@ def _windowed(
 
 
 def side_by_side(one: View, other: View) -> View:
-    """Two views in one picture, the second to the right of the first, with the box of either: of two dogs, one is answered."""
+    """Two views in one picture, the second to the right of the first, with the
+    box of either: of two dogs, one is answered.
+    """
     height, width = one.image.shape[:2]
     share = uniform(*SPLITS)
     split = tf.cast(tf.round(share * width), tf.int32)
@@ -167,7 +184,9 @@ def side_by_side(one: View, other: View) -> View:
 
 
 def pasted_back(picture: Picture, side: int) -> tf.Tensor:
-    """The frame enlarged to (side, side) with the crop at its place, fading at its edges: float32 (side, side, 3) in [0, 1]."""
+    """The frame enlarged to (side, side) with the crop at its place, fading at
+    its edges: float32 (side, side, 3) in [0, 1].
+    """
     ground = resize(picture.frame, (side, side))
     left, top, wide, high = _pixels(picture.box, tf.constant(side), tf.constant(side))
     place = (top, left, side, side)
@@ -186,7 +205,9 @@ def _ramp(length: tf.Tensor) -> tf.Tensor:
 
 
 def random_window(box: tf.Tensor) -> tf.Tensor:
-    """A window, (4,) in fractions of the picture: the whole, more than it, hardly more than the box, or anything between."""
+    """A window, (4,) in fractions of the picture: the whole, more than it,
+    hardly more than the box, or anything between.
+    """
     whole, outwards = tf.constant(WHOLE_BOX), tf.constant(OUTWARDS)
     size = tf.tile(box[2:] - box[:2], [2])
     nearly = whole - outwards * tf.random.uniform((4,), -0.06, 0.08)

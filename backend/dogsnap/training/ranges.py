@@ -34,9 +34,11 @@ SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the 
 
 
 def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
-    """`count` training photos, evenly from all folders of `data` in Stanford Dogs' layout.
+    """`count` training photos, evenly from all folders of `data` in Stanford
+    Dogs' layout.
 
-    A photo of the same name is in the same part of all of them, the one that `recipe` cuts from the first. Raises DatasetError.
+    A photo of the same name is in the same part of all of them, the one that
+    `recipe` cuts from the first. Raises DatasetError.
     """
     if count < len(data):
         raise DatasetError(
@@ -50,7 +52,8 @@ def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
         training = [each.path for each in examples if each.path.stem not in validation]
         if not training:
             raise DatasetError(
-                f"all {len(examples)} photos that {folder} lists are for validation; expected some more to find the ranges on: "
+                f"all {len(examples)} photos that {folder} lists are for validation; "
+                "expected some more to find the ranges on: "
                 "list more in train_list.txt"
             )
         found += training[:: max(1, -(-len(training) // (count // len(data))))]
@@ -58,7 +61,10 @@ def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
 
 
 def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], None]) -> Ranges:
-    """The ranges for a version that takes images. Raises FreezingError, IncompatibleNetwork, or DatasetError."""
+    """The ranges for a version that takes images.
+
+    Raises FreezingError, IncompatibleNetwork, or DatasetError.
+    """
     description = read_description(version)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -72,9 +78,11 @@ def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], Non
 
 
 def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
-    """The ranges with the least mean squared error on images float32 (height, width, channels), of an OpenVINO model in float32.
+    """The ranges with the least mean squared error on images float32 (height,
+    width, channels), of an OpenVINO model in float32.
 
-    Tensors that meet in a concatenation share one range. The model is left with further outputs.
+    Tensors that meet in a concatenation share one range. The model is left with
+    further outputs.
     """
     convolutions = rectified_convolutions(model)
     inputs = [sources_of(node.input_value(0)) for node in convolutions]
@@ -94,7 +102,9 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
 def _sampled(
     model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]
 ) -> tuple[dict, dict, int]:
-    """By the tensors' names, samples of their values for each image, and their smallest and largest; the number of images."""
+    """By the tensors' names, samples of their values for each image, and their
+    smallest and largest; the number of images.
+    """
     first = len(model.outputs)
     model.add_outputs(list(tensors.values()))
     settings = {"INFERENCE_PRECISION_HINT": "f32"}

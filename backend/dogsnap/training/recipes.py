@@ -1,16 +1,22 @@
-"""Recipes: what is trained, in which order and how fast, as data; what each brought is in docs/lab_notes.md."""
+"""Recipes: what is trained, in which order and how fast, as data; what each
+brought is in docs/lab_notes.md.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a training: which layers are trained, how long and at which rate.
+    """One stage of a training: which layers are trained, how long and at which
+    rate.
 
-    `from_block`: the last layer of the backbone that is frozen; None trains every layer. `rate`: peak learning rate of SGD with
-    Nesterov momentum, reached after `warmup` steps, then falling as a half cosine, if it `falls`. `drift_every`: steps between
-    two updates of the stored batch statistics; 0: none. `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
-    `size`: (height, width) of the views; None: the recipe's.
+    `from_block`: the last layer of the backbone that is frozen; None trains
+    every layer. `rate`: peak learning rate of SGD with Nesterov momentum,
+    reached after `warmup` steps, then falling as a half cosine, if it `falls`.
+    `drift_every`: steps between two updates of the stored batch statistics; 0:
+    none. `strength`: of the augmentation, in [0, 1]; see
+    `augmentation.augment`. `size`: (height, width) of the views; None: the
+    recipe's.
     """
 
     name: str
@@ -26,13 +32,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines a training, except the photos and the starting weights.
+    """Everything that determines a training, except the photos and the starting
+    weights.
 
-    `soup`: stages ("head" is the first) and their shares in the mean of the weights that the network ends with (model soups,
-    Wortsman et al. 2022); empty: the last stage's weights. The layers of the box are the last stage's. `teacher_share`: of the
-    starting network's answer to the crop of the dog in the target of all its views; the label has the rest, instead of label
-    smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers that the starting weights do not have, as a share
-    of the stage's rate.
+    `soup`: stages ("head" is the first) and their shares in the mean of the
+    weights that the network ends with (model soups, Wortsman et al. 2022);
+    empty: the last stage's weights. The layers of the box are the last stage's.
+    `teacher_share`: of the starting network's answer to the crop of the dog in
+    the target of all its views; the label has the rest, instead of label
+    smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers
+    that the starting weights do not have, as a share of the stage's rate.
     """
 
     architecture: str

@@ -1,4 +1,6 @@
-"""Pictures with several dogs, one or none, composed of training photos: what the head that finds every dog learns from."""
+"""Pictures with several dogs, one or none, composed of training photos: what
+the head that finds every dog learns from.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,14 +11,17 @@ from PIL import Image, ImageEnhance, ImageFilter
 from dogsnap.training.dataset import WHOLE_BOX, Example, open_photo
 
 LONGEST = 448  # pixels of a picture's longest side before it is cut and squashed
-# Shares of a dog: less than the first is no dog any more, and more than the second would be one that is not marked.
+# Shares of a dog: less than the first is no dog any more, and more than the second
+# would be one that is not marked.
 LEAST_SEEN, HIDDEN = 0.45, 0.12
 TRIES = 8
 NONE = np.zeros((0, 4), np.float32)  # the boxes where there is no dog
 
 
 class Scene(NamedTuple):
-    """A picture, and the boxes of all its dogs, float32 (k, 4): left, top, right, bottom in fractions of the picture."""
+    """A picture, and the boxes of all its dogs, float32 (k, 4): left, top,
+    right, bottom in fractions of the picture.
+    """
 
     image: Image.Image
     boxes: np.ndarray
@@ -25,7 +30,8 @@ class Scene(NamedTuple):
 class Scenes:
     """Draws pictures at random; the same `seed` and number give the same one.
 
-    `dogs`: photos with what is known of the whole pictures around them. `no_dogs`: photos without one; may be empty.
+    `dogs`: photos with what is known of the whole pictures around them.
+    `no_dogs`: photos without one; may be empty.
     """
 
     def __init__(
@@ -57,7 +63,9 @@ class Scenes:
         return np.asarray(image, np.float32) / 255, scene.boxes
 
     def _framed(self, random: np.random.Generator, examples: Sequence[Example]) -> Scene:
-        """A whole picture in its own proportions; where one dog is in it, mostly with the sharper crop at its place."""
+        """A whole picture in its own proportions; where one dog is in it,
+        mostly with the sharper crop at its place.
+        """
         example = _one(random, examples)
         image = open_photo(example.frame or example.path)
         wide, high = example.sides or image.size
@@ -102,7 +110,9 @@ class Scenes:
         return joined([first, self._beside(random, 2)], across=random.random() < 0.5)
 
     def _pasted(self, random: np.random.Generator) -> Scene:
-        """One to five crops in a scene, where later ones may hide a part of earlier ones."""
+        """One to five crops in a scene, where later ones may hide a part of
+        earlier ones.
+        """
         scene = self._without(random).image
         factor = LONGEST / max(scene.size)
         image = scene.resize(tuple(max(16, round(side * factor)) for side in scene.size))

@@ -1,4 +1,6 @@
-"""Scores from logits or probabilities: accuracy, calibration, decisions "no dog" and "not sure", confused breeds."""
+"""Scores from logits or probabilities: accuracy, calibration, decisions "no
+dog" and "not sure", confused breeds.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,9 @@ CALIBRATION_BINS = 15
 
 
 def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
-    """Expected calibration error of the top breed over equally wide bins, in [0, 1] (Naeini et al., 2015)."""
+    """Expected calibration error of the top breed over equally wide bins, in
+    [0, 1] (Naeini et al., 2015).
+    """
     top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
     place = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
     filled = [place == index for index in np.unique(place)]
@@ -26,9 +30,11 @@ def report(
     labels: Sequence[Mapping],
     confident: float | None,
 ) -> dict:
-    """Every score of breed answers (n, classes) against the true breeds int (n,), ready for JSON.
+    """Every score of breed answers (n, classes) against the true breeds int
+    (n,), ready for JSON.
 
-    `confident`: from which probability on an answer is sure; None for a version that says that of none.
+    `confident`: from which probability on an answer is sure; None for a version
+    that says that of none.
     """
     ranked = np.argsort(-probabilities, axis=-1)
     right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
@@ -57,7 +63,9 @@ def report(
 
 
 def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
-    """How well the boxes `found` (n, 4) overlap with the true ones, where these are known: intersection over union."""
+    """How well the boxes `found` (n, 4) overlap with the true ones, where these
+    are known: intersection over union.
+    """
     known = np.array([box is not None for box in true])
     overlaps = np.asarray(
         overlap(found[known], np.array([box for box in true if box is not None], np.float32))
@@ -84,7 +92,8 @@ def as_text(scores: dict) -> str:
         f"photos                      {scores['photos']}",
         f"top-1                       {scores['top1']:.2%}",
         f"top-5                       {scores['top5']:.2%}",
-        f"expected calibration error  {scores['expected_calibration_error']:.2%} ({CALIBRATION_BINS} bins)",
+        f"expected calibration error  {scores['expected_calibration_error']:.2%} "
+        f"({CALIBRATION_BINS} bins)",
     ]
     if scores["confident_share"]:
         lines += [

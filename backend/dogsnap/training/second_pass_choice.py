@@ -7,8 +7,9 @@ import numpy as np
 from dogsnap.networks.second_pass import LEAST, SecondPass
 from dogsnap.networks.temperature import fit_calibration, softmax
 
-# What `choose` tries: not more, since each choice between equals is made by chance, and costs thresholds that hold for any. Lab
-# note: margins of 0.05 and 0.2 and weights of 0.4, 0.5 and 0.6 are right as often, and how large the window is decides nothing.
+# What `choose` tries: not more, since each choice between equals is made by chance, and
+# costs thresholds that hold for any. Lab note: margins of 0.05 and 0.2 and weights of
+# 0.4, 0.5 and 0.6 are right as often, and how large the window is decides nothing.
 SUREST, WEIGHT, MARGIN = (0.85, 0.95, 1.0), 0.5, 0.05
 MOST_PASSES = 0.5  # second passes per photo: more would cost more time than they gain
 NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
@@ -17,7 +18,9 @@ NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
 def mixed(
     passing: SecondPass, before: np.ndarray, after: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `SecondPass.combined`, of log-probabilities (n, classes) of both passes: these, and which photos have a second pass."""
+    """As `SecondPass.combined`, of log-probabilities (n, classes) of both
+    passes: these, and which photos have a second pass.
+    """
     twice = before.max(-1) <= np.log(max(passing.surest, LEAST))
     least = np.log(LEAST)
     mean = (1 - passing.weight) * np.maximum(before, least) + passing.weight * np.maximum(
@@ -34,11 +37,15 @@ def choose(
     whole: np.ndarray,
     weights: np.ndarray,
 ) -> SecondPass:
-    """The parameters with the highest top-1 and, among those, the fewest second passes.
+    """The parameters with the highest top-1 and, among those, the fewest second
+    passes.
 
-    `before` (n, classes): log-probabilities of the first pass for photos of `breeds` int (n,); `after`: of the second pass with
-    MARGIN. Whole pictures, where `whole` bool (n,) is true, and crops count alike, however many there are of each, and photos of
-    either kind by their `weights` (n,); at most MOST_PASSES of the photos get a second pass, and none where that gains nothing.
+    `before` (n, classes): log-probabilities of the first pass for photos of
+    `breeds` int (n,); `after`: of the second pass with MARGIN. Whole pictures,
+    where `whole` bool (n,) is true, and crops count alike, however many there
+    are of each, and photos of either kind by their `weights` (n,); at most
+    MOST_PASSES of the photos get a second pass, and none where that gains
+    nothing.
     """
     tried = [(balanced(before, breeds, whole, weights), 0.0, NEVER)]
     for surest in SUREST:

@@ -1,6 +1,8 @@
-"""Finds what a version's answers may claim: the thresholds of no dog, breed, group, set and unknown.
+"""Finds what a version's answers may claim: the thresholds of no dog, breed,
+group, set and unknown.
 
-It works on the probabilities of validation photos; what a claim is, `serving/answers/levels.py` says.
+It works on the probabilities of validation photos; what a claim is,
+`serving/answers/levels.py` says.
 """
 
 import math
@@ -12,8 +14,10 @@ import numpy as np
 from dogsnap.serving.answers.levels import Decision, Level, Levels, top_z_score
 from dogsnap.training.scoring import share
 
-KEPT_DOGS = 0.99  # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
-REFUSED_OTHERS = 0.985  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
+# share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
+KEPT_DOGS = 0.99
+# share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
+REFUSED_OTHERS = 0.985
 BREED_PRECISION = 0.97  # of answers that name one breed, as estimated
 SURE_BREED_PRECISION = 0.962  # the same with CONFIDENCE
 GROUP_PRECISION = 0.95  # of answers that name a group, with CONFIDENCE
@@ -23,13 +27,16 @@ CONFIDENCE = 0.95  # with which these hold over the draw of the calibration phot
 CANDIDATES = np.round(np.arange(0.99, 0.5, -0.005), 3)
 # Share of the photos that reach the last candidate that reach the first one that is tested.
 FIRST_SHARE = 0.4
-UNKNOWN_SHARE = 0.04  # of known dogs, in either kind of photos, told to be of an unknown breed; asked is less than 5 %
+# of known dogs, in either kind of photos, told to be of an unknown breed; asked is less than 5 %
+UNKNOWN_SHARE = 0.04
 
 
 def weights_of(breeds: np.ndarray, whole: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-    """How much each calibration photo counts, (n,): a breed as much as it is common by `log_prior` (classes,), in either kind.
+    """How much each calibration photo counts, (n,): a breed as much as it is
+    common by `log_prior` (classes,), in either kind.
 
-    The photos of a breed share that: some breeds have ten photos, others a hundred.
+    The photos of a breed share that: some breeds have ten photos, others a
+    hundred.
     """
     weights = np.zeros(len(breeds))
     for kind in np.unique(whole):
@@ -40,9 +47,11 @@ def weights_of(breeds: np.ndarray, whole: np.ndarray, log_prior: np.ndarray) -> 
 
 
 def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> float:
-    """The threshold that refuses REFUSED_OTHERS of the photos without a dog, or the highest that keeps KEPT_DOGS of the dogs.
+    """The threshold that refuses REFUSED_OTHERS of the photos without a dog, or
+    the highest that keeps KEPT_DOGS of the dogs.
 
-    Probabilities `dogs` (n,), of whole pictures where `whole` bool (n,) is true, and `others` (m,); 0 without these.
+    Probabilities `dogs` (n,), of whole pictures where `whole` bool (n,) is
+    true, and `others` (m,); 0 without these.
     """
     if not others.size:
         return 0.0
@@ -59,18 +68,24 @@ def fit_decision(
     weights: np.ndarray,
     dog: float,
 ) -> Decision:
-    """The thresholds on calibration photos: crops, and whole pictures where `whole` bool (n,) is true; `dog`: that of dogs.
+    """The thresholds on calibration photos: crops, and whole pictures where
+    `whole` bool (n,) is true; `dog`: that of dogs.
 
-    `probabilities` (n, classes) of photos of `breeds` int (n,), `shared` float (n,) and `held` bool (n,): see
-    `groups.of_groups`; all of choices in which these photos took no part. `weights` (n,): see `weights_of`: crops and whole
-    pictures count alike. First the threshold of breeds, then that of groups, among the photos that are told no breed. Both may be
-    tested on the same photos: the search for the threshold of breeds goes from the surest photos down, and has not looked at
-    those that it leaves to groups, but for the candidate that failed.
-    Sets are those of Sadinle et al. (2019), "least ambiguous set-valued classifiers": every breed whose probability reaches a
-    threshold, which split conformal prediction takes from the probabilities of the right breeds (Angelopoulos and Bates, 2023,
-    section 1). People send whole pictures, so these calibrate it where there are any; on crops more sets hold the right breed.
-    Lab note: adaptive sets (APS; RAPS of five strengths) were no smaller at the same coverage: 2.5 to 4.6 breeds (67 without
-    regularisation) where these have 2.4.
+    `probabilities` (n, classes) of photos of `breeds` int (n,), `shared` float
+    (n,) and `held` bool (n,): see `groups.of_groups`; all of choices in which
+    these photos took no part. `weights` (n,): see `weights_of`: crops and whole
+    pictures count alike. First the threshold of breeds, then that of groups,
+    among the photos that are told no breed. Both may be tested on the same
+    photos: the search for the threshold of breeds goes from the surest photos
+    down, and has not looked at those that it leaves to groups, but for the
+    candidate that failed. Sets are those of Sadinle et al. (2019), "least
+    ambiguous set-valued classifiers": every breed whose probability reaches a
+    threshold, which split conformal prediction takes from the probabilities of
+    the right breeds (Angelopoulos and Bates, 2023, section 1). People send
+    whole pictures, so these calibrate it where there are any; on crops more
+    sets hold the right breed. Lab note: adaptive sets (APS; RAPS of five
+    strengths) were no smaller at the same coverage: 2.5 to 4.6 breeds (67
+    without regularisation) where these have 2.4.
     """
     first, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
     confident = bounded_threshold(first, right, weights, SURE_BREED_PRECISION, BREED_PRECISION)
@@ -98,7 +113,9 @@ def effective_count(weights: np.ndarray) -> float:
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, rank: float) -> float:
-    """The largest of `values` (n,) that no more than the share `rank` of the weights lies below."""
+    """The largest of `values` (n,) that no more than the share `rank` of the
+    weights lies below.
+    """
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order]) - weights[order]
     return float(values[order][np.flatnonzero(below <= rank * weights.sum())[-1]])
@@ -111,15 +128,20 @@ def bounded_threshold(
     precision: float,
     estimated: float = 0.0,
 ) -> float:
-    """The smallest of CANDIDATES from which on `precision` of the answers are right, with CONFIDENCE; 1 where none is.
+    """The smallest of CANDIDATES from which on `precision` of the answers are
+    right, with CONFIDENCE; 1 where none is.
 
-    By these photos, the share `estimated` is. `scores` float (n,), `right` bool (n,) and `weights` float (n,) of calibration
-    photos, exchangeable with later ones but for their weights, that took no part in any other choice. "Learn then test"
-    (Angelopoulos et al., 2021) with fixed-sequence testing: the candidates are tested from the largest on by the binomial tail
-    of the errors among the answers that reach them, each with all of the doubt, and the first that fails ends it. The first one
-    is that which FIRST_SHARE of the photos reach, whether they are right or not: of fewer, a test can tell little. Lab note: the
-    binary search of Geifman and El-Yaniv (2017) divides the doubt among its steps; on 1,200 validation pictures it finds no
-    threshold where this one is sure of 75 %.
+    By these photos, the share `estimated` is. `scores` float (n,), `right` bool
+    (n,) and `weights` float (n,) of calibration photos, exchangeable with later
+    ones but for their weights, that took no part in any other choice. "Learn
+    then test" (Angelopoulos et al., 2021) with fixed-sequence testing: the
+    candidates are tested from the largest on by the binomial tail of the errors
+    among the answers that reach them, each with all of the doubt, and the first
+    that fails ends it. The first one is that which FIRST_SHARE of the photos
+    reach, whether they are right or not: of fewer, a test can tell little. Lab
+    note: the binary search of Geifman and El-Yaniv (2017) divides the doubt
+    among its steps; on 1,200 validation pictures it finds no threshold where
+    this one is sure of 75 %.
     """
     found, most = 1.0, weights[scores >= CANDIDATES[-1]].sum()
     for candidate in CANDIDATES:
@@ -136,7 +158,9 @@ def bounded_threshold(
 
 
 def binomial_tail(errors: int, count: int, rate: float) -> float:
-    """The probability of at most so many errors among `count` independent answers that are wrong at this rate, 0 < rate < 1."""
+    """The probability of at most so many errors among `count` independent
+    answers that are wrong at this rate, 0 < rate < 1.
+    """
     logarithms = [
         math.lgamma(count + 1) - math.lgamma(each + 1) - math.lgamma(count - each + 1)
         + each * math.log(rate) + (count - each) * math.log1p(-rate)
@@ -146,10 +170,13 @@ def binomial_tail(errors: int, count: int, rate: float) -> float:
 
 
 def set_threshold(given: np.ndarray, weights: np.ndarray) -> float:
-    """The probability that the right breed reaches in COVERAGE of exchangeable photos, with CONFIDENCE; 0 for too few photos.
+    """The probability that the right breed reaches in COVERAGE of exchangeable
+    photos, with CONFIDENCE; 0 for too few photos.
 
-    `given` (n,): the probabilities of the right breeds, and `weights` (n,). The largest of these of which so few are smaller
-    that more than 1 - COVERAGE of all photos would have given that few with a probability of 1 - CONFIDENCE at most.
+    `given` (n,): the probabilities of the right breeds, and `weights` (n,). The
+    largest of these of which so few are smaller that more than 1 - COVERAGE of
+    all photos would have given that few with a probability of 1 - CONFIDENCE at
+    most.
     """
     count, smaller = effective_count(weights), 0
     while binomial_tail(smaller, int(count), 1 - COVERAGE) <= 1 - CONFIDENCE:
@@ -162,10 +189,13 @@ def set_threshold(given: np.ndarray, weights: np.ndarray) -> float:
 def report(
     levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray
 ) -> dict:
-    """How often each level is told of photos of dogs, and how often it is right there; ready for JSON.
+    """How often each level is told of photos of dogs, and how often it is right
+    there; ready for JSON.
 
-    `probabilities` (n, classes), `breeds` int (n,) places in the class order; `is_dog` bool (n,): the version sees a dog. Right
-    is a breed, group or set that holds the true breed. `coverage` and `mean_set_size` are of the sets of all photos with a dog.
+    `probabilities` (n, classes), `breeds` int (n,) places in the class order;
+    `is_dog` bool (n,): the version sees a dog. Right is a breed, group or set
+    that holds the true breed. `coverage` and `mean_set_size` are of the sets of
+    all photos with a dog.
     """
     claims = [levels.claim(row) for row in probabilities]
     held = np.array([breed in claim.held for claim, breed in zip(claims, breeds, strict=True)])
@@ -207,9 +237,11 @@ def as_text(scores: Mapping) -> str:
 def report_unknown(
     levels: Levels, probabilities: np.ndarray, true: Sequence[str], labels: Sequence[Mapping]
 ) -> dict:
-    """What is told of dogs whose breeds the version does not know; ready for JSON.
+    """What is told of dogs whose breeds the version does not know; ready for
+    JSON.
 
-    `probabilities` (n, classes); `true`: the name of each dog's breed. `taken_for`: the sure answers, the most frequent first.
+    `probabilities` (n, classes); `true`: the name of each dog's breed.
+    `taken_for`: the sure answers, the most frequent first.
     """
     claims = [levels.claim(row) for row in probabilities]
     names = [labels[claim.held[0]]["name"] for claim in claims]

@@ -1,4 +1,6 @@
-"""Trains a recipe: head on cached features, then stage by stage, with checkpoints to resume from."""
+"""Trains a recipe: head on cached features, then stage by stage, with
+checkpoints to resume from.
+"""
 
 import json
 import os
@@ -39,12 +41,16 @@ def train(
     report: Report,
     stored_classes: int | None = None,
 ) -> keras.Model:
-    """Train `recipe` and return the model in float32, its weights averaged over the last steps.
+    """Train `recipe` and return the model in float32, its weights averaged over
+    the last steps.
 
-    `weights`: `imagenet`, from which the breed head is fitted first, or a file of a whole network (`artefacts` writes it).
-    `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
-    on where it stopped. `stored_classes`: how many a file of other classes has; the breed head is then fitted anew. Raises
-    ValueError when `folder` belongs to another recipe, the weights do not fit, or the loss stops being a number.
+    `weights`: `imagenet`, from which the breed head is fitted first, or a file
+    of a whole network (`artefacts` writes it). `folder` keeps a file per
+    finished stage and the checkpoint of the running one: called again with the
+    same folder it goes on where it stopped. `stored_classes`: how many a file
+    of other classes has; the breed head is then fitted anew. Raises ValueError
+    when `folder` belongs to another recipe, the weights do not fit, or the loss
+    stops being a number.
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = {"recipe": asdict(recipe), "classes": classes}
@@ -90,7 +96,9 @@ def train(
 
 
 class Progress:
-    """Says which step of how many begins, and about how long the whole still takes, by the time of the steps before."""
+    """Says which step of how many begins, and about how long the whole still
+    takes, by the time of the steps before.
+    """
 
     def __init__(self, costs: Mapping[str, float], report: Report) -> None:
         """`costs` of the steps in their order, in any unit."""
@@ -114,7 +122,9 @@ class Progress:
 def _costs(
     recipe: Recipe, photos: int, weights: str, stored_classes: int | None
 ) -> dict[str, float]:
-    """What each step of a training costs, in photos run forward; a training step costs three of them."""
+    """What each step of a training costs, in photos run forward; a training
+    step costs three of them.
+    """
     costs: dict[str, float] = {}
     if weights == "imagenet" or stored_classes is not None:
         costs["head"] = recipe.head_views * photos
@@ -139,7 +149,9 @@ def with_epochs(recipe: Recipe, epochs: float) -> Recipe:
 def _taught(
     model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report
 ) -> np.ndarray:
-    """The starting network's probabilities for the crop of each training photo, float32 (n, classes); kept in `folder`."""
+    """The starting network's probabilities for the crop of each training photo,
+    float32 (n, classes); kept in `folder`.
+    """
     file = folder / "teacher.npy"
     if not file.is_file():
         report(f"teacher: answers to {len(training)} photos")
@@ -159,7 +171,9 @@ def _taught(
 
 
 def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
-    """Give the model the mean of the recipe's `soup`, with the box layers of the last stage in it."""
+    """Give the model the mean of the recipe's `soup`, with the box layers of
+    the last stage in it.
+    """
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
     for stage, share in recipe.soup:
         model.load_weights(folder / f"{stage}{WEIGHTS}")
@@ -181,21 +195,28 @@ def _paths(model: keras.Model, names: Sequence[str]) -> set[str]:
 
 
 def use_precision(precision: str) -> None:
-    """Set Keras' dtype policy for new networks to `precision`, or for "auto" to the fastest one."""
+    """Set Keras' dtype policy for new networks to `precision`, or for "auto" to
+    the fastest one.
+    """
     keras.config.set_dtype_policy(fastest_precision() if precision == "auto" else precision)
 
 
 def fastest_precision() -> str:
-    """`mixed_bfloat16` where the processor or a GPU multiplies bfloat16 natively, else `float32`.
+    """`mixed_bfloat16` where the processor or a GPU multiplies bfloat16
+    natively, else `float32`.
 
-    Lab note, training step of Inception v3 at 299x299: 2 times as fast with AMX, 1.55 times with AVX512-BF16 (Zen 5, two cores).
+    Lab note, training step of Inception v3 at 299x299: 2 times as fast with
+    AMX, 1.55 times with AVX512-BF16 (Zen 5, two cores).
     """
     native = tf.config.list_physical_devices("GPU") or processor.instructions() & processor.BFLOAT16
     return "mixed_bfloat16" if native else "float32"
 
 
 def remember(run: dict, folder: Path) -> None:
-    """Record what is trained in this folder. Raises ValueError if it belongs to another training."""
+    """Record what is trained in this folder.
+
+    Raises ValueError if it belongs to another training.
+    """
     refuse_other_training(run, folder)
     if not (folder / "run.json").is_file():
         write_json(run, folder / "run.json")
@@ -206,7 +227,8 @@ def refuse_other_training(run: dict, folder: Path) -> None:
     file = folder / "run.json"
     if file.is_file() and file.read_text(encoding="utf-8", errors="replace") != json_text(run):
         raise ValueError(
-            f"{folder} holds another training (see {file}); give another --work folder, or remove it"
+            f"{folder} holds another training (see {file}); give another --work folder, "
+            "or remove it"
         )
 
 
@@ -219,11 +241,14 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 def training_batches(
     examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
 ) -> tf.data.Dataset:
-    """Endless augmented batches, every photo once per epoch: (image float32 (n, h, w, 3) in [0, 1], target).
+    """Endless augmented batches, every photo once per epoch: (image float32 (n,
+    h, w, 3) in [0, 1], target).
 
-    The target: "breeds" int32 (n,), "number" int64 (n,), the example's index, and "box" float32 (n, 5), the four sides and 1
-    where they are known. Where whole pictures are known, the views are `picture_views.view`s; else of the photos, with
-    `strength`, see `augmentation.augment`. `seen`: photos of this seed's order that an interrupted training has already used.
+    The target: "breeds" int32 (n,), "number" int64 (n,), the example's index,
+    and "box" float32 (n, 5), the four sides and 1 where they are known. Where
+    whole pictures are known, the views are `picture_views.view`s; else of the
+    photos, with `strength`, see `augmentation.augment`. `seen`: photos of this
+    seed's order that an interrupted training has already used.
     """
     size = recipe.size
     with_frames = any(example.frame for example in examples)
@@ -249,7 +274,9 @@ def training_batches(
 
 
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
-    """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
+    """The photos as they are served, in order: (image float32 (n, h, w, 3) in
+    [0, 1], {"breeds": int32 (n,)}).
+    """
     dataset = picture_views.files(examples).map(
         lambda path, frame, box, breed, number: (
             resize(picture_views.read(path), size),
@@ -267,7 +294,9 @@ def fit_head(
     validation: list[Example],
     report: Report,
 ) -> None:
-    """Fit the breed head on pooled features of augmented views that are computed once: minutes instead of hours."""
+    """Fit the breed head on pooled features of augmented views that are
+    computed once: minutes instead of hours.
+    """
     steps = max(1, recipe.head_views * len(training) // recipe.batch)
     report(f"head: features of {steps * recipe.batch} views")
     extractor = architectures.feature_extractor(model)
@@ -292,7 +321,9 @@ def fit_head(
 
 
 def features_of(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Pooled features float32 (n, f) of a data set's images, and their "breeds" int32 (n,); with a progress bar."""
+    """Pooled features float32 (n, f) of a data set's images, and their "breeds"
+    int32 (n,); with a progress bar.
+    """
     progress, features, breeds = keras.utils.Progbar(int(batches.cardinality())), [], []
     for image, target in batches:
         features.append(extractor.predict_on_batch(image))
@@ -336,13 +367,16 @@ def _run_stage(
         _optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1}
     )
     report(
-        f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn"
+        f"{stage.name}: {steps} steps of {recipe.batch} photos, "
+        f"{len(learner.trainable_weights)} tensors learn"
     )
 
     def with_targets(
         image: tf.Tensor, target: dict, teacher: np.ndarray | None = None
     ) -> tuple[tf.Tensor, dict]:
-        """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
+        """A batch of `training_batches` or `plain_batches` with the targets of
+        the learner's outputs.
+        """
         breeds, share = (
             tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1]),
             recipe.teacher_share,
@@ -382,7 +416,8 @@ def with_whole_pictures(examples: list[Example]) -> list[Example]:
 def chunks_done(checkpoint: Path) -> int:
     """How many chunks of a stage its checkpoint holds; 0 without one.
 
-    Keras writes the number to a small file after the weights. If a kill has damaged it, the checkpoint before is used.
+    Keras writes the number to a small file after the weights. If a kill has
+    damaged it, the checkpoint before is used.
     """
     note = checkpoint / "training_metadata.json"
     if not note.is_file():
@@ -399,7 +434,9 @@ def chunks_done(checkpoint: Path) -> int:
 
 
 def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
-    """What a stage trains: images -> "breeds" and, if there is one, "cells", with the layers up to `from_block` frozen."""
+    """What a stage trains: images -> "breeds" and, if there is one, "cells",
+    with the layers up to `from_block` frozen.
+    """
     layers = architectures.backbone_of(model).layers
     held = [layer.name for layer in layers].index(stage.from_block) + 1 if stage.from_block else 0
     for place, layer in enumerate(layers):
@@ -411,7 +448,9 @@ def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
 
 
 class SgdWithAdam(keras.optimizers.SGD):
-    """SGD, but for `adam_paths`, whose gradients differ much in size, Adam (Kingma and Ba 2014) at `adam_share` of the rate."""
+    """SGD, but for `adam_paths`, whose gradients differ much in size, Adam
+    (Kingma and Ba 2014) at `adam_share` of the rate.
+    """
 
     def __init__(self, *options, adam_paths: Collection[str], adam_share: float, **named) -> None:
         super().__init__(*options, **named)
@@ -442,7 +481,9 @@ class SgdWithAdam(keras.optimizers.SGD):
 def _optimizer(
     recipe: Recipe, stage: Stage, steps: int, model: keras.Model
 ) -> keras.optimizers.Optimizer:
-    """SGD 0.9 Nesterov; the norm is clipped because a fresh kernel's first gradients are a hundred times the usual."""
+    """SGD 0.9 Nesterov; the norm is clipped because a fresh kernel's first
+    gradients are a hundred times the usual.
+    """
     warmup = min(stage.warmup, steps // 4)
     lowest = 0.01 if stage.falls else 1.0
     rate = keras.optimizers.schedules.CosineDecay(
@@ -459,12 +500,14 @@ def _callbacks(
 ) -> list:
     needed = 16 * model.count_params()  # bytes
     callbacks = [
-        # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
+        # It raises: a stage that only stopped would count as finished, and its last
+        # good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
         keras.callbacks.LambdaCallback(
             on_epoch_end=lambda *_: architectures.require_space(checkpoint.parent, needed)
         ),
-        # The one before is kept in case of a kill while the newest is written; both stay until the stage's file is complete.
+        # The one before is kept in case of a kill while the newest is written; both
+        # stay until the stage's file is complete.
         keras.callbacks.BackupAndRestore(
             checkpoint, double_checkpoint=True, delete_checkpoint=False
         ),
@@ -477,10 +520,13 @@ def _callbacks(
 
 
 class StatisticsDrift(keras.callbacks.Callback):
-    """Moves the stored batch statistics by a hundredth towards those of the training photos at intervals.
+    """Moves the stored batch statistics by a hundredth towards those of the
+    training photos at intervals.
 
-    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.StoredStatistics`); never
-    moving them would leave a third of the network's tensors untrained. Moved slowly, the weights can follow.
+    Training with the batches' own statistics breaks the fitted upper layers
+    (see `architectures.StoredStatistics`); never moving them would leave a
+    third of the network's tensors untrained. Moved slowly, the weights can
+    follow.
     """
 
     def __init__(self, backbone: keras.Model, batches: tf.data.Dataset, every: int) -> None:

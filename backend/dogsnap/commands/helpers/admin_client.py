@@ -1,4 +1,6 @@
-"""A client of the administration API of a running server; failures become one-sentence errors."""
+"""A client of the administration API of a running server; failures become
+one-sentence errors.
+"""
 
 import functools
 import getpass
@@ -19,7 +21,9 @@ TIMEOUT_SECONDS = 30.0
 
 
 def server_options(command: Callable) -> Callable:
-    """Pass a command the running server as its first argument, from --url and --admin-token, and its model if it has one."""
+    """Pass a command the running server as its first argument, from --url and
+    --admin-token, and its model if it has one.
+    """
 
     @functools.wraps(command)
     def with_server(url: str, admin_token: str | None, model: str = "", **arguments: Any) -> Any:
@@ -34,7 +38,9 @@ def server_options(command: Callable) -> Callable:
 
 
 def port_here(url: str, settings: Settings) -> int:
-    """The port of a server on this machine; 0 for one elsewhere, which is not to see the token of this one."""
+    """The port of a server on this machine; 0 for one elsewhere, which is not
+    to see the token of this one.
+    """
     if not url:
         return settings.port
     try:
@@ -46,7 +52,10 @@ def port_here(url: str, settings: Settings) -> int:
 
 
 class Remote:
-    """A client of a server's /api/admin. Failures raise NoAnswer, a click.ClickException."""
+    """A client of a server's /api/admin.
+
+    Failures raise NoAnswer, a click.ClickException.
+    """
 
     def __init__(self, url: str, token: str, named: str):
         """`named`: the model; "" for the server's default model."""

@@ -23,7 +23,9 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 def option(flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any) -> Callable:
-    """An option of click whose help is `text`, with the default if there is one; `name`: of the argument, if not the flag's."""
+    """An option of click whose help is `text`, with the default if there is
+    one; `name`: of the argument, if not the flag's.
+    """
     shown = more.get("default") not in (None, "")
     return click.option(
         flag, *filter(None, [name]), type=kind, help=text, show_default=shown, **more
@@ -39,7 +41,9 @@ list_option = option(
 
 
 def named_list(data: Path, list_name: str) -> str | None:
-    """The list of photos to read: one that is named must exist; without the default one, all photos of the folder are used."""
+    """The list of photos to read: one that is named must exist; without the
+    default one, all photos of the folder are used.
+    """
     source = click.get_current_context().get_parameter_source("list_name")
     is_named = source is ParameterSource.COMMANDLINE
     return list_name if is_named or (data / f"{list_name}.txt").is_file() else None
@@ -65,12 +69,14 @@ json_option = option(
 
 
 def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
-    """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
+    """The classes in a file, each {"id", "name"} and what else labels.json
+    says; none without a file.
 
-    A line is a name, id:name, number and name ("0 cat"), or an id of WordNet and a name ("n02085620 Chihuahua",
-    "n02085620-Chihuahua"). As JSON: see LABELS_EXPECTED, also below "labels" or "id2label". What is numbered stands by its
-    number, whatever the order. Raises
-    click.ClickException for a line without a name, or for a duplicate id `of_breeds`: ImageNet has two cranes.
+    A line is a name, id:name, number and name ("0 cat"), or an id of WordNet
+    and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). As JSON: see
+    LABELS_EXPECTED, also below "labels" or "id2label". What is numbered stands
+    by its number, whatever the order. Raises click.ClickException for a line
+    without a name, or for a duplicate id `of_breeds`: ImageNet has two cranes.
     """
     if file is None:
         return []
@@ -134,7 +140,9 @@ def _json_labels(file: Path, text: str) -> list[dict[str, str]]:
 
 
 def _read_number(key: Any, value: Any) -> tuple[int, Any]:
-    """Number and name of an entry: {"cat": 0} of Keras, {"0": "cat"} of Transformers, {"0": ["n02123045", "cat"]} of ImageNet."""
+    """Number and name of an entry: {"cat": 0} of Keras, {"0": "cat"} of
+    Transformers, {"0": ["n02123045", "cat"]} of ImageNet.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value, key
     if isinstance(value, str) or (isinstance(value, list | tuple) and len(value) == 2):
@@ -148,7 +156,10 @@ def _is_count(numbered: list[tuple[int, Any]]) -> bool:
 
 
 def _order_labels(file: Path, numbered: list[tuple[int, Any]]) -> list[dict[str, str]]:
-    """By their numbers, which count the classes from 0. Raises click.ClickException where they do not."""
+    """By their numbers, which count the classes from 0.
+
+    Raises click.ClickException where they do not.
+    """
     if not _is_count(numbered):
         listed = ", ".join(str(number) for number, _ in numbered[:10])
         raise click.ClickException(

@@ -9,19 +9,26 @@ import requests
 from dogsnap.addresses import proxies_of
 
 TIMEOUT_SECONDS = 60.0
-NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's reason where the first answer is no TLS record, but HTTP for example
+# OpenSSL's reason where the first answer is no TLS record, but HTTP for example
+NOT_TLS = "WRONG_VERSION_NUMBER"
 
 
 class NoAnswer(click.ClickException):
-    """The message, with which a command ends, says what went wrong and what to do, or is the server's own."""
+    """The message, with which a command ends, says what went wrong and what to
+    do, or is the server's own.
+    """
 
 
 def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) -> requests.Response:
-    """Any answer of the server; `sent` as for `requests.request`. Raises NoAnswer if there is none."""
+    """Any answer of the server; `sent` as for `requests.request`.
+
+    Raises NoAnswer if there is none.
+    """
     if not url.startswith(("http://", "https://")):
         host = url.partition("/")[0]
         raise NoAnswer(
-            f"the URL starts with {host!r}; expected http:// or https:// before it, such as http://{host}"
+            f"the URL starts with {host!r}; expected http:// or https:// before it, "
+            f"such as http://{host}"
         )
     server = "/".join(url.split("/")[:3])
     try:
@@ -31,16 +38,19 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
     except requests.exceptions.SSLError as error:
         if NOT_TLS in str(error):
             raise NoAnswer(
-                f"{server} does not speak TLS; if it is a server without HTTPS, ask it at http{server.removeprefix('https')}"
+                f"{server} does not speak TLS; if it is a server without HTTPS, ask it "
+                f"at http{server.removeprefix('https')}"
             ) from None
         raise NoAnswer(
-            f"{server} shows a certificate that is not trusted here: {error}; name its file by REQUESTS_CA_BUNDLE"
+            f"{server} shows a certificate that is not trusted here: {error}; name its "
+            "file by REQUESTS_CA_BUNDLE"
         ) from None
     except requests.exceptions.ProxyError:
         raise NoAnswer(f"{server} cannot be reached{_proxy(url)}") from None
     except requests.ConnectionError:
         raise NoAnswer(
-            f"no server answers at {server}; start one with `dogsnap serve`, or name another with --url{_proxy(url)}"
+            f"no server answers at {server}; start one with `dogsnap serve`, or name "
+            f"another with --url{_proxy(url)}"
         ) from None
     except (requests.RequestException, ValueError) as error:
         raise NoAnswer(f"{server} cannot be asked: {error}") from None
@@ -59,7 +69,10 @@ def _proxy(url: str) -> str:
 
 
 def json_object(response: requests.Response) -> dict[str, Any]:
-    """The answer of a dogsnap server. Raises NoAnswer, with the server's message for an error status."""
+    """The answer of a dogsnap server.
+
+    Raises NoAnswer, with the server's message for an error status.
+    """
     try:
         body = response.json()
     except ValueError:

@@ -1,4 +1,6 @@
-"""Reads files as `gcloud ... predict --json-instances` takes them: one JSON value per line."""
+"""Reads files as `gcloud ... predict --json-instances` takes them: one JSON
+value per line.
+"""
 
 import codecs
 import json
@@ -24,7 +26,9 @@ class Instances:
     lines: list[int]
 
     def point_to_line(self, message: str) -> str:
-        """An error about a place in the request, with the file's line in front; another error as it is."""
+        """An error about a place in the request, with the file's line in front;
+        another error as it is.
+        """
         places = PLACE.search(message) or PLACES.search(message)
         if places is None:
             return message
@@ -37,7 +41,10 @@ class Instances:
 
 
 def read_instances(file: Path) -> Instances:
-    """Every line that is not empty, long form or shorthand. Raises click.ClickException naming the line."""
+    """Every line that is not empty, long form or shorthand.
+
+    Raises click.ClickException naming the line.
+    """
     contents = file.read_bytes().removeprefix(codecs.BOM_UTF8)
     found = {
         number: _instance(file, number, line)
@@ -47,11 +54,13 @@ def read_instances(file: Path) -> Instances:
     values = list(found.values())
     if len(values) == 1 and isinstance(values[0], dict) and "instances" in values[0]:
         raise click.ClickException(
-            f"{file} holds a whole request; expected one instance per line, without a list around them"
+            f"{file} holds a whole request; expected one instance per line, without a "
+            "list around them"
         )
     if len(values) == 1 and isinstance(values[0], list) and _holds_instances(values[0]):
         raise click.ClickException(
-            f"{file} holds one list of {len(values[0])} instances; {EXPECTED}, without a list around them"
+            f"{file} holds one list of {len(values[0])} instances; {EXPECTED}, without "
+            "a list around them"
         )
     if not values:
         raise click.ClickException(f"{file} is empty; {EXPECTED}")

@@ -1,4 +1,6 @@
-"""The models on this machine: what a command is asked for is checked against them before TensorFlow is loaded."""
+"""The models on this machine: what a command is asked for is checked against
+them before TensorFlow is loaded.
+"""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +12,9 @@ from dogsnap.settings import Settings, flag
 
 
 def refuse_missing_models(settings: Settings) -> None:
-    """Raises click.ClickException if the folder or the file that names the models is missing, or is that of one version."""
+    """Raises click.ClickException if the folder or the file that names the
+    models is missing, or is that of one version.
+    """
     if settings.engine:
         return
     if file := settings.model_config_file:
@@ -27,7 +31,8 @@ def refuse_missing_models(settings: Settings) -> None:
         )
     if (folder / "saved_model.pb").is_file():
         raise click.ClickException(
-            f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
+            f"{folder} is a single version; name the folder of its model with "
+            f"{flag(name)}: {folder.parent}"
         )
 
 
@@ -42,7 +47,10 @@ def only_model(settings: Settings) -> str:
 
 
 def candidates(settings: Settings, model: str, version: int | None, label: str | None) -> list[int]:
-    """The versions that may answer, the first that can be loaded does. Raises click.ClickException, naming what there is."""
+    """The versions that may answer, the first that can be loaded does.
+
+    Raises click.ClickException, naming what there is.
+    """
     if version is not None and label is not None:
         raise click.UsageError(
             f"expected a version or a label, received both: {version} and {label}"
@@ -63,12 +71,14 @@ def candidates(settings: Settings, model: str, version: int | None, label: str |
             or "none here (they are a server's: ask it with --url, or name a version)"
         )
         raise click.ClickException(
-            f"Unrecognized servable version label: {label}; versions of {model} on disk: {numbers}; labels: {known}"
+            f"Unrecognized servable version label: {label}; versions of {model} on "
+            f"disk: {numbers}; labels: {known}"
         )
     wanted = version if label is None else labels[label]
     if wanted is not None and wanted not in versions:
         raise click.ClickException(
-            f"Servable not found for request: Specific({model}, {wanted}); versions on disk: {numbers}"
+            f"Servable not found for request: Specific({model}, {wanted}); versions on "
+            f"disk: {numbers}"
         )
     return versions if wanted is None else [wanted]
 
@@ -86,7 +96,9 @@ def _in_folders(settings: Settings) -> dict[str, list[int]]:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the folders in `folder`, largest first; none where it cannot be read."""
+    """The numbers of the folders in `folder`, largest first; none where it
+    cannot be read.
+    """
     try:
         names = [child.name for child in folder.iterdir() if child.is_dir()]
     except OSError:
@@ -95,7 +107,10 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _in_file(settings: Settings) -> tuple[dict[str, list[int]], dict[str, Mapping[str, int]]]:
-    """The versions of each model of --model-config-file, and its labels. It loads TensorFlow. Raises InvalidArgument."""
+    """The versions of each model of --model-config-file, and its labels.
+
+    It loads TensorFlow. Raises InvalidArgument.
+    """
     from dogsnap.serving.versions.model_configs import model_source
     from dogsnap.serving.versions.version_folders import aspired_versions, version_folders
 

@@ -1,4 +1,6 @@
-"""Runs work in a process of its own: TensorFlow frees the memory of a network in no other way, and uses one core to build one."""
+"""Runs work in a process of its own: TensorFlow frees the memory of a network
+in no other way, and uses one core to build one.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,7 +18,8 @@ Result = TypeVar("Result")
 def beside(
     work: Callable[..., Result], *arguments: object, **named: object
 ) -> Iterator[Future[Result]]:
-    """The future result of `work`, which runs beside the block in a process that then ends.
+    """The future result of `work`, which runs beside the block in a process
+    that then ends.
 
     Raises click.ClickException if the process was killed.
     """
@@ -25,5 +28,6 @@ def beside(
             yield process.submit(work, *arguments, **named)
     except BrokenProcessPool:
         raise click.ClickException(
-            "the process that builds was killed, perhaps for want of memory (it takes about 2 GiB); nothing is written"
+            "the process that builds was killed, perhaps for want of memory (it takes "
+            "about 2 GiB); nothing is written"
         ) from None

@@ -1,4 +1,6 @@
-"""`dogsnap predict PICTURE --out FILE`: sends pictures, a file or a folder, through an image-to-image model."""
+"""`dogsnap predict PICTURE --out FILE`: sends pictures, a file or a folder,
+through an image-to-image model.
+"""
 
 import base64
 import binascii
@@ -18,9 +20,11 @@ WANTS_NUMBERS = "Type: Object is not of expected type"
 
 
 def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
-    """Send each picture of `source`, a file or a folder, and write what comes back to `out`, a file or a folder.
+    """Send each picture of `source`, a file or a folder, and write what comes
+    back to `out`, a file or a folder.
 
-    A picture that fails does not keep the others of a folder from being done. Raises click.ClickException, DogsnapError, OSError.
+    A picture that fails does not keep the others of a folder from being done.
+    Raises click.ClickException, DogsnapError, OSError.
     """
     if not source.is_dir():
         if out.is_dir():
@@ -49,7 +53,9 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
 
 
 def _targets(folder: Path, out: Path) -> dict[Path, Path]:
-    """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two pictures share a name but for the ending."""
+    """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two
+    pictures share a name but for the ending.
+    """
     pictures = sorted(file for file in folder.iterdir() if file.is_file() and is_photo(file))
     if not pictures:
         raise click.ClickException(
@@ -61,7 +67,8 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
         )
     if out.is_dir() and out.samefile(folder):
         raise click.ClickException(
-            f"--out {out} is where the pictures are; expected another folder, so that none is replaced"
+            f"--out {out} is where the pictures are; expected another folder, so that "
+            "none is replaced"
         )
     stems = [picture.stem for picture in pictures]
     names = [
@@ -82,7 +89,10 @@ def _translate_picture(picture: Path, signature_name: str, ask: Ask) -> bytes:
 
 
 def picture_of(answer: Mapping[str, Any]) -> bytes:
-    """The bytes of the only picture in a row-form answer. Raises click.ClickException for any other answer."""
+    """The bytes of the only picture in a row-form answer.
+
+    Raises click.ClickException for any other answer.
+    """
     match answer:
         case {"predictions": [{"output_bytes": {"b64": str(text)}} | {"b64": str(text)}]}:
             try:
@@ -93,7 +103,8 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
                 ) from None
         case {"predictions": [row]}:
             raise click.ClickException(
-                f'expected a picture, {{"b64": ...}} or an output output_bytes, received {row!s:.120}; is this a version '
+                f'expected a picture, {{"b64": ...}} or an output output_bytes, '
+                f"received {row!s:.120}; is this a version "
                 f"that {MADE_BY}?"
             )
     raise click.ClickException(

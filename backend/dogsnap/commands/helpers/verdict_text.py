@@ -1,4 +1,6 @@
-"""Formats the answer of /api/admin/verdict as the text that `dogsnap models verdict` prints."""
+"""Formats the answer of /api/admin/verdict as the text that `dogsnap models
+verdict` prints.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -51,7 +53,8 @@ def _levels(version: Mapping[str, Any]) -> Iterator[str]:
 def _comparison(comparison: Mapping[str, Any]) -> Iterator[str]:
     until = f" to {comparison['ended']}" if comparison["ended"] else ""
     yield (
-        f"split of {comparison['label'] or 'the default'} between versions {comparison['versions'][0]} and "
+        f"split of {comparison['label'] or 'the default'} between versions "
+        f"{comparison['versions'][0]} and "
         f"{comparison['versions'][1]}, from {comparison['started']}{until}, one vote for each phone"
     )
     rows = [

@@ -1,1 +1,3 @@
-"""Merges decoding in front of a network: finds its image input, its outputs and their ranges, and builds the signatures."""
+"""Merges decoding in front of a network: finds its image input, its outputs and
+their ranges, and builds the signatures.
+"""

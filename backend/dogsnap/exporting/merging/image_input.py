@@ -1,4 +1,6 @@
-"""Finds the image input of a SavedModel that decoding is merged in front of: its layout, size and range of numbers."""
+"""Finds the image input of a SavedModel that decoding is merged in front of:
+its layout, size and range of numbers.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +20,9 @@ IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of an image in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c).
+    """The layout of an image in a tensor.
+
+    `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c).
 
     `channels_first`: None if neither the tensor nor the options say.
     """
@@ -46,8 +50,10 @@ class NetworkInput:
 def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None) -> NetworkInput:
     """The one image input that decoding can be merged in front of.
 
-    `inputs`: of each signature. Searches `options.signature`, else serving_default, else the only signature with an
-    image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
+    `inputs`: of each signature. Searches `options.signature`, else
+    serving_default, else the only signature with an image input. Raises
+    MergeError, with the candidates and the option that chooses, when there is
+    none or more than one.
     """
     options = options or Options()
     image_inputs = []
@@ -139,7 +145,10 @@ def kind_of(spec: tf.TensorSpec) -> str:
 def layout_of(
     spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False
 ) -> Layout | None:
-    """The layout of an image, if `spec` can be one. `named`: by the options, so that an unknown shape counts as (n, ?, ?, 3)."""
+    """The layout of an image, if `spec` can be one.
+
+    `named`: by the options, so that an unknown shape counts as (n, ?, ?, 3).
+    """
     if spec.dtype not in IMAGE_TYPES:
         return None
     if spec.shape.rank is None:
@@ -166,7 +175,9 @@ def is_bgr(options: Options) -> bool:
 def image_input(
     network_input: NetworkInput, options: Options, description: Mapping
 ) -> layers.ImageInput:
-    """The image input that the decoding layers produce, in [0, 1] where nothing states its range. Raises MergeError."""
+    """The image input that the decoding layers produce, in [0, 1] where nothing
+    states its range. Raises MergeError.
+    """
     fixed = (network_input.layout.height, network_input.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
     if size is None and (not options.encode or network_input.layout.channels_first is None):
@@ -175,12 +186,14 @@ def image_input(
         )
     if options.size and tuple(options.size) != tuple(size):
         raise MergeError(
-            f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"
+            f"--size is {options.size[0]} {options.size[1]}; {network_input} takes "
+            f"{size[0]} {size[1]} alone"
         )
     layout = network_input.layout
     if layout.channels_first is None:
         raise MergeError(
-            f"{network_input} does not say where the channels are; give it with --layout nhwc (last) or "
+            f"{network_input} does not say where the channels are; give it with "
+            "--layout nhwc (last) or "
             "--layout nchw (first)"
         )
     image = layers.ImageInput(

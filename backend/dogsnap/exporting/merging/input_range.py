@@ -1,4 +1,6 @@
-"""Finds which numbers stand for black and white in a network's input: as stated, as its first layers show, or 0 and 1."""
+"""Finds which numbers stand for black and white in a network's input: as
+stated, as its first layers show, or 0 and 1.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,8 @@ from dogsnap.exporting import layers
 from dogsnap.exporting.freezing import FrozenGraph, Node
 from dogsnap.exporting.merging.options import PREPROCESSING, MergeError, Options
 
-# Operations that give a picture in the numbers of the one they take: Keras' augmentation and resizing, and changed channels.
+# Operations that give a picture in the numbers of the one they take: Keras'
+# augmentation and resizing, and changed channels.
 SAME_NUMBERS = {
     "Cast", "ConcatV2", "EnsureShape", "ExpandDims", "Identity", "ImageProjectiveTransformV3",
     "MirrorPad", "Pack", "Pad", "PadV2", "Reshape", "ResizeArea", "ResizeBicubic", "ResizeBilinear",
@@ -19,8 +22,8 @@ SAME_NUMBERS = {
 }  # fmt: skip
 # With a constant beside the picture these rescale it.
 RESCALING = {"Add", "AddV2", "BiasAdd", "Div", "Mul", "RealDiv", "Sub"}
-# A network that multiplies its input by less makes numbers of ordinary size of 0 to 255, by more of 0 to 1: this lies between
-# 2 / 1 and 2 / 255, on a logarithmic scale.
+# A network that multiplies its input by less makes numbers of ordinary size of 0 to
+# 255, by more of 0 to 1: this lies between 2 / 1 and 2 / 255, on a logarithmic scale.
 LEAST_OF_SMALL = 2 / 255**0.5
 TOLERANCE = 1e-3
 NO_RESCALING = (1.0, 0.0)
@@ -29,7 +32,9 @@ OTHERWISE = "--input-range LOW HIGH says otherwise"
 
 @dataclass(frozen=True)
 class Scale:
-    """What makes of an image in [0, 1] what the network takes: see layers.ImageInput. `reason`: who says so."""
+    """What makes of an image in [0, 1] what the network takes: see
+    layers.ImageInput. `reason`: who says so.
+    """
 
     mean: Sequence[float]
     deviation: Sequence[float]
@@ -37,12 +42,16 @@ class Scale:
 
 
 def stated_scale(options: Options, description: Mapping) -> Scale | None:
-    """The scale that the options or the source's description state, if any. Raises MergeError for what contradicts itself."""
+    """The scale that the options or the source's description state, if any.
+
+    Raises MergeError for what contradicts itself.
+    """
     by_mean = tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
     if options.preprocessing:
         if by_mean or options.input_range or options.channels:
             raise MergeError(
-                f"--preprocessing {options.preprocessing} states channels, range, mean and deviation; give it without "
+                f"--preprocessing {options.preprocessing} states channels, range, mean "
+                "and deviation; give it without "
                 "--channels, --input-range, --mean and --deviation"
             )
         _, ends, mean, deviation = PREPROCESSING[options.preprocessing]
@@ -56,7 +65,9 @@ def stated_scale(options: Options, description: Mapping) -> Scale | None:
 
 
 def shown_scale(graph: FrozenGraph, alias: str) -> Scale:
-    """The scale that the network's first layers fit, such as Keras' Rescaling and Normalization; without these 0 to 1."""
+    """The scale that the network's first layers fit, such as Keras' Rescaling
+    and Normalization; without these 0 to 1.
+    """
     factor, offset = find_rescaling(graph, alias)
     if (factor, offset) == NO_RESCALING:
         return Scale((0.0,), (1.0,), f"; {OTHERWISE}")
@@ -66,10 +77,12 @@ def shown_scale(graph: FrozenGraph, alias: str) -> Scale:
 
 
 def fitting_range(factor: float, offset: float) -> tuple[float, float]:
-    """The range of pictures that a network expects which first computes `factor` * picture + `offset`.
+    """The range of pictures that a network expects which first computes
+    `factor` * picture + `offset`.
 
-    Rescaling(1 / 127.5, -1) expects 0 to 255, Rescaling(2, -1) 0 to 1, and Rescaling(0.5, 0.5) -1 to 1: what becomes 0, the mean
-    or an end of the range, lies in it.
+    Rescaling(1 / 127.5, -1) expects 0 to 255, Rescaling(2, -1) 0 to 1, and
+    Rescaling(0.5, 0.5) -1 to 1: what becomes 0, the mean or an end of the
+    range, lies in it.
     """
     if factor == 0:
         return 0.0, 1.0
@@ -80,7 +93,9 @@ def fitting_range(factor: float, offset: float) -> tuple[float, float]:
 
 
 def find_rescaling(graph: FrozenGraph, alias: str) -> tuple[float, float]:
-    """Factor and offset, means of the channels, by which the first layers behind an input rescale it; 1 and 0 without any."""
+    """Factor and offset, means of the channels, by which the first layers
+    behind an input rescale it; 1 and 0 without any.
+    """
     constants: dict[str, Node] = {}
     consumers: dict[str, list[Node]] = {}
     for node in graph.graph_def.node:
@@ -113,7 +128,9 @@ def _inputs(node: Node) -> list[str]:
 def _scale_behind(
     node: Node, picture: str, scale: tuple[float, float], constants: Mapping[str, Node]
 ) -> tuple[float, float] | None:
-    """The rescaling of the input that leaves a node which takes `picture`; None where no rescaled picture does."""
+    """The rescaling of the input that leaves a node which takes `picture`; None
+    where no rescaled picture does.
+    """
     if node.op in SAME_NUMBERS:
         return scale
     inputs = _inputs(node)
@@ -157,7 +174,9 @@ def checked_range(name: str, stated: Sequence[float]) -> tuple[float, float]:
 
 
 def range_text(wanted: layers.ImageInput, reason: str) -> str:
-    """The numbers that black and white become, of the first channel if they differ, and who says so."""
+    """The numbers that black and white become, of the first channel if they
+    differ, and who says so.
+    """
     if wanted.dtype.is_integer:
         return "images go in as whole numbers from 0 (black) to 255 (white), as their type says"
     ends = []

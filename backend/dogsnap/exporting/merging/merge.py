@@ -1,4 +1,6 @@
-"""Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out."""
+"""Merges decoding into a SavedModel: a new version with photos as base64 text
+or bytes in, frozen network, answers out.
+"""
 
 import json
 from collections.abc import Mapping
@@ -32,30 +34,42 @@ from dogsnap.serving.answers.classification import WITHOUT_THRESHOLDS
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, check, check_fields
 from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
 
-# Keras' layers of augmentation are active unless they are told otherwise, and keep the state of their random numbers.
+# Keras' layers of augmentation are active unless they are told otherwise, and keep the
+# state of their random numbers.
 TRAINS = (
-    "the network changes variables when it answers, as Keras' layers of augmentation do: model.export() leaves them active, and "
-    "the same photo gets another answer each time. Export it for answering: archive = keras.export.ExportArchive(); "
-    "archive.track(model); archive.add_endpoint('serve', lambda image: model(image, training=False), "
-    "[keras.InputSpec(shape=(None, HEIGHT, WIDTH, 3), dtype='float32')]); archive.write_out('models/NAME/1')"
+    "the network changes variables when it answers, as Keras' layers of augmentation "
+    "do: model.export() leaves them active, and "
+    "the same photo gets another answer each time. Export it for answering: archive = "
+    "keras.export.ExportArchive(); "
+    "archive.track(model); archive.add_endpoint('serve', lambda image: model(image, "
+    "training=False), "
+    "[keras.InputSpec(shape=(None, HEIGHT, WIDTH, 3), dtype='float32')]); "
+    "archive.write_out('models/NAME/1')"
 )
 
 
 def merge(source: Path | Source, options: Options, report: Report = lambda _: None) -> Path:
-    """Write the version after `source` that takes photos instead of images; returns its folder.
+    """Write the version after `source` that takes photos instead of images;
+    returns its folder.
 
-    `source`: a version directory with a SavedModel, or a version in memory. Signatures of the new version, where the source's
-    `serving_default` takes `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
+    `source`: a version directory with a SavedModel, or a version in memory. Signatures of the new
+    version, where the source's
+    `serving_default` takes `image` and gives `prediction`, a signature `scores` gives more, and the
+    labels are known:
       decode base64   serving_default  image string (n), base64 text           -> prediction
                       image_bytes      image_bytes string (n), bytes of files  -> prediction
                       scores           image_bytes                             -> prediction and what else it gives
                       labels           image                                   -> labels string (n, k), probabilities (n, k)
       decode bytes    the same without image_bytes, each of input_bytes string (n)
-    With encode png the image output becomes output_bytes string (n); a network that takes any size then gets each picture in
-    its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
-    options, else from the source's description, else they are 0 and 1 if a trial run stays within them; they are reported, and
+    With encode png the image output becomes output_bytes string (n); a network that takes any size
+    then gets each picture in
+    its own size, unless `size` is given. All signatures share one frozen network. The numbers for
+    black and white come from the
+    options, else from the source's description, else they are 0 and 1 if a trial run stays within
+    them; they are reported, and
     unknown ones are an error.
-    Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
+    Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and
+    NotFaster if `fast` gains too
     little; the folder of versions is then unchanged.
     """
     source = source if isinstance(source, Source) else Source(source)
@@ -117,7 +131,9 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
 def report_input(
     wanted: layers.ImageInput, network_input: NetworkInput, scale: Scale, report: Report
 ) -> None:
-    """Report size, layout and range of the images that go in, who says so, and which flag says otherwise."""
+    """Report size, layout and range of the images that go in, who says so, and
+    which flag says otherwise.
+    """
     size = "in their own size"
     if wanted.size:
         height, width = wanted.size
@@ -136,7 +152,8 @@ def report_outputs(merger: Merger, options: Options, report: Report) -> None:
         first, second = merger.names
         kind = "a logit" if options.softmax else "a probability; --softmax says that it is a logit"
         report(
-            f'output "{merger.classes}" is one number, p of "{second}" ({kind}): "{first}" gets 1 - p; '
+            f'output "{merger.classes}" is one number, p of "{second}" ({kind}): '
+            f'"{first}" gets 1 - p; '
             f'where it is p of "{first}", give --labels in the other order'
         )
     elif merger.classes and options.softmax:
@@ -150,16 +167,20 @@ def report_outputs(merger: Merger, options: Options, report: Report) -> None:
 
 
 def merge_all(source: Source, report: Report = lambda _: None) -> list[Path]:
-    """The merged version of `source`, and the one that answers the app; without a second pass only if one is much faster."""
+    """The merged version of `source`, and the one that answers the app; without
+    a second pass only if one is much faster.
+    """
     return [merge(source, Options(), report), *merge_answering(source, report)]
 
 
 def merge_answering(
     source: Source, report: Report = lambda _: None, required: bool = False
 ) -> list[Path]:
-    """The version of `source` that answers the app: in the fastest precision, with the second pass.
+    """The version of `source` that answers the app: in the fastest precision,
+    with the second pass.
 
-    Where no precision is fast enough, it computes in float32; without a second pass there is none then, unless it is `required`.
+    Where no precision is fast enough, it computes in float32; without a second
+    pass there is none then, unless it is `required`.
     """
     second_pass = "second_pass" in read_description(source.folder).get("scores", {})
     try:
@@ -176,17 +197,21 @@ def merge_answering(
 def _second_pass(
     options: Options, description: Mapping, outputs: Mapping
 ) -> SecondPass | EveryDog | None:
-    """The parameters of the second pass, if asked for; for every dog where the network finds them. Raises MergeError."""
+    """The parameters of the second pass, if asked for; for every dog where the
+    network finds them. Raises MergeError.
+    """
     if not options.second_pass:
         return None
     if missing := [name for name in NEEDED if name not in outputs]:
         raise MergeError(
-            f"--second-pass needs a network that gives {', '.join(NEEDED)}; missing: {', '.join(missing)}"
+            f"--second-pass needs a network that gives {', '.join(NEEDED)}; missing: "
+            f"{', '.join(missing)}"
         )
     stated = description.get("scores", {}).get("second_pass")
     if stated is None:
         raise MergeError(
-            "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
+            "--second-pass needs its parameters in the source's description: expected "
+            "scores.second_pass, from `dogsnap train`"
         )
     try:
         second_pass = SecondPass.of(stated)
@@ -195,7 +220,8 @@ def _second_pass(
         return EveryDog.of(second_pass, description["dogs"]["every_dog"])
     except KeyError as missing:
         raise MergeError(
-            f"scores.second_pass or dogs in the source's description lacks {missing}; export it again, from files of "
+            f"scores.second_pass or dogs in the source's description lacks {missing}; "
+            "export it again, from files of "
             "`dogsnap train`"
         ) from None
 
@@ -219,7 +245,9 @@ def _read_ranges(description: Mapping) -> Ranges | None:
 def richest_signature(
     signatures: Mapping[str, Function], network_input: NetworkInput, wanted: layers.ImageInput
 ) -> str:
-    """The signature with the most outputs, among those with the same input and at least the outputs of the chosen one."""
+    """The signature with the most outputs, among those with the same input and
+    at least the outputs of the chosen one.
+    """
 
     def kinds(specs: Specs) -> dict[str, str]:
         return {name: kind_of(spec) for name, spec in specs.items()}

@@ -1,11 +1,14 @@
-"""What `dogsnap merge` can be told: the options, and the error of those that do not fit the version."""
+"""What `dogsnap merge` can be told: the options, and the error of those that do
+not fit the version.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# What Keras' `preprocess_input` makes of a picture, by its `mode`: channels, range, mean and deviation. ResNet50 and VGG16 take
-# caffe, MobileNet, Inception and Xception tf, DenseNet torch.
+# What Keras' `preprocess_input` makes of a picture, by its `mode`: channels, range,
+# mean and deviation. ResNet50 and VGG16 take caffe, MobileNet, Inception and Xception
+# tf, DenseNet torch.
 PREPROCESSING = {
     "caffe": ("bgr", (0.0, 255.0), (103.939, 116.779, 123.68), (1.0,)),
     "tf": ("rgb", (-1.0, 1.0), (0.0,), (1.0,)),
@@ -19,17 +22,24 @@ class MergeError(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """What to merge. None leaves the choice to `find_image_input`, which refuses when there is more than one.
+    """What to merge.
 
-    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
-    scores the names in signatures.DETECTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
-    in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open. `input_range`: the
-    numbers that stand for black and white in the network's input; `mean`, `deviation`: taken off these, and divided by, one
-    number or one per channel; `channels`: "rgb" or "bgr". `preprocessing`, instead of these four: a key of PREPROCESSING.
-    `output_range`: black and white in its output.
-    `softmax`: the class output holds logits. `labels`: the classes in their order, each {"id",
-    "name", "name_zh"}. `description`: fields for what the version says about itself, beside those of the source.
-    `first_class`: added to a detector's classes. `fast`, `second_pass`: as the flags of `dogsnap merge`.
+    None leaves the choice to `find_image_input`, which refuses when there is
+    more than one.
+
+    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into
+    PNG files, "detections" gives boxes, classes and scores the names in
+    signatures.DETECTIONS. `signature`, `input`, `output`, `boxes`, `classes`,
+    `scores`: names in the source. `size`: (height, width), `layout`: "nhwc" or
+    "nchw", where the source leaves them open. `input_range`: the numbers that
+    stand for black and white in the network's input; `mean`, `deviation`: taken
+    off these, and divided by, one number or one per channel; `channels`: "rgb"
+    or "bgr". `preprocessing`, instead of these four: a key of PREPROCESSING.
+    `output_range`: black and white in its output. `softmax`: the class output
+    holds logits. `labels`: the classes in their order, each {"id", "name",
+    "name_zh"}. `description`: fields for what the version says about itself,
+    beside those of the source. `first_class`: added to a detector's classes.
+    `fast`, `second_pass`: as the flags of `dogsnap merge`.
     """
 
     decode: str = "base64"

@@ -1,1 +1,3 @@
-"""Middleware for every request: API keys, rate limits, request ids, security headers, connections, overload."""
+"""Middleware for every request: API keys, rate limits, request ids, security
+headers, connections, overload.
+"""

@@ -1,4 +1,6 @@
-"""Who may ask, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC."""
+"""Who may ask, and how often: API keys, and rate limits per key and per
+address, for HTTP and gRPC.
+"""
 
 import logging
 import time
@@ -26,7 +28,8 @@ KEY_HEADER = "X-Api-Key"
 FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health", "/v2/health/live", "/v2/health/ready")  # probes of other protocols
 APP = "api"  # the blueprint that the app uses
-ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
+# of the app; counted per address, apart from all requests of that address
+ANONYMOUS = "client without a key"
 # Seconds that a request waits for a Redis.
 REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
 RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
@@ -35,7 +38,9 @@ Headers = Mapping[str, str]
 
 
 class RateLimiter:
-    """Counts requests in a storage, or in this process's memory while the storage is unreachable. Thread-safe."""
+    """Counts requests in a storage, or in this process's memory while the
+    storage is unreachable. Thread-safe.
+    """
 
     def __init__(self, storage: str):
         """`storage`: memory:// or redis://host:port."""
@@ -46,7 +51,9 @@ class RateLimiter:
         self._retry_at = 0.0  # 0: the storage is reachable
 
     def hit(self, limit: RateLimitItem, *names: str) -> float:
-        """Count one request; 0 if it is within the limit, else the seconds until the next one is allowed."""
+        """Count one request; 0 if it is within the limit, else the seconds
+        until the next one is allowed.
+        """
         was_away = self._retry_at > 0
         now = time.monotonic()
         if now < self._retry_at:
@@ -99,13 +106,16 @@ class AccessControl:
         return self._keys.name_of(key) if self._keys and key else ""
 
     def check_key(self, headers: Headers, protocol: str) -> None:
-        """Raises Unauthenticated if keys are required and the request has neither a key nor the admin token."""
+        """Raises Unauthenticated if keys are required and the request has
+        neither a key nor the admin token.
+        """
         if self._keys is None or self.key_of(headers) or self._is_administrator(headers):
             return
         self._metrics.refused.labels(protocol, "key").inc()
         received = "one that is not" if sent_key(headers) else "none"
         raise Unauthenticated(
-            f"expected a key of this server in the header {KEY_HEADER} (or Authorization: Bearer <key>), received {received}"
+            f"expected a key of this server in the header {KEY_HEADER} (or "
+            f"Authorization: Bearer <key>), received {received}"
         )
 
     def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool) -> None:
@@ -115,7 +125,10 @@ class AccessControl:
             self.check_key(headers, protocol)
 
     def _check_rates(self, protocol: str, names: Mapping[str, str]) -> None:
-        """Count a request under each kind of limit for which it has a name. Raises TooManyRequests."""
+        """Count a request under each kind of limit for which it has a name.
+
+        Raises TooManyRequests.
+        """
         for kind, limits in self._limits.items():
             name = names.get(kind)
             if not name:
@@ -131,7 +144,10 @@ class AccessControl:
                     )
 
     def check_request(self) -> None:
-        """Check an HTTP request before it is answered. Raises TooManyRequests or Unauthenticated."""
+        """Check an HTTP request before it is answered.
+
+        Raises TooManyRequests or Unauthenticated.
+        """
         if (
             request.endpoint is None
             or request.blueprint in FREE_BLUEPRINTS
@@ -149,7 +165,9 @@ class AccessControl:
             self.check_key(headers, protocol)
 
     def _is_anonymous(self, headers: Headers, key: str) -> bool:
-        """Whether a request of the app counts as one without a key: a key that is not known here is none."""
+        """Whether a request of the app counts as one without a key: a key that
+        is not known here is none.
+        """
         return ANONYMOUS in self._limits and not key and not self._is_administrator(headers)
 
 

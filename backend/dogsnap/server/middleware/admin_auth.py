@@ -9,15 +9,18 @@ from dogsnap.settings import Settings
 
 TOKEN = "--admin-token (DOGSNAP_ADMIN_TOKEN)"
 WHERE = (
-    "the server's user has it on its machine, in the file that the server's log names: `dogsnap models` reads it there, "
+    "the server's user has it on its machine, in the file that the server's log names: "
+    "`dogsnap models` reads it there, "
     f"`dogsnap console` opens the console with it; elsewhere set {TOKEN}"
 )
 
 
 def check_access(settings: Settings, headers: Mapping[str, str]) -> None:
-    """Raises Unauthenticated or PermissionDenied unless `headers` contain the token.
+    """Raises Unauthenticated or PermissionDenied unless `headers` contain the
+    token.
 
-    Addresses, Host, Origin and the headers of proxies say nothing: all of them can be a stranger's.
+    Addresses, Host, Origin and the headers of proxies say nothing: all of them
+    can be a stranger's.
     """
     if not settings.admin_token:
         raise PermissionDenied(
@@ -36,7 +39,8 @@ def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
     """Whether `headers` contain the token; False if none is set."""
     if not settings.admin_token:
         return False
-    # Digests have one length, so that the time of the comparison reveals neither the length nor the content of the token.
+    # Digests have one length, so that the time of the comparison reveals neither the
+    # length nor the content of the token.
     received = digest(bearer(headers))
     return hmac.compare_digest(received, digest(settings.admin_token))
 

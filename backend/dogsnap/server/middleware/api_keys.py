@@ -21,7 +21,8 @@ log = logging.getLogger("dogsnap.keys")
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
-# A key has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess, unlike with passwords.
+# A key has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess,
+# unlike with passwords.
 KEY_BYTES = 32
 PREFIX = "dogsnap_"  # by which secret scanners recognise a leaked key
 
@@ -50,12 +51,15 @@ def read(file: Path) -> list[Key]:
         return keys
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidArgument(
-            f"{file} is not a key file ({error}); put back the one that it was, or remove it: `dogsnap keys add` writes a new one"
+            f"{file} is not a key file ({error}); put back the one that it was, or "
+            "remove it: `dogsnap keys add` writes a new one"
         ) from None
 
 
 def add(file: Path, name: str) -> str:
-    """Add a key to the file, as a digest, and return the key, which is stored nowhere. Raises InvalidArgument."""
+    """Add a key to the file, as a digest, and return the key, which is stored
+    nowhere. Raises InvalidArgument.
+    """
     if not NAME.fullmatch(name):
         raise InvalidArgument(
             f"the key's name is {name!r}; "
@@ -94,9 +98,11 @@ def _write(file: Path, keys: Sequence[Key]) -> None:
 
 
 class KeyFile:
-    """The keys in the file, which is reloaded when it changes: a removed key is refused from the next request on. Thread-safe.
+    """The keys in the file, which is reloaded when it changes: a removed key is
+    refused from the next request on. Thread-safe.
 
-    Without the file no key is valid; while it cannot be read, its last keys are. Either is logged once.
+    Without the file no key is valid; while it cannot be read, its last keys
+    are. Either is logged once.
     """
 
     def __init__(self, file: Path):
@@ -113,7 +119,8 @@ class KeyFile:
             if trouble and trouble != self._trouble:
                 log.error("%s", trouble)
             self._trouble = trouble
-            # How long a look-up takes may reveal something of the digest, but nothing of the key behind it.
+            # How long a look-up takes may reveal something of the digest, but nothing
+            # of the key behind it.
             return self._keys.get(digest(key), "")
 
     def _read_changes(self) -> str:

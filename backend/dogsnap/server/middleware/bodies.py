@@ -1,4 +1,6 @@
-"""Request bodies: read within a time limit, and counted against `max_held_mb` before they are held, inflated ones too."""
+"""Request bodies: read within a time limit, and counted against `max_held_mb`
+before they are held, inflated ones too.
+"""
 
 import gzip
 import io
@@ -28,7 +30,9 @@ MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib
 
 
 class HeldMemory:
-    """Counts the bytes of all requests and answers together; gRPC has one of its own. Thread-safe."""
+    """Counts the bytes of all requests and answers together; gRPC has one of
+    its own. Thread-safe.
+    """
 
     def __init__(self, max_mebibytes: int):
         self._most = max_mebibytes * MEBIBYTE
@@ -70,7 +74,10 @@ class ReceivedBody:
         self._held_by_answer = 0
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end. Raises NoRoom, TooSlow, InvalidArgument."""
+        """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end.
+
+        Raises NoRoom, TooSlow, InvalidArgument.
+        """
         size = min(size, MEBIBYTE)
         piece = b""
         failure = None
@@ -87,7 +94,8 @@ class ReceivedBody:
         is_overdue = len(piece) < size and time.monotonic() >= self._end
         if is_overdue or isinstance(failure, TimeoutError):
             raise TooSlow(
-                f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in {self._seconds} seconds "
+                f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in "
+                f"{self._seconds} seconds "
                 "(DOGSNAP_RECEIVE_SECONDS); send it again, over a better connection or smaller"
             )
         if failure is not None:  # its text may hold a piece of the body, which is not repeated
@@ -97,9 +105,12 @@ class ReceivedBody:
         return piece
 
     def inflate(self, body: bytes, limit: int) -> bytes:
-        """A gzipped body, inflated to at most `limit` + 1 bytes; empty if it is damaged, as in TensorFlow Serving."""
-        # Its end declares its size (RFC 1952, modulo 4 GiB). The buffer has that size at once: if it grew, blocks of its earlier
-        # sizes would stay in the heap, 283 MiB for 128 that are counted.
+        """A gzipped body, inflated to at most `limit` + 1 bytes; empty if it is
+        damaged, as in TensorFlow Serving.
+        """
+        # Its end declares its size (RFC 1952, modulo 4 GiB). The buffer has that size
+        # at once: if it grew, blocks of its earlier sizes would stay in the heap, 283
+        # MiB for 128 that are counted.
         room = min(int.from_bytes(body[-4:], "little"), limit + 1, MOST_RATIO * len(body))
         self._take(room)
         whole = io.BytesIO(bytes(room))
@@ -107,7 +118,8 @@ class ReceivedBody:
             with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
                 while piece := file.read(min(SLICE, room - whole.tell())):
                     whole.write(piece)
-                # Behind its last byte this checks the file; what several in one hold is more than the last declares.
+                # Behind its last byte this checks the file; what several in one hold is
+                # more than the last declares.
                 return b"" if file.read(1) and room <= limit else whole.getvalue()
         except (EOFError, OSError, zlib.error):
             return b""
@@ -130,7 +142,9 @@ class ReceivedBody:
         self._give_back(self._held)
 
     def finish(self) -> None:
-        """The answer is sent: discard what is left, so that the connection can be used again, or closed without losing it."""
+        """The answer is sent: discard what is left, so that the connection can
+        be used again, or closed without losing it.
+        """
         self._memory.give_back(self._held_by_answer)
         self._held_by_answer = 0
         with (
@@ -163,7 +177,9 @@ def init_app(app: Flask, settings: Settings) -> None:
 
 
 def read_body(max_mebibytes: int, variable: str) -> bytes:
-    """The body, inflated if it came gzipped; a damaged one is empty, as in TensorFlow Serving. Raises TooLarge."""
+    """The body, inflated if it came gzipped; a damaged one is empty, as in
+    TensorFlow Serving. Raises TooLarge.
+    """
     check_content_encoding()
     limit = max_mebibytes * MEBIBYTE
     length = request.content_length or 0
@@ -188,7 +204,10 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
 
 
 def check_content_encoding() -> str:
-    """The body's compression: gzip, or "" for none. Raises UnsupportedMediaType for another one."""
+    """The body's compression: gzip, or "" for none.
+
+    Raises UnsupportedMediaType for another one.
+    """
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ENCODINGS:
         raise UnsupportedMediaType(

@@ -1,9 +1,12 @@
-"""The connection behind a request: whether its client is there, time limits, and an end that holds up no other connection.
+"""The connection behind a request: whether its client is there, time limits,
+and an end that holds up no other connection.
 
-gunicorn's `gthread` worker gives each request a thread, in which it may wait, and the connection itself as `gunicorn.socket`,
-a variable of the server's own (PEP 3333) that its documentation does not list: without it there would be no time limits.
-It closes connections in the one thread that accepts new ones and waits there for what the client still sends. So the request's
-own thread waits before, and ends reading, after which gunicorn has nothing to wait for.
+gunicorn's `gthread` worker gives each request a thread, in which it may wait,
+and the connection itself as `gunicorn.socket`, a variable of the server's own
+(PEP 3333) that its documentation does not list: without it there would be no
+time limits. It closes connections in the one thread that accepts new ones and
+waits there for what the client still sends. So the request's own thread waits
+before, and ends reading, after which gunicorn has nothing to wait for.
 """
 
 import select
@@ -17,13 +20,16 @@ from flask import request
 
 # The longest pause in which a client sends nothing of its body, or takes nothing of its answer.
 PAUSE_SECONDS = 15
-# For a client that still sends what nobody reads: after an immediate close it would not see the answer (RFC 9112, 9.6).
+# For a client that still sends what nobody reads: after an immediate close it would not
+# see the answer (RFC 9112, 9.6).
 LINGER_SECONDS = 10.0
 CHECK_SECONDS = 0.25  # interval of the check for overdue connections
 
 
 class ReadingDeadlines:
-    """Ends reading from overdue connections: their threads then find the end of the data. One thread for all of them."""
+    """Ends reading from overdue connections: their threads then find the end of
+    the data. One thread for all of them.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[socket.socket, float] = {}
@@ -32,7 +38,9 @@ class ReadingDeadlines:
 
     @contextmanager
     def until(self, end: float, connection: socket.socket | None) -> Iterator[None]:
-        """Read within this block until `end`, a time of time.monotonic(); without a connection, as in tests, nothing ends it."""
+        """Read within this block until `end`, a time of time.monotonic();
+        without a connection, as in tests, nothing ends it.
+        """
         if connection is None:
             yield
             return
@@ -50,7 +58,8 @@ class ReadingDeadlines:
         while True:
             time.sleep(CHECK_SECONDS)
             now = time.monotonic()
-            with self._lock:  # until reading is ended: after its block, a connection may wait for its next request
+            # until reading is ended: after its block, a connection may wait for its next request
+            with self._lock:
                 for connection, end in list(self._ends.items()):
                     if end <= now:
                         del self._ends[connection]
@@ -58,7 +67,9 @@ class ReadingDeadlines:
 
 
 def end_reading(connection: socket.socket | None) -> None:
-    """The thread that reads from the connection, or gunicorn's that is about to close it, finds the end of the data."""
+    """The thread that reads from the connection, or gunicorn's that is about to
+    close it, finds the end of the data.
+    """
     with suppress(OSError):
         if connection is not None:
             # That of a TLS connection would also end its encryption.
@@ -66,9 +77,11 @@ def end_reading(connection: socket.socket | None) -> None:
 
 
 def client_is_gone() -> Callable[[], bool] | None:
-    """A function that returns whether this request's client has disconnected; None without a connection.
+    """A function that returns whether this request's client has disconnected;
+    None without a connection.
 
-    A client that closed its side counts as disconnected, as for nginx: one that only stops sending looks the same.
+    A client that closed its side counts as disconnected, as for nginx: one that
+    only stops sending looks the same.
     """
     connection = request.environ.get("gunicorn.socket")
     if connection is None:

@@ -33,11 +33,14 @@ def tensors_response(
     settings: Settings,
     by_rows: bool = False,
 ) -> Response:
-    """The JSON that `write` makes of outputs, counted in `max_held_mb` until it is sent. Raises TooLarge, NoRoom."""
+    """The JSON that `write` makes of outputs, counted in `max_held_mb` until it
+    is sent. Raises TooLarge, NoRoom.
+    """
     most = most_json_bytes(outputs, by_rows)
     if most > settings.max_answer_mb * MEBIBYTE:
         raise TooLarge(
-            f"the answer may take {most / MEBIBYTE:.1f} MiB as JSON; at most {settings.max_answer_mb} MiB are "
+            f"the answer may take {most / MEBIBYTE:.1f} MiB as JSON; at most "
+            f"{settings.max_answer_mb} MiB are "
             "given (DOGSNAP_MAX_ANSWER_MB); send fewer rows at once, or ask by gRPC"
         )
     request.environ["wsgi.input"].hold_answer(most)
@@ -45,12 +48,16 @@ def tensors_response(
 
 
 def version_header(servable: ServableId) -> dict[str, str]:
-    """The header that names the version that answered, for APIs whose bodies have no place for it."""
+    """The header that names the version that answered, for APIs whose bodies
+    have no place for it.
+    """
     return {"X-Dogsnap-Model-Version": str(servable.version)}
 
 
 def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
-    """The JSON object of a request with tensors, as `json_parsing.reading` gives it; nothing else of the body is kept."""
+    """The JSON object of a request with tensors, as `json_parsing.reading`
+    gives it; nothing else of the body is kept.
+    """
     body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
     return reading(body, settings.max_json_depth, settings.max_json_values)
 

@@ -4,7 +4,8 @@ from flask import Flask, request
 
 from dogsnap.serving.inference.predictor import Predictor
 
-# Protocols in the metrics, and blueprints, that answer with or about models. Requests that run a model are POSTs.
+# Protocols in the metrics, and blueprints, that answer with or about models. Requests
+# that run a model are POSTs.
 PROTOCOLS = ("api", "simple", "rest", "open_inference")
 
 

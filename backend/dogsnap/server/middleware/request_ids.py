@@ -1,4 +1,6 @@
-"""The id of each request, in its answer and in the logs, and the sticky key that keeps its client on one side of a split."""
+"""The id of each request, in its answer and in the logs, and the sticky key
+that keeps its client on one side of a split.
+"""
 
 import logging
 import re
@@ -37,7 +39,9 @@ def request_id(headers: Mapping[str, str]) -> str:
 
 
 def sticky_key(headers: Mapping[str, str], address: str) -> str:
-    """The sticky key that a client sends (one per user or device, for example), or else its address."""
+    """The sticky key that a client sends (one per user or device, for example),
+    or else its address.
+    """
     return headers.get("X-Request-Key") or address
 
 

@@ -1,1 +1,3 @@
-"""One module per protocol: translates requests for the predictor, and its results into answers."""
+"""One module per protocol: translates requests for the predictor, and its
+results into answers.
+"""

@@ -1,4 +1,6 @@
-"""The page /console: shows versions and has buttons to switch them, through the administration API."""
+"""The page /console: shows versions and has buttons to switch them, through the
+administration API.
+"""
 
 import secrets
 import time
@@ -35,7 +37,9 @@ BODIES = {"console.code": Body(), "console.login": Body({"code": text_field})}
 
 
 class LoginCodes:
-    """Codes that are taken once, and within CODE_SECONDS: a link can be seen in a list of processes or a history. Thread-safe."""
+    """Codes that are taken once, and within CODE_SECONDS: a link can be seen in
+    a list of processes or a history. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[str, float] = {}
@@ -50,7 +54,9 @@ class LoginCodes:
         return code
 
     def take(self, code: str) -> None:
-        """Raises Unauthenticated for a code that was not given out here, was taken already or is too old."""
+        """Raises Unauthenticated for a code that was not given out here, was
+        taken already or is too old.
+        """
         if self._ends.pop(code, 0.0) < time.monotonic():
             raise Unauthenticated(
                 f"the link was used already, or is older than {CODE_SECONDS / 60:g} minutes; "

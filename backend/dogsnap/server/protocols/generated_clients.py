@@ -1,6 +1,8 @@
-"""Generates example clients for a signature in bash, Python, JavaScript and Go, as Simple TensorFlow Serving does.
+"""Generates example clients for a signature in bash, Python, JavaScript and Go,
+as Simple TensorFlow Serving does.
 
-Example values are written as "this value, in lists of these sizes", so that a client for images stays short.
+Example values are written as "this value, in lists of these sizes", so that a
+client for images stays short.
 """
 
 import json
@@ -138,7 +140,10 @@ class Language:
 
 
 def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature) -> str:
-    """The source of a client in language `name` for example data. Raises InvalidArgument for another language."""
+    """The source of a client in language `name` for example data.
+
+    Raises InvalidArgument for another language.
+    """
     if name not in LANGUAGES:
         raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
     language = LANGUAGES[name]
@@ -151,7 +156,9 @@ def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature
 
 
 def _write_expression(value: Any, write: Callable[[Any], str], start: str = "{") -> str:
-    """A value as an expression; `write` writes texts and numbers, `start` begins an object."""
+    """A value as an expression; `write` writes texts and numbers, `start`
+    begins an object.
+    """
     if isinstance(value, Filled):
         arguments = [_write_expression(value.value, write, start), *map(str, value.sizes)]
         return f"filled({', '.join(arguments)})"
@@ -202,12 +209,16 @@ LANGUAGES = {
 
 
 def example_data(signature: Signature) -> dict[str, Any]:
-    """Example data for every input, as POST / takes it. Raises TooLarge for more than MOST_VALUES of them."""
+    """Example data for every input, as POST / takes it.
+
+    Raises TooLarge for more than MOST_VALUES of them.
+    """
     examples = {alias: _example(spec) for alias, spec in signature.inputs.items()}
     for alias, (_, sizes) in examples.items():
         if math.prod(sizes) > MOST_VALUES:
             raise TooLarge(
-                f'input "{alias}" takes {math.prod(sizes)} values; examples have at most {MOST_VALUES}; '
+                f'input "{alias}" takes {math.prod(sizes)} values; examples have at '
+                f"most {MOST_VALUES}; "
                 "a generated client (gen_client) makes them itself"
             )
     return {

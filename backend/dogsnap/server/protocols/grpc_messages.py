@@ -28,7 +28,9 @@ SIGNATURE_DEF = "signature_def"
 
 
 def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
-    """The status code and message of an error, in the form that TensorFlow Serving's gRPC clients know."""
+    """The status code and message of an error, in the form that TensorFlow
+    Serving's gRPC clients know.
+    """
     message = error.in_words_of("grpc")
     if isinstance(error, UnknownSignature):
         message = f'Serving signature key "{error.name}" not found. {message}'
@@ -39,7 +41,10 @@ def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
 
 
 def spec_of(request: Any) -> ModelSpec:
-    """The model spec of any request. Raises InvalidArgument if it is missing or names no model."""
+    """The model spec of any request.
+
+    Raises InvalidArgument if it is missing or names no model.
+    """
     if not request.HasField("model_spec"):
         raise InvalidArgument("Missing ModelSpec")
     return _spec(request.model_spec)
@@ -55,7 +60,10 @@ def _spec(message: model_pb2.ModelSpec) -> ModelSpec:
 
 
 def examples_of(examples: input_pb2.Input, max_bytes: int) -> list[bytes]:
-    """The serialized tf.Examples of a request. Raises InvalidArgument if there are none, TooLarge."""
+    """The serialized tf.Examples of a request.
+
+    Raises InvalidArgument if there are none, TooLarge.
+    """
     shared = examples.example_list_with_context
     check_merged_size(shared.context.ByteSize(), len(shared.examples), max_bytes)
     serialized = serialized_examples(examples)
@@ -65,7 +73,10 @@ def examples_of(examples: input_pb2.Input, max_bytes: int) -> list[bytes]:
 
 
 def tasks_of(request: inference_pb2.MultiInferenceRequest) -> tuple[ModelSpec, list[Task]]:
-    """The one model of all tasks, and the tasks. Raises InvalidArgument and Unimplemented."""
+    """The one model of all tasks, and the tasks.
+
+    Raises InvalidArgument and Unimplemented.
+    """
     if not request.tasks:
         raise InvalidArgument("MultiInferenceRequest has no tasks; expected at least one")
     specs = [task.model_spec for task in request.tasks]
@@ -80,7 +91,8 @@ def tasks_of(request: inference_pb2.MultiInferenceRequest) -> tuple[ModelSpec, l
         signature = signature_name(task.model_spec)
         if task.method_name not in methods:
             raise Unimplemented(
-                f"Unsupported signature method_name: {task.method_name}; expected one of {', '.join(methods)}"
+                f"Unsupported signature method_name: {task.method_name}; expected one "
+                f"of {', '.join(methods)}"
             )
         if signature in tasks:
             raise InvalidArgument(f"Duplicate evaluation of signature: {signature}")

@@ -1,6 +1,8 @@
-"""The Open Inference Protocol (KServe's v2), what HTTP and gRPC share: tensors, metadata, and the work of a request.
+"""The Open Inference Protocol (KServe's v2), what HTTP and gRPC share: tensors,
+metadata, and the work of a request.
 
-MLServer, Triton, OpenVINO Model Server and KServe speak it, too. A version is a number or a label.
+MLServer, Triton, OpenVINO Model Server and KServe speak it, too. A version is a
+number or a label.
 """
 
 import math
@@ -51,7 +53,9 @@ PLATFORM = "tensorflow_savedmodel"
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input as it came; `read` gives its values in a flat array or list, of `datatype`."""
+    """An input as it came; `read` gives its values in a flat array or list, of
+    `datatype`.
+    """
 
     name: str
     datatype: str
@@ -61,22 +65,28 @@ class Tensor:
     def __post_init__(self) -> None:
         if self.datatype not in TYPES:
             raise InvalidArgument(
-                f'input "{self.name}": datatype is {self.datatype!r}; expected one of {", ".join(TYPES)}'
+                f'input "{self.name}": datatype is {self.datatype!r}; expected one of '
+                f"{', '.join(TYPES)}"
             )
         if len(self.shape) > MAX_RANK or any(size < 0 for size in self.shape):
             raise InvalidArgument(
-                f'input "{self.name}": shape is {list(self.shape)}; expected at most {MAX_RANK} sizes from 0 on'
+                f'input "{self.name}": shape is {list(self.shape)}; expected at most '
+                f"{MAX_RANK} sizes from 0 on"
             )
 
     def array(self, rank: int | None = None) -> np.ndarray:
-        """The values in the tensor's shape; strings as objects. Raises InvalidArgument.
+        """The values in the tensor's shape; strings as objects.
 
-        Strings (n, 1), as MLServer's codecs write them, are (n,) for an input of rank 1.
+        Raises InvalidArgument.
+
+        Strings (n, 1), as MLServer's codecs write them, are (n,) for an input
+        of rank 1.
         """
         values = self.read()
         if values.size != math.prod(self.shape):
             raise InvalidArgument(
-                f'input "{self.name}": shape {list(self.shape)} takes {math.prod(self.shape)} values, received {values.size}'
+                f'input "{self.name}": shape {list(self.shape)} takes '
+                f"{math.prod(self.shape)} values, received {values.size}"
             )
         is_column = self.datatype == BYTES and rank == 1 and self.shape[1:] == (1,)
         return values.reshape(-1 if is_column else self.shape)
@@ -84,7 +94,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class InferRequest:
-    """What a client asks; `outputs`: names, all of them if empty. `signature_name`: the parameter of this name, or ""."""
+    """What a client asks; `outputs`: names, all of them if empty.
+
+    `signature_name`: the parameter of this name, or "".
+    """
 
     spec: ModelSpec
     tensors: Sequence[Tensor]
@@ -119,7 +132,9 @@ def infer(
 
 
 def _work(predictor: Predictor, request: InferRequest) -> Work:
-    """Photos where strings come for a version that takes numbers: an image input takes the photo itself."""
+    """Photos where strings come for a version that takes numbers: an image
+    input takes the photo itself.
+    """
     if [tensor.datatype for tensor in request.tensors] == [BYTES]:
         with predictor.repository.acquire(request.spec) as servable:
             signature = servable.signature(request.signature_name)
@@ -137,7 +152,8 @@ def _reader(tensors: Sequence[Tensor]) -> Callable[[Signature], dict[str, np.nda
         names = [tensor.name for tensor in tensors]
         if len(names) != len(signature.inputs) or set(names) != set(signature.inputs):
             raise OtherInputs(
-                f"expected the inputs {', '.join(signature.inputs) or 'none'}, received {', '.join(names) or 'none'}",
+                f"expected the inputs {', '.join(signature.inputs) or 'none'}, received "
+                f"{', '.join(names) or 'none'}",
                 names,
             )
         arrays = {}
@@ -190,7 +206,8 @@ def from_raw(name: str, datatype: str, count: int, raw: bytes) -> np.ndarray:
     dtype = np.dtype(TYPES[datatype].as_numpy_dtype)
     if len(raw) != count * dtype.itemsize:
         raise InvalidArgument(
-            f'input "{name}": {count} values of {datatype} take {count * dtype.itemsize} bytes, received {len(raw)}'
+            f'input "{name}": {count} values of {datatype} take '
+            f"{count * dtype.itemsize} bytes, received {len(raw)}"
         )
     if datatype == "BOOL":  # bytes other than 0 and 1 would be invalid bools
         return np.frombuffer(raw, np.uint8) != 0
@@ -213,7 +230,9 @@ def _strings_from_raw(name: str, count: int, raw: bytes) -> np.ndarray:
 
 
 def to_raw(array: np.ndarray) -> bytes:
-    """The binary form of a tensor: row-major, little-endian; strings behind their lengths."""
+    """The binary form of a tensor: row-major, little-endian; strings behind
+    their lengths.
+    """
     if array.dtype != object:
         return np.ascontiguousarray(array).tobytes()
     parts = []

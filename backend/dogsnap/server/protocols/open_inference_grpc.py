@@ -1,4 +1,7 @@
-"""The Open Inference Protocol over gRPC: inference.GRPCInferenceService. Import it after the fork: it loads TensorFlow."""
+"""The Open Inference Protocol over gRPC: inference.GRPCInferenceService.
+
+Import it after the fork: it loads TensorFlow.
+"""
 
 import math
 from typing import Any
@@ -13,7 +16,8 @@ from dogsnap.server.protocols.open_inference import BYTES, TYPES, InferRequest, 
 from dogsnap.serving.inference.predictor import Predictor
 
 SERVICE = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
-# The field of the contents with the values of a datatype; FP16 and BF16 have none, and come in binary form alone.
+# The field of the contents with the values of a datatype; FP16 and BF16 have none, and
+# come in binary form alone.
 CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -104,7 +108,8 @@ def _tensors(request: Any) -> list[Tensor]:
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise InvalidArgument(
-            f"raw_input_contents has {len(raw)} entries for {len(request.inputs)} inputs; expected one for each, or none"
+            f"raw_input_contents has {len(raw)} entries for {len(request.inputs)} "
+            "inputs; expected one for each, or none"
         )
     tensors = []
     for index, given in enumerate(request.inputs):

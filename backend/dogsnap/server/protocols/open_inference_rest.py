@@ -1,4 +1,6 @@
-"""The Open Inference Protocol over HTTP, under /v2: JSON, and its extension of binary tensors behind the JSON."""
+"""The Open Inference Protocol over HTTP, under /v2: JSON, and its extension of
+binary tensors behind the JSON.
+"""
 
 import base64
 from collections.abc import Mapping
@@ -83,7 +85,8 @@ def _json_length(body_length: int) -> int:
     text = request.headers.get(JSON_LENGTH, str(body_length))
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= body_length):
         raise InvalidArgument(
-            f"{JSON_LENGTH} is {text[:40]!r}; expected a number of bytes up to the body's {body_length}"
+            f"{JSON_LENGTH} is {text[:40]!r}; expected a number of bytes up to the "
+            f"body's {body_length}"
         )
     return int(text)
 
@@ -92,7 +95,8 @@ def _objects(fields: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     objects = fields.get(name)
     if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
         raise InvalidArgument(
-            f'expected "{name}": a list of objects, each with a name, received {type(objects).__name__}'
+            f'expected "{name}": a list of objects, each with a name, received '
+            f"{type(objects).__name__}"
         )
     return objects
 
@@ -114,7 +118,9 @@ def _parameters(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _tensors(fields: Mapping[str, Any], binary: memoryview) -> list[Tensor]:
-    """The inputs; those with a binary_data_size take so many bytes behind the JSON, in turn."""
+    """The inputs; those with a binary_data_size take so many bytes behind the
+    JSON, in turn.
+    """
     tensors = []
     start = 0
     for fields_of_input in _objects(fields, "inputs"):
@@ -124,14 +130,16 @@ def _tensors(fields: Mapping[str, Any], binary: memoryview) -> list[Tensor]:
         size = _parameters(fields_of_input).get("binary_data_size", 0)
         if type(size) is not int or not 0 <= size <= len(binary) - start:
             raise InvalidArgument(
-                f"binary_data_size is {size!r:.40}; expected a number up to the {len(binary) - start} bytes that are left"
+                f"binary_data_size is {size!r:.40}; expected a number up to the "
+                f"{len(binary) - start} bytes that are left"
             )
         raw = binary[start : start + size]
         start += size
         tensors.append(_tensor(fields_of_input, tuple(shape), raw))
     if start != len(binary):
         raise InvalidArgument(
-            f"{len(binary) - start} bytes behind the JSON belong to no input; give each its binary_data_size"
+            f"{len(binary) - start} bytes behind the JSON belong to no input; give each "
+            "its binary_data_size"
         )
     return tensors
 
@@ -186,7 +194,9 @@ def _response(
 
 
 def _data(datatype: str, values: np.ndarray) -> dict[str, Any]:
-    """The values as JSON: strings as text, or as base64 with that content_type where one of them is no text."""
+    """The values as JSON: strings as text, or as base64 with that content_type
+    where one of them is no text.
+    """
     if datatype != BYTES:
         return {"data": values.astype(np.float32) if datatype == "BF16" else values}
     try:

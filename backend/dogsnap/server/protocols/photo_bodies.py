@@ -1,4 +1,6 @@
-"""Photos in a request's body: its bytes and its form say what they are, not its type or a file's name."""
+"""Photos in a request's body: its bytes and its form say what they are, not its
+type or a file's name.
+"""
 
 import binascii
 import io
@@ -34,11 +36,14 @@ class PhotoBody:
 
 
 def parse(body: bytes, mimetype: str = "", boundary: str = "") -> PhotoBody | None:
-    """The photos of a body; None for one that is no photo and no form, as JSON is none.
+    """The photos of a body; None for one that is no photo and no form, as JSON
+    is none.
 
-    Takes the bytes of a photo, base64 text of one, and forms, multipart or urlencoded: the photos of the fields `image` and
-    `images`, else all that are in it. `mimetype` and `boundary` are what the request states, or "".
-    `image=iVBORw0KGgo...&top_k=1` -> one photo, {"top_k": "1"}. Raises InvalidArgument for a form without a photo.
+    Takes the bytes of a photo, base64 text of one, and forms, multipart or
+    urlencoded: the photos of the fields `image` and `images`, else all that are
+    in it. `mimetype` and `boundary` are what the request states, or "".
+    `image=iVBORw0KGgo...&top_k=1` -> one photo, {"top_k": "1"}. Raises
+    InvalidArgument for a form without a photo.
     """
     photo = _decode_photo(body)
     if _is_photo(photo):
@@ -88,7 +93,8 @@ def _from_form(fields: Fields) -> PhotoBody:
             f"{name} ({len(content)} bytes)" for name, content in fields[:SHOWN_FIELDS]
         )
         raise InvalidArgument(
-            "expected a photo in the form's field image (several in images), as a file or as base64 text; "
+            "expected a photo in the form's field image (several in images), as a file "
+            "or as base64 text; "
             f"received {f'the fields {listed}' if fields else 'a form without fields'}"
         )
     return PhotoBody(photos, others)
@@ -104,7 +110,9 @@ def _pairs(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _unquote(text: bytes) -> bytes:
-    """Percent-encoded text, decoded as quoted-printable, which is the same with another sign; a slice at a time for memory."""
+    """Percent-encoded text, decoded as quoted-printable, which is the same with
+    another sign; a slice at a time for memory.
+    """
     decoded = io.BytesIO()
     start = 0
     while start < len(text):
@@ -118,7 +126,9 @@ def _unquote(text: bytes) -> bytes:
 
 
 def _parts(body: bytes, boundary: str) -> Iterator[tuple[str, bytes]]:
-    """The fields of a multipart form (RFC 7578), whose first line is its boundary where the request states none."""
+    """The fields of a multipart form (RFC 7578), whose first line is its
+    boundary where the request states none.
+    """
     sign = boundary.encode("latin-1", "replace")
     if not sign or b"--" + sign not in body:
         first = FIRST_DELIMITER.match(body)

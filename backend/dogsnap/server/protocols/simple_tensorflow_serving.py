@@ -1,7 +1,9 @@
-"""Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
+"""Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the
+list of models, and generated clients.
 
-Its clients know only one version: without one, the largest that takes their data answers. `preprocess`, `postprocess` and
-`run_profile` are ignored: they ran code out of the model, or wrote files.
+Its clients know only one version: without one, the largest that takes their
+data answers. `preprocess`, `postprocess` and `run_profile` are ignored: they
+ran code out of the model, or wrote files.
 """
 
 import re
@@ -84,7 +86,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def _own_address() -> str:
-    """Where the client reaches `POST /`: below the path that a proxy names in X-Forwarded-Prefix."""
+    """Where the client reaches `POST /`: below the path that a proxy names in
+    X-Forwarded-Prefix.
+    """
     path = request.headers.get("X-Forwarded-Prefix", "").rstrip("/")
     return request.root_url + (f"{path[1:]}/" if PATH_OF_PROXY.fullmatch(path) and path else "")
 
@@ -120,7 +124,9 @@ def _from_json(predictor: Predictor, body: AbstractContextManager[dict[str, Any]
 
 
 def _flag(name: str, value: Any) -> bool:
-    """A field that is true or false, also as text, as that server's clients send it. Raises InvalidArgument."""
+    """A field that is true or false, also as text, as that server's clients
+    send it. Raises InvalidArgument.
+    """
     known = {None: False, False: False, True: True, "": False, "true": True, "false": False}
     folded = value.lower() if isinstance(value, str) else value
     if not isinstance(folded, str | bool | None) or folded not in known:
@@ -153,7 +159,10 @@ def _find_signature(predictor: Predictor, name: str) -> tuple[ServableId, Signat
 
 
 def _details(predictor: Predictor) -> list[dict[str, Any]]:
-    """The models in that server's format. The base path is only the name: the server's folders are not disclosed."""
+    """The models in that server's format.
+
+    The base path is only the name: the server's folders are not disclosed.
+    """
     details = []
     for name in predictor.repository.models():
         with suppress(NotFound):  # removed from the configuration meanwhile
@@ -165,7 +174,9 @@ def _details(predictor: Predictor) -> list[dict[str, Any]]:
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
-    """serving_default or the first there is; empty without any, and for a model that is not available now."""
+    """serving_default or the first there is; empty without any, and for a model
+    that is not available now.
+    """
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
             names = [DEFAULT_SIGNATURE, *servable.signatures]

@@ -1,4 +1,7 @@
-"""TensorFlow Serving's gRPC services, and what every call of theirs needs. Import it after the fork: it loads TensorFlow."""
+"""TensorFlow Serving's gRPC services, and what every call of theirs needs.
+
+Import it after the fork: it loads TensorFlow.
+"""
 
 import dataclasses
 import logging
@@ -60,7 +63,9 @@ access = logging.getLogger("dogsnap.access")
 
 
 class CallInterceptor(grpc.ServerInterceptor):
-    """Wraps the calls of our services: access control, access log, errors as status codes, a count of those running."""
+    """Wraps the calls of our services: access control, access log, errors as
+    status codes, a count of those running.
+    """
 
     def __init__(self, access_control: AccessControl, settings: Settings, is_traced: bool = False):
         self._access_control = access_control
@@ -134,7 +139,10 @@ class CallInterceptor(grpc.ServerInterceptor):
                 )
 
     def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
-        """What the outermost of our proxies saw, or the peer's. What stands further left in X-Forwarded-For may be invented."""
+        """What the outermost of our proxies saw, or the peer's.
+
+        What stands further left in X-Forwarded-For may be invented.
+        """
         forwarded = [
             each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()
         ]
@@ -156,7 +164,9 @@ class CallInterceptor(grpc.ServerInterceptor):
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """tensorflow.serving.PredictionService over a predictor; its methods raise DogsnapError."""
+    """tensorflow.serving.PredictionService over a predictor; its methods raise
+    DogsnapError.
+    """
 
     def __init__(self, predictor: Predictor, settings: Settings, memory: HeldMemory):
         self.predictor = predictor
@@ -181,7 +191,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return response
 
     def _hold(self, context: ServicerContext, count: int) -> None:
-        """Count so many bytes until the call has ended. Raises NoRoom, and Cancelled if it has ended."""
+        """Count so many bytes until the call has ended.
+
+        Raises NoRoom, and Cancelled if it has ended.
+        """
         if not count:
             return
         self._memory.take(count)
@@ -268,7 +281,9 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: ServicerContext
     ) -> Any:
-        """Needs administration rights: it can make this machine read and run any folder. The metadata "by" names the author."""
+        """Needs administration rights: it can make this machine read and run
+        any folder. The metadata "by" names the author.
+        """
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
@@ -282,7 +297,9 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
 
 def peer_address(peer: str) -> str:
-    """The IP address in gRPC's form of a peer: ipv4:127.0.0.1:5000, ipv6:%5B::1%5D:5000; "" for any other kind."""
+    """The IP address in gRPC's form of a peer: ipv4:127.0.0.1:5000,
+    ipv6:%5B::1%5D:5000; "" for any other kind.
+    """
     kind, _, rest = unquote(peer).partition(":")
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 

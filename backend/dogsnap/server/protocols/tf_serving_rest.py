@@ -1,4 +1,6 @@
-"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status."""
+"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress,
+metadata and status.
+"""
 
 import re
 from collections.abc import Mapping
@@ -71,12 +73,17 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def _raw_path() -> str:
-    """The path before percent-decoding, also of a request target in absolute form (RFC 9112, section 3.2.2)."""
+    """The path before percent-decoding, also of a request target in absolute
+    form (RFC 9112, section 3.2.2).
+    """
     return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
 
 
 def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
-    """What a path names, and predict, classify, regress, metadata or status. Raises InvalidArgument for any other path."""
+    """What a path names, and predict, classify, regress, metadata or status.
+
+    Raises InvalidArgument for any other path.
+    """
     match = (
         {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path)
         if method in ("POST", "GET")
@@ -127,7 +134,8 @@ def signature_name(fields: dict[str, Any]) -> str:
     name = fields.get("signature_name", "")
     if not isinstance(name, str):
         raise InvalidArgument(
-            f"JSON Value: {json_tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
+            f"JSON Value: {json_tensors.show(fields)} not formatted correctly. "
+            "'signature_name' key must be a string value."
         )
     return name
 

@@ -10,7 +10,8 @@ DIST = Path(__file__).parents[1] / "pages" / "app"
 GZIPPED = ("application/javascript", "application/json", "image/svg+xml")
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: "
+        "data:; connect-src 'self'; "
         "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
@@ -28,7 +29,8 @@ def blueprint(dist: Path = DIST) -> Blueprint:
     def page(name: str = "index.html", folder: str = "") -> Response:
         if not (dist / "index.html").is_file():
             raise Unavailable(
-                "the app has not been built: run `make setup`, or build it with `node backend/web/build.mjs`"
+                "the app has not been built: run `make setup`, or build it with `node "
+                "backend/web/build.mjs`"
             )
         response = send_from_directory(dist / folder, name)
         response.headers.update(HEADERS)

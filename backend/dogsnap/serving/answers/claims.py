@@ -14,7 +14,9 @@ LONGEST_TEXT = 60  # characters of a breed's name as a user types it
 
 
 def claim_of(result: Classification) -> dict[str, Any]:
-    """Level, ids of the breeds that it means, the first named one first, and probability; neither for no dog."""
+    """Level, ids of the breeds that it means, the first named one first, and
+    probability; neither for no dog.
+    """
     breeds: tuple[str, ...] = (result.breeds[0].id,)
     probability: float | None = result.breeds[0].probability
     if result.level is Level.NO_DOG:
@@ -32,9 +34,11 @@ def claim_of(result: Classification) -> dict[str, Any]:
 
 
 def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> None:
-    """Raises InvalidArgument unless a user said one of VERDICTS, or one of the `known` breeds.
+    """Raises InvalidArgument unless a user said one of VERDICTS, or one of the
+    `known` breeds.
 
-    `text`: how the user calls a breed that is not known, with the verdict "other".
+    `text`: how the user calls a breed that is not known, with the verdict
+    "other".
     """
     if bool(verdict) == bool(breed):
         raise InvalidArgument(
@@ -44,7 +48,8 @@ def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> No
         raise InvalidArgument(f"verdict is {verdict!r}; expected one of {', '.join(VERDICTS)}")
     if breed and breed not in known:
         raise InvalidArgument(
-            f"breed is {breed!r}; expected the id of a breed that the version knows, or verdict other, mix or no_dog"
+            f"breed is {breed!r}; expected the id of a breed that the version knows, or "
+            "verdict other, mix or no_dog"
         )
     if text and verdict != "other":
         raise InvalidArgument(
@@ -57,10 +62,12 @@ def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> No
 def judge(
     level: str, breeds: Sequence[str], verdict: str, breed: str
 ) -> tuple[bool | None, bool | None]:
-    """Whether the first named breed is right (or that there is no dog), and whether what the level claims holds.
+    """Whether the first named breed is right (or that there is no dog), and
+    whether what the level claims holds.
 
-    The claim holds if the group or set has the breed, or the breed is one that an answer "unknown" does not know. None where
-    it cannot be told: of a mix, and of the first of several breeds that are "right" together.
+    The claim holds if the group or set has the breed, or the breed is one that
+    an answer "unknown" does not know. None where it cannot be told: of a mix,
+    and of the first of several breeds that are "right" together.
     """
     if verdict == "mix":
         return None, None

@@ -1,4 +1,6 @@
-"""What an answer claims, by the thresholds and groups of the version; `fitting/thresholds.py` finds them."""
+"""What an answer claims, by the thresholds and groups of the version;
+`fitting/thresholds.py` finds them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +11,8 @@ import numpy as np
 
 LARGEST_SET = 5
 LEAST_PROBABILITY = 1e-12  # stands for 0 where a logarithm is taken
-# A group is told only where it says more than its first breed: that one is less probable than this, and a second one worth a row.
+# A group is told only where it says more than its first breed: that one is less
+# probable than this, and a second one worth a row.
 SUREST_OF_GROUP, WORTH_A_ROW = 0.93, 0.01
 ENDING = "_threshold"  # of the names of a decision's numbers in a description
 
@@ -29,9 +32,11 @@ class Level(StrEnum):
 class Decision:
     """The thresholds of a version; None: an answer never claims that.
 
-    `dog`: of the dog head's probability, below which a photo shows no dog. `confident`: of the first breed's probability, from
-    which on it is named alone. `group`: of the sum of a group's probabilities. `set`: of each breed of a set. `unknown`: of
-    `top_z_score`, below which the breed is unknown. The last three are all there, or none.
+    `dog`: of the dog head's probability, below which a photo shows no dog.
+    `confident`: of the first breed's probability, from which on it is named
+    alone. `group`: of the sum of a group's probabilities. `set`: of each breed
+    of a set. `unknown`: of `top_z_score`, below which the breed is unknown. The
+    last three are all there, or none.
     """
 
     dog: float | None = None
@@ -42,7 +47,10 @@ class Decision:
 
     @classmethod
     def read(cls, stated: Mapping[str, float]) -> "Decision":
-        """From `decision` in a description that fits the schema. Raises ValueError where some of the last three are missing."""
+        """From `decision` in a description that fits the schema.
+
+        Raises ValueError where some of the last three are missing.
+        """
         given = {
             name: stated[name + ENDING] for name in cls.__match_args__ if name + ENDING in stated
         }
@@ -67,7 +75,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Group:
-    """Breeds (ids) that the network confuses with each other. `difference`: how a person tells them apart, or ""."""
+    """Breeds (ids) that the network confuses with each other.
+
+    `difference`: how a person tells them apart, or "".
+    """
 
     id: str
     name: str
@@ -79,10 +90,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Claim:
-    """`group`: the one that the most probable breed belongs to, with the sum of its members' probabilities.
+    """`group`: the one that the most probable breed belongs to, with the sum of
+    its members' probabilities.
 
-    `held`: the prediction set: indices of the breeds, the most probable first, of which one is right in 95 % of photos. Both
-    None where the version has no thresholds for them.
+    `held`: the prediction set: indices of the breeds, the most probable first,
+    of which one is right in 95 % of photos. Both None where the version has no
+    thresholds for them.
     """
 
     level: Level
@@ -92,7 +105,9 @@ class Claim:
 
 
 def says_more(first: np.ndarray | float, second: np.ndarray | float) -> np.ndarray | bool:
-    """Whether a group says more than its first breed, by the probabilities of its two most probable members."""
+    """Whether a group says more than its first breed, by the probabilities of
+    its two most probable members.
+    """
     return (first < SUREST_OF_GROUP) & (second >= WORTH_A_ROW)
 
 
@@ -100,7 +115,11 @@ class Levels:
     """What the answers of a version claim, by its thresholds and groups."""
 
     def __init__(self, decision: Decision, groups: Sequence[Group] = (), ids: Sequence[str] = ()):
-        """`ids`: of the breeds, in class order. Raises ValueError for a group of an unknown breed, or for a breed in two."""
+        """`ids`: of the breeds, in class order.
+
+        Raises ValueError for a group of an unknown breed, or for a breed in
+        two.
+        """
         self.decision, self.groups, self.ids = decision, tuple(groups), tuple(ids)
         index_of = {breed: index for index, breed in enumerate(ids)}
         members = [member for group in groups for member in group.members]
@@ -119,7 +138,10 @@ class Levels:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Levels":
-        """From a description that fits the schema. Raises ValueError for one that is not whole."""
+        """From a description that fits the schema.
+
+        Raises ValueError for one that is not whole.
+        """
         decision = Decision.read(raw.get("decision", {}))
         if decision.group is None:
             return cls(decision)
@@ -155,13 +177,16 @@ class Levels:
 
 
 def top_z_score(probabilities: np.ndarray) -> np.ndarray:
-    """How many standard deviations the largest log probability lies above the mean of all: (..., classes) -> (...).
+    """How many standard deviations the largest log probability lies above the
+    mean of all: (..., classes) -> (...).
 
-    A probability compares the breeds with each other only; this is low as well where no breed fits. Without a lapse rate,
-    temperature and the constant of the softmax drop out; one raises the small probabilities. Lab note: it tells 2,186
-    validation photos from 521 photos of 149 breeds that the network does not know (AUROC 0.78 to 0.83; largest logit 0.77,
-    energy 0.73, largest probability 0.80), and distances in the features do no better; with a lapse rate of 0.02 the AUROC is
-    0.736, without 0.737 (294 photos).
+    A probability compares the breeds with each other only; this is low as well
+    where no breed fits. Without a lapse rate, temperature and the constant of
+    the softmax drop out; one raises the small probabilities. Lab note: it tells
+    2,186 validation photos from 521 photos of 149 breeds that the network does
+    not know (AUROC 0.78 to 0.83; largest logit 0.77, energy 0.73, largest
+    probability 0.80), and distances in the features do no better; with a lapse
+    rate of 0.02 the AUROC is 0.736, without 0.737 (294 photos).
     """
     logarithms = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
     return (logarithms.max(-1) - logarithms.mean(-1)) / np.maximum(

@@ -1,1 +1,3 @@
-"""Users' feedback on answers: signed request ids, the table of feedback, and the comparison of versions by it."""
+"""Users' feedback on answers: signed request ids, the table of feedback, and
+the comparison of versions by it.
+"""

@@ -1,4 +1,6 @@
-"""Feedback of users on answers: issues signed request ids, stores the feedback on them, and reports on it."""
+"""Feedback of users on answers: issues signed request ids, stores the feedback
+on them, and reports on it.
+"""
 
 import hashlib
 import json
@@ -36,7 +38,9 @@ class Feedback:
         ask_every: int = 1,
         owner: str = "",
     ):
-        """The app is to ask about one in `ask_every` answers, chosen by chance; splits are of `owner`, a log of switches."""
+        """The app is to ask about one in `ask_every` answers, chosen by chance;
+        splits are of `owner`, a log of switches.
+        """
         self.store = store
         self._signer = signer
         self._repository = repository
@@ -45,7 +49,8 @@ class Feedback:
         self._owner = owner
         self._following = threading.Lock()  # from reading what is chosen until it is in the store
         self._splits: Mapping[tuple[str, str], sqlite3.Row] = {}
-        # Split, phone's hash and version of what may not be in the store yet. Each use of the set is one atomic operation.
+        # Split, phone's hash and version of what may not be in the store yet. Each use
+        # of the set is one atomic operation.
         self._asked: set[tuple[int, str, int]] = set()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
@@ -54,7 +59,9 @@ class Feedback:
     def sign_answer(
         self, number: str, result: Classification, spec: ModelSpec, may_ask: bool = True
     ) -> tuple[str, bool]:
-        """The id for feedback on `result`, the answer to `spec`, and whether the app is to ask about it."""
+        """The id for feedback on `result`, the answer to `spec`, and whether
+        the app is to ask about it.
+        """
         asked = may_ask and secrets.randbelow(self._ask_every) == 0
         version = result.servable.version
         facts = {
@@ -67,7 +74,8 @@ class Feedback:
         }
         split = self._splits.get((spec.name, spec.label or ""))
         if split and spec.version is None and version in (split["first"], split["second"]):
-            # By this a phone is known within one split alone; without the salt nothing leads from one to the other.
+            # By this a phone is known within one split alone; without the salt nothing
+            # leads from one to the other.
             key = spec.sticky_key.encode(errors="replace")
             phone = hashlib.blake2b(key, key=split["salt"], digest_size=8).hexdigest()
             facts |= {"split": split["id"], "phone": phone}
@@ -78,8 +86,10 @@ class Feedback:
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: what `check_said` takes.
 
-        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument, NotFound
-        (no id of this server, or its version is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
+        Returns why it does not count as a vote in the split that the answer was
+        part of, or "". Raises InvalidArgument, NotFound (no id of this server,
+        or its version is gone), FailedPrecondition (too late), AlreadyExists,
+        Unavailable.
         """
         number, facts, at = self._signer.verify(request_id)
         answered = ServableId(facts["model"], facts["version"])
@@ -105,7 +115,8 @@ class Feedback:
         return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback and the votes on these answers, however old; returns how many. Unknown ids are ignored.
+        """Delete the feedback and the votes on these answers, however old;
+        returns how many. Unknown ids are ignored.
 
         Raises Unavailable.
         """
@@ -116,7 +127,10 @@ class Feedback:
         return self.store.forget(numbers)
 
     def verdict(self, model: str) -> dict[str, Any]:
-        """As `report.verdict` gives it, for the versions that are still there. Raises Unavailable."""
+        """As `report.verdict` gives it, for the versions that are still there.
+
+        Raises Unavailable.
+        """
         with suppress(Unavailable):  # on a full disk the report is of the splits as they were
             self._follow_splits()
         self._write_asked()
@@ -142,9 +156,11 @@ class Feedback:
                 self.store.sweep()
 
     def _follow_splits(self) -> None:
-        """Open and close splits in the store as they are chosen; another version makes another split.
+        """Open and close splits in the store as they are chosen; another
+        version makes another split.
 
-        An answer does not wait for it: those of the first TICK_SECONDS of a split do not count in it.
+        An answer does not wait for it: those of the first TICK_SECONDS of a
+        split do not count in it.
         """
         router = self._repository.router
         if not self._repository.started or not router.is_known:
@@ -164,7 +180,9 @@ class Feedback:
         return chosen
 
     def _default(self, model: str) -> int | None:
-        """The version that answers by default: the chosen one, or the one that goes on answering while none is chosen."""
+        """The version that answers by default: the chosen one, or the one that
+        goes on answering while none is chosen.
+        """
         router = self._repository.router
         for version in (router.choices(model).default, router.answering(model)):
             if version is not None:
@@ -180,19 +198,26 @@ class Feedback:
             self._asked.difference_update(waiting)
 
     def _voter(self, facts: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
-        """The phone's hash for the version with these breeds: another version under the same number has votes of its own.
+        """The phone's hash for the version with these breeds: another version
+        under the same number has votes of its own.
 
-        None if the app was not to ask, and for an id from before an update, which has none.
+        None if the app was not to ask, and for an id from before an update,
+        which has none.
         """
         voter = facts.get("voter")
         return voter and self._signer.voter(voter, *names)
 
     def _names(self, servable: ServableId) -> Mapping[str, str]:
-        """The English name of each breed of a version, by id, as it is now. Raises NotFound, Unavailable."""
+        """The English name of each breed of a version, by id, as it is now.
+
+        Raises NotFound, Unavailable.
+        """
         with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
             return {label["id"]: label["name"] for label in found.description.labels}
 
 
 def _in_one_line(text: str) -> str:
-    """`text` so that it is safe to read: no control characters for a terminal, no formula for a spreadsheet."""
+    """`text` so that it is safe to read: no control characters for a terminal,
+    no formula for a spreadsheet.
+    """
     return "".join(each for each in " ".join(text.split()) if each.isprintable()).lstrip("=+-@ ")

@@ -1,4 +1,6 @@
-"""The report on feedback, as JSON for command and console: how often each version was right, and which of a split's is better."""
+"""The report on feedback, as JSON for command and console: how often each
+version was right, and which of a split's is better.
+"""
 
 import json
 import sqlite3
@@ -25,7 +27,9 @@ SPLITS = "SELECT id AS split, label, first, second, started, ended, tally FROM s
 def verdict(
     store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The feedback on these versions of a model; `names` of breeds by id, as far as known. Raises Unavailable."""
+    """The feedback on these versions of a model; `names` of breeds by id, as
+    far as known. Raises Unavailable.
+    """
     found = [
         each
         for each in (_version(store, model, each, names) for each in sorted(versions))
@@ -50,7 +54,9 @@ def _answers(store: Store, model: str, version: int) -> int:
 
 
 def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -> dict[str, Any]:
-    """By votes, one for each phone that was asked: `right` first named breeds of `counted`, where that can be told."""
+    """By votes, one for each phone that was asked: `right` first named breeds
+    of `counted`, where that can be told.
+    """
     levels = {row["level"]: dict(row) for row in store.run(LEVELS, (model, version))}
     corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
     for each in corrections:
@@ -69,7 +75,9 @@ def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -
 
 
 def _comparison(split: sqlite3.Row) -> dict[str, Any]:
-    """A split: its sums by phone, for the first and the second version, and what can be said of them."""
+    """A split: its sums by phone, for the first and the second version, and
+    what can be said of them.
+    """
     versions, tally = (split["first"], split["second"]), json.loads(split["tally"])
     found, p = tally["better"], p_of_rates(tally["answered"], tally["asked"])
     better = None if found is None or p < P_OF_RATES else versions[found]
@@ -104,6 +112,7 @@ def _sentence(
     if more is None:
         return f"The split ended before {both} could be told apart."
     return (
-        f"Not enough yet to tell {both} apart: about {more:,} more answers, each of another phone, if the difference stays "
+        f"Not enough yet to tell {both} apart: about {more:,} more answers, each of "
+        "another phone, if the difference stays "
         "what it is."
     )

@@ -1,4 +1,6 @@
-"""Signed ids that contain version and claim of an answer, so that nothing is stored until feedback arrives."""
+"""Signed ids that contain version and claim of an answer, so that nothing is
+stored until feedback arrives.
+"""
 
 import hashlib
 import hmac
@@ -25,7 +27,9 @@ MAX_AGE_SECONDS = 24 * 3600
 
 
 class Signer:
-    """Signs and verifies ids with `facts`: columns of the table of feedback, and the phone's hash in its split. Thread-safe."""
+    """Signs and verifies ids with `facts`: columns of the table of feedback,
+    and the phone's hash in its split. Thread-safe.
+    """
 
     def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):
         self._secret = secret
@@ -36,14 +40,20 @@ class Signer:
         return f"{number}.{self._serializer.dumps(facts, salt=number)}"
 
     def voter(self, *parts: str | int) -> str:
-        """A hash of a phone and what it votes on; those of one phone for two versions cannot be matched."""
+        """A hash of a phone and what it votes on; those of one phone for two
+        versions cannot be matched.
+        """
         text = json.dumps(("voter", *parts))
         return hmac.digest(self._secret, text.encode(), "sha256")[:HASH_BYTES].hex()
 
     def verify(
         self, request_id: str, max_age: int | None = MAX_AGE_SECONDS
     ) -> tuple[str, dict[str, Any], datetime]:
-        """Number, facts and time of the answer. Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too old)."""
+        """Number, facts and time of the answer.
+
+        Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too
+        old).
+        """
         found = FORM.fullmatch(request_id)
         if found is None:
             raise InvalidArgument(
@@ -60,13 +70,17 @@ class Signer:
             ) from None
         except BadData:
             raise NotFound(
-                "this server gave out no such request id; send the feedback_id of an answer as it came"
+                "this server gave out no such request id; send the feedback_id of an "
+                "answer as it came"
             ) from None
         return number, facts, at
 
 
 def read_or_create_secret(file: Path) -> bytes:
-    """The secret in `file`, which only its owner may read; created if missing. Raises OSError, InvalidArgument."""
+    """The secret in `file`, which only its owner may read; created if missing.
+
+    Raises OSError, InvalidArgument.
+    """
     with hold_lock(file):  # of two processes, the first one's secret counts
         if not file.exists():
             write_private(secrets.token_hex(SECRET_BYTES), file)

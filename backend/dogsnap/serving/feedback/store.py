@@ -1,6 +1,8 @@
-"""The SQLite file of feedback: a row for each answer with feedback, sums of them, and the votes of splits; never a photo.
+"""The SQLite file of feedback: a row for each answer with feedback, sums of
+them, and the votes of splits; never a photo.
 
-A loss of power may cost the last seconds, since a commit does not wait for the disk (`synchronous=NORMAL`).
+A loss of power may cost the last seconds, since a commit does not wait for the
+disk (`synchronous=NORMAL`).
 """
 
 import csv
@@ -36,7 +38,8 @@ COLUMNS = (
     ),
     *("verdict", "breed", "is_right", "holds", "text", "voter"),
 )
-# Model, label ("" for the default), the version that a split takes phones from, the one that gets them.
+# Model, label ("" for the default), the version that a split takes phones from, the one
+# that gets them.
 Arms = tuple[str, str, int, int]
 ARMS = "model, label, first, second"
 # What equal rows of feedback have in common: a report reads their sums instead of a million rows.
@@ -45,7 +48,8 @@ KIND_OF = """{0}.model, {0}.version, {0}.voter IS NOT NULL, {0}.level, json_arra
     ifnull(json_extract({0}.breeds, '$[0]'), {0}.level), {0}.verdict, ifnull({0}.breed, ''), ifnull({0}.is_right, -1),
     ifnull({0}.holds, -1)"""
 TABLES = (
-    # `voter`: the hash of the phone whose vote on the version this is. `block`: in which block of its split's votes it counts.
+    # `voter`: the hash of the phone whose vote on the version this is. `block`: in
+    # which block of its split's votes it counts.
     """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
     model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
     breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER,
@@ -78,7 +82,8 @@ OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL AND owner = ?"
 BEGIN = (
     f"INSERT INTO splits (started, salt, tally, owner, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
 )
-# Of several servers with one log of switches none goes back to what was chosen before: unless the log began anew.
+# Of several servers with one log of switches none goes back to what was chosen before:
+# unless the log began anew.
 LAG_SECONDS = 10
 FOLLOW = f"""INSERT INTO followed VALUES (:owner, :revision, {NOW}) ON CONFLICT (owner)
     DO UPDATE SET revision = excluded.revision, at = excluded.at WHERE excluded.revision >= revision
@@ -109,12 +114,16 @@ OLD = (
 
 
 class Store:
-    """The file of feedback. Thread-safe. All methods raise Unavailable where the file cannot be used."""
+    """The file of feedback.
+
+    Thread-safe. All methods raise Unavailable where the file cannot be used.
+    """
 
     def __init__(self, file: Path, days: int):
         """Open `file` or make it, and remove what is older than `days`.
 
-        Raises sqlite3.Error for a file that is no database, FailedPrecondition for one of another format.
+        Raises sqlite3.Error for a file that is no database, FailedPrecondition
+        for one of another format.
         """
         self._age = {"days": f"-{days} days"}
         self._lock = threading.Lock()
@@ -126,7 +135,8 @@ class Store:
             ((found,),) = connection.execute("PRAGMA user_version").fetchall()
             if found not in (0, FORMAT):
                 raise FailedPrecondition(
-                    f"the file has feedback of format {found}; this version has format {FORMAT}: choose another file"
+                    f"the file has feedback of format {found}; this version has format "
+                    f"{FORMAT}: choose another file"
                 )
             for statement in () if found else TABLES:
                 connection.execute(statement)
@@ -156,10 +166,12 @@ class Store:
     def follow(
         self, wanted: AbstractSet[Arms], owner: str = "", revision: int = 0
     ) -> dict[tuple[str, str], sqlite3.Row]:
-        """Let exactly these splits of `owner` be open: an ended one loses its salt, and its votes stay as they are.
+        """Let exactly these splits of `owner` be open: an ended one loses its
+        salt, and its votes stay as they are.
 
-        Nothing changes where the owner's splits follow a later `revision` already. Returns the open ones by model and label, with
-        `id` and `salt`, which stay the same while their arms do.
+        Nothing changes where the owner's splits follow a later `revision`
+        already. Returns the open ones by model and label, with `id` and `salt`,
+        which stay the same while their arms do.
         """
         with self.transaction() as connection:
             was = {}
@@ -178,17 +190,22 @@ class Store:
             return {(row["model"], row["label"]): row for row in connection.execute(OPEN, (owner,))}
 
     def ask(self, phones: Iterable[tuple[int, str, int]]) -> None:
-        """Count phones (split, hash, version) as asked, each once in a split, if the split is not deleted."""
+        """Count phones (split, hash, version) as asked, each once in a split,
+        if the split is not deleted.
+        """
         with self.transaction() as connection:
             for each in phones:
                 _ask(connection, *each)
 
     def add(self, row: Mapping[str, Any]) -> str:
-        """Add a row of feedback: COLUMNS, and the hash of the `phone` in its split, where it counts if the app was to ask.
+        """Add a row of feedback: COLUMNS, and the hash of the `phone` in its
+        split, where it counts if the app was to ask.
 
-        `voter` is the phone's hash for the version, None if the app was not to ask. The row is its vote if it has none yet.
+        `voter` is the phone's hash for the version, None if the app was not to
+        ask. The row is its vote if it has none yet.
 
-        Returns why such a vote does not count, or "". Raises AlreadyExists for a request id that has feedback.
+        Returns why such a vote does not count, or "". Raises AlreadyExists for
+        a request id that has feedback.
         """
         with self.transaction() as connection:
             if not connection.execute(INSERT, row).rowcount:
@@ -213,7 +230,8 @@ class Store:
             return ""
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback on these answers, and the votes in splits with it; returns how many rows that were.
+        """Delete the feedback on these answers, and the votes in splits with
+        it; returns how many rows that were.
 
         The phone can vote again.
         """
@@ -227,7 +245,9 @@ class Store:
             return len(rows)
 
     def sweep(self) -> None:
-        """Delete what is older than the retention time, a little at a time: others write in between."""
+        """Delete what is older than the retention time, a little at a time:
+        others write in between.
+        """
         for table, key, condition in OLD:
             some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
             while (

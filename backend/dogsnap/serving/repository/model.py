@@ -1,4 +1,7 @@
-"""One model: its versions, and which answers. Not thread-safe: the repository holds the lock."""
+"""One model: its versions, and which answers.
+
+Not thread-safe: the repository holds the lock.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,7 +34,10 @@ class State(StrEnum):
 
 @dataclass
 class Version:
-    """A version folder; guarded by the repository's lock. `path`: to load it from; `fingerprint`: of that, when last seen."""
+    """A version folder; guarded by the repository's lock.
+
+    `path`: to load it from; `fingerprint`: of that, when last seen.
+    """
 
     id: ServableId
     path: Path
@@ -50,7 +56,9 @@ class Version:
         return without_folders(self.error.replace(str(self.path), own))
 
     def is_elsewhere(self) -> bool:
-        """Whether it still answers from the path of before, since the base path was changed."""
+        """Whether it still answers from the path of before, since the base path
+        was changed.
+        """
         return (
             self.state == State.AVAILABLE
             and self.servable is not None
@@ -60,7 +68,8 @@ class Version:
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """`error`: why it failed to load; `runtime`: None unless loaded; `description`: empty if not loaded, None if unknown.
+    """`error`: why it failed to load; `runtime`: None unless loaded;
+    `description`: empty if not loaded, None if unknown.
 
     `in_use`: requests that run on it here.
     """
@@ -79,7 +88,9 @@ class VersionStatus:
         return "FAILED" if self.state == State.END and self.error else self.state
 
     def to_json(self) -> dict[str, Any]:
-        """`classes`: how many breeds it names, 0 if none (`/api/classify` refuses it) or not loaded, null if unknown."""
+        """`classes`: how many breeds it names, 0 if none (`/api/classify`
+        refuses it) or not loaded, null if unknown.
+        """
         return {
             "version": self.version,
             "state": self.shown_state,
@@ -94,9 +105,11 @@ class VersionStatus:
 class Model:
     """A configured model: its versions by number, and what was chosen.
 
-    `is_named`: the configuration names it, it was not only found in a folder. `was_ready`: a version of it was available once.
-    `is_new`: no scan has followed the configuration yet. `answering`: the version that has answered by default since none was
-    chosen. `retired`: it was the last one to go. `removed`: the model is no longer configured. `has_labels_written`: the
+    `is_named`: the configuration names it, it was not only found in a folder.
+    `was_ready`: a version of it was available once. `is_new`: no scan has
+    followed the configuration yet. `answering`: the version that has answered
+    by default since none was chosen. `retired`: it was the last one to go.
+    `removed`: the model is no longer configured. `has_labels_written`: the
     labels of its configuration are among the choices.
     """
 
@@ -129,13 +142,17 @@ class Model:
         return self.config.model_version_policy.WhichOneof("policy_choice") == "latest"
 
     def meant_default(self) -> int | None:
-        """The version that is to answer by default: the chosen one, or the one that has answered; None for the largest."""
+        """The version that is to answer by default: the chosen one, or the one
+        that has answered; None for the largest.
+        """
         if self.choices.default is not None or self.follows_latest():
             return self.choices.default
         return self.answering
 
     def default(self) -> int | None:
-        """The default version; while the one that is meant is not available, the one that has answered, or the largest."""
+        """The default version; while the one that is meant is not available,
+        the one that has answered, or the largest.
+        """
         meant = [self.meant_default()]
         if not self.follows_latest():
             meant.append(self.answering)
@@ -145,9 +162,11 @@ class Model:
         return None
 
     def resolve(self, spec: ModelSpec, started: bool) -> Version:
-        """The version that answers `spec`; `started`: the first scan is finished.
+        """The version that answers `spec`; `started`: the first scan is
+        finished.
 
-        Raises NotFound, InvalidArgument (no such label), and Unavailable while it loads.
+        Raises NotFound, InvalidArgument (no such label), and Unavailable while
+        it loads.
         """
         number = resolve(self.choices, spec, self.answers)
         is_default = number is None or (spec.version is None and spec.label is None)
@@ -181,14 +200,18 @@ class Model:
         raise NotFound(f"{asked}{why}; available versions: {available}")
 
     def track(self, number: int, path: Path) -> Version:
-        """The version of this number, to load from `path`; one loaded from another path answers until it is replaced."""
+        """The version of this number, to load from `path`; one loaded from
+        another path answers until it is replaced.
+        """
         version = self.versions.setdefault(number, Version(ServableId(self.name, number), path))
         if version.path != path:
             version.path, version.fingerprint, version.error = path, (), ""
         return version
 
     def is_kept_out(self, number: int) -> bool:
-        """Whether this version must not be loaded: it was unloaded, or the model is no longer configured."""
+        """Whether this version must not be loaded: it was unloaded, or the
+        model is no longer configured.
+        """
         return self.removed or self.choices.loads.get(number) is False
 
     def end_idle(self) -> list[Version]:
@@ -203,7 +226,9 @@ class Model:
         return idle
 
     def forget_vanished(self) -> list[Version]:
-        """Remove and return the versions that are not loaded and whose folders are deleted."""
+        """Remove and return the versions that are not loaded and whose folders
+        are deleted.
+        """
         gone = [
             n
             for n, v in self.versions.items()
@@ -230,7 +255,9 @@ class Model:
         )
 
     def known_versions(self, folders: Mapping[int, Path], incomplete: dict[int, str]) -> Versions:
-        """What a switch is checked against; `folders`: the versions on disk, and what they lack."""
+        """What a switch is checked against; `folders`: the versions on disk,
+        and what they lack.
+        """
         unloading = []
         for number, version in self.versions.items():
             if version.state == State.UNLOADING:
@@ -247,11 +274,15 @@ class Model:
         )
 
     def is_missed(self) -> bool:
-        """Whether the server is not ready without it, which a folder that never held a model does not cause."""
+        """Whether the server is not ready without it, which a folder that never
+        held a model does not cause.
+        """
         return (self.is_named or self.was_ready) and not self.available()
 
     def is_served(self) -> bool:
-        """Whether the model is available as configured; failed versions beside an available one do not count."""
+        """Whether the model is available as configured; failed versions beside
+        an available one do not count.
+        """
         moves = any(version.is_elsewhere() for version in self.versions.values())
         return bool(self.available()) and not self.is_new and not moves
 

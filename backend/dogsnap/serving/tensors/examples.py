@@ -16,13 +16,15 @@ INT64 = range(-(2**63), 2**63)
 
 
 def examples_from_body(fields: Mapping[str, Any], method: str, max_bytes: int) -> list[bytes]:
-    """The serialized tf.Examples of a classify or regress body, each with the body's context merged in.
+    """The serialized tf.Examples of a classify or regress body, each with the
+    body's context merged in.
 
     Raises InvalidArgument, and TooLarge for more than `max_bytes` of them.
     """
     if "examples" not in fields:
         raise InvalidArgument(
-            f"JSON Value: {show(fields)} When method is {method}, key 'examples' is expected and was not found"
+            f"JSON Value: {show(fields)} When method is {method}, key 'examples' is "
+            "expected and was not found"
         )
     rows = fields["examples"]
     if not isinstance(rows, list):
@@ -37,16 +39,21 @@ def examples_from_body(fields: Mapping[str, Any], method: str, max_bytes: int) -
 
 
 def check_merged_size(context: int, count: int, max_bytes: int) -> None:
-    """Raises TooLarge for a context of so many bytes that is to be merged into each of `count` examples."""
+    """Raises TooLarge for a context of so many bytes that is to be merged into
+    each of `count` examples.
+    """
     if context * count > max_bytes:
         raise TooLarge(
-            f"a context of {context} bytes is to be merged into {count} examples; at most {max_bytes} bytes "
+            f"a context of {context} bytes is to be merged into {count} examples; at "
+            f"most {max_bytes} bytes "
             "are taken (DOGSNAP_MAX_TENSOR_BODY_MB); send fewer examples at once"
         )
 
 
 def merge_context(example: tf.train.Example, context: tf.train.Example) -> bytes:
-    """One example merged with the shared context, serialized; the example's own features take precedence."""
+    """One example merged with the shared context, serialized; the example's own
+    features take precedence.
+    """
     both = tf.train.Example()
     both.CopyFrom(context)
     for name, feature in example.features.feature.items():
@@ -90,7 +97,10 @@ def _feature_value(name: str, value: Any) -> tuple[str, Any]:
 
 
 def check_signature(signature: Signature, method: str) -> str:
-    """The alias of the one input that takes Examples. Raises InvalidArgument if the signature has another method."""
+    """The alias of the one input that takes Examples.
+
+    Raises InvalidArgument if the signature has another method.
+    """
     expected = METHODS[method]
     kind = KINDS[method]
     if signature.method != expected:
@@ -106,7 +116,9 @@ def check_signature(signature: Signature, method: str) -> str:
 
 
 def classify_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[list[tuple[str, float]]]:
-    """The (label, score) pairs of each example, from the outputs `classes` and `scores`; without one of them "" or 0.0."""
+    """The (label, score) pairs of each example, from the outputs `classes` and
+    `scores`; without one of them "" or 0.0.
+    """
     if not {"classes", "scores"} & set(outputs):
         raise InvalidArgument(
             f"Expected classification outputs classes and/or scores, found: {sorted(outputs)}"
@@ -140,7 +152,9 @@ def _check_numbers(alias: str, values: np.ndarray) -> None:
 
 
 def regress_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[float]:
-    """The value of each example, from the one output `outputs`, of shape (examples) or (examples, 1)."""
+    """The value of each example, from the one output `outputs`, of shape
+    (examples) or (examples, 1).
+    """
     values = outputs.get("outputs")
     if values is None or values.shape not in ((count,), (count, 1)):
         shapes = {alias: value.shape for alias, value in outputs.items()}

@@ -1,4 +1,6 @@
-"""Parses JSON as TensorFlow Serving does: takes NaN and Infinity, ignores what follows the document."""
+"""Parses JSON as TensorFlow Serving does: takes NaN and Infinity, ignores what
+follows the document.
+"""
 
 import gc
 import json
@@ -15,22 +17,27 @@ from dogsnap.serving.tensors.json_tensors import show
 SURROGATES = (b"\\ud", b"\\uD")  # how the escapes of surrogates begin, paired or not
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 NO_MARKS = bytes(set(range(256)) - set(b",[{:"))
-LARGE = 250_000  # values, counted as `check_values` does, of a document that is read alone; a photo's text is one
+# values, counted as `check_values` does, of a document that is read alone; a photo's text is one
+LARGE = 250_000
 WAIT_SECONDS = 2.0
 _large = threading.Lock()
 
 
 def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> int:
-    """Estimate the number of values from the punctuation, before parsing. Raises TooLarge, naming the limit, above `most`.
+    """Estimate the number of values from the punctuation, before parsing.
 
-    A list, an object or a member name counts as four: each value takes about 40 bytes of memory, and a fifth of a microsecond
-    with the interpreter locked, however short its text is.
+    Raises TooLarge, naming the limit, above `most`.
+
+    A list, an object or a member name counts as four: each value takes about 40
+    bytes of memory, and a fifth of a microsecond with the interpreter locked,
+    however short its text is.
     """
     marks = body.translate(None, NO_MARKS)  # counting only in the punctuation is four times as fast
     count = marks.count(b",") + 4 * (len(marks) - marks.count(b","))
     if count > most:
         raise TooLarge(
-            f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key counts as four); at most "
+            f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key "
+            "counts as four); at most "
             f"{most / 1e6:g} million are taken{setting}; send several requests, or tensors by gRPC"
         )
     return count
@@ -38,9 +45,11 @@ def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALU
 
 @contextmanager
 def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator[dict[str, Any]]:
-    """The JSON object at the start of `body`, with at most `values` in at most `depth` levels of lists and objects.
+    """The JSON object at the start of `body`, with at most `values` in at most
+    `depth` levels of lists and objects.
 
-    Leave the block when it is no longer needed. Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
+    Leave the block when it is no longer needed. Raises InvalidArgument in
+    TensorFlow Serving's words, TooLarge, and Unavailable.
     """
     is_large = check_values(body, values) >= LARGE
     if not body.strip():
@@ -57,7 +66,8 @@ def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator
 def _hold_turn() -> Iterator[None]:
     """Allow one large document in memory at a time. Raises Unavailable.
 
-    Garbage collection is off meanwhile: it would visit each value again and again, with all threads waiting.
+    Garbage collection is off meanwhile: it would visit each value again and
+    again, with all threads waiting.
     """
     if not _large.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("the server is reading other large JSON documents; try again later")
@@ -98,7 +108,9 @@ def _parse(body: bytes, max_depth: int) -> Any:
 
 
 def _refuse_lone_surrogates(body: bytes, value: Any) -> None:
-    """Raises InvalidArgument for half a character in any string or key; Python's parser takes it."""
+    """Raises InvalidArgument for half a character in any string or key;
+    Python's parser takes it.
+    """
     if not any(escape in body for escape in SURROGATES):
         return
     try:

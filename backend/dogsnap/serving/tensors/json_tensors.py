@@ -1,4 +1,6 @@
-"""Converts between JSON and arrays as TensorFlow Serving's REST API does, with the phrases of its error messages."""
+"""Converts between JSON and arrays as TensorFlow Serving's REST API does, with
+the phrases of its error messages.
+"""
 
 import base64
 import math
@@ -50,7 +52,9 @@ TYPE_NAMES = {
 
 
 class OtherInputs(InvalidArgument):
-    """The request names `received`, which are not the inputs of the signature; they may be those of another one."""
+    """The request names `received`, which are not the inputs of the signature;
+    they may be those of another one.
+    """
 
     def __init__(self, message: str, received: Iterable[str]):
         super().__init__(message)
@@ -58,10 +62,13 @@ class OtherInputs(InvalidArgument):
 
 
 def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
-    """The inputs of a predict request's body, from "instances" (rows) or "inputs" (columns). Raises InvalidArgument."""
+    """The inputs of a predict request's body, from "instances" (rows) or
+    "inputs" (columns). Raises InvalidArgument.
+    """
     if "instances" in body and "inputs" in body:
         raise InvalidArgument(
-            f"JSON Value: {show(body)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
+            f"JSON Value: {show(body)} Not formatted correctly expecting only one of "
+            "'inputs' or 'instances' keys to exist "
         )
     if "instances" in body:
         rows = body["instances"]
@@ -106,14 +113,17 @@ def _value_inputs(signature: Signature) -> list[str]:
 
 
 def _check_one_input(signature: Signature, sentence: str) -> None:
-    """A value that is not an object with input names is allowed only for a signature with one input."""
+    """A value that is not an object with input names is allowed only for a
+    signature with one input.
+    """
     if not signature.inputs:
         raise InvalidArgument(
             f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}"
         )
     if len(_value_inputs(signature)) != 1:
         raise InvalidArgument(
-            f"{sentence} as multiple input tensors required as per tensorinfo_map; expected inputs: {_aliases(signature)}"
+            f"{sentence} as multiple input tensors required as per tensorinfo_map; "
+            f"expected inputs: {_aliases(signature)}"
         )
 
 
@@ -123,8 +133,10 @@ def _check_row_keys(
     for alias in row:
         if alias not in signature.inputs:
             raise OtherInputs(
-                f"Failed to process element: {number} key: {alias} of 'instances' list. Error: INVALID_ARGUMENT: "
-                f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}",
+                f"Failed to process element: {number} key: {alias} of 'instances' list. "
+                "Error: INVALID_ARGUMENT: "
+                f"JSON object: does not have named input: {alias}; expected inputs: "
+                f"{_aliases(signature)}",
                 row,
             )
     required = set(signature.required_inputs())
@@ -136,7 +148,9 @@ def _check_row_keys(
 
 
 def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dict[str, np.ndarray]:
-    """One array per input, each with its own shape; keys that are no input are ignored. Raises InvalidArgument."""
+    """One array per input, each with its own shape; keys that are no input are
+    ignored. Raises InvalidArgument.
+    """
     if not _is_object(value):
         _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
         (alias,) = _value_inputs(signature)
@@ -144,7 +158,8 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
     for alias in signature.required_inputs():
         if alias not in value:
             raise OtherInputs(
-                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}",
+                f"Missing named input: {alias} in '{field}' object. Expected inputs: "
+                f"{_aliases(signature)}",
                 value,
             )
     arrays = {}
@@ -159,7 +174,8 @@ def from_data(
 ) -> dict[str, np.ndarray]:
     """The columns of Simple TensorFlow Serving. Raises InvalidArgument.
 
-    Its clients send a single photo to graphs without a batch dimension; here every input has one, so it is a batch of one.
+    Its clients send a single photo to graphs without a batch dimension; here
+    every input has one, so it is a batch of one.
     """
     if not isinstance(data, dict):
         raise InvalidArgument(
@@ -177,7 +193,9 @@ def from_data(
 
 
 def takes(signature: Signature, data: Any) -> bool:
-    """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
+    """Whether `data` has every input of the signature, by name and by kind of
+    value (its first one).
+    """
     if not isinstance(data, dict) or not set(signature.required_inputs()) <= set(data):
         return False
     for alias, spec in signature.inputs.items():
@@ -192,9 +210,11 @@ def takes(signature: Signature, data: Any) -> bool:
 
 
 def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
-    """A JSON value (scalar or nested lists of equal sizes) as an array of `dtype`; strings as an object array of bytes.
+    """A JSON value (scalar or nested lists of equal sizes) as an array of
+    `dtype`; strings as an object array of bytes.
 
-    Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a dtype that JSON has no form for.
+    Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a
+    dtype that JSON has no form for.
     """
     if dtype not in JSON_TYPES:
         raise Unimplemented(f"Conversion of JSON Value: {show(value)} to type: {_name(dtype)}")
@@ -207,12 +227,16 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
             return np.array(leaves, dtype=dtype.as_numpy_dtype).reshape(shape)
     except OverflowError:
         raise InvalidArgument(
-            f"JSON Value: {show(value)} Type: Number is not of expected type: {_name(dtype)}; a value is out of its range"
+            f"JSON Value: {show(value)} Type: Number is not of expected type: "
+            f"{_name(dtype)}; a value is out of its range"
         ) from None
 
 
 def _stack(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
-    """The rows' values with a new first dimension. Raises InvalidArgument naming the first wrong row."""
+    """The rows' values with a new first dimension.
+
+    Raises InvalidArgument naming the first wrong row.
+    """
     try:
         return to_array(values, dtype)
     except (InvalidArgument, Unimplemented) as error:
@@ -224,7 +248,9 @@ def _stack(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
 
 
 def _find_first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
-    """The number of the first wrong row, and what is wrong; 0 and "" if each row is right alone."""
+    """The number of the first wrong row, and what is wrong; 0 and "" if each
+    row is right alone.
+    """
     try:
         first = to_array(values[0], dtype)
     except (InvalidArgument, Unimplemented) as error:
@@ -277,7 +303,10 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
-    """The values in row-major order. Raises InvalidArgument for the first one of another level, size or type."""
+    """The values in row-major order.
+
+    Raises InvalidArgument for the first one of another level, size or type.
+    """
     rank = len(shape)
     types = JSON_TYPES[dtype]
     level = [value]
@@ -300,13 +329,16 @@ def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
         if isinstance(wrong, list):
             raise InvalidArgument(f"Encountered list at unexpected level: {rank} expected < {rank}")
         raise InvalidArgument(
-            f"JSON Value: {show(wrong)} Type: {type_name(wrong)} is not of expected type: {_name(dtype)}"
+            f"JSON Value: {show(wrong)} Type: {type_name(wrong)} is not of expected "
+            f"type: {_name(dtype)}"
         )
     return level
 
 
 def to_bytes(value: str | Mapping[str, Any]) -> bytes:
-    """A JSON string as its UTF-8 bytes, or the bytes in {"b64": ...}. Raises InvalidArgument."""
+    """A JSON string as its UTF-8 bytes, or the bytes in {"b64": ...}. Raises
+    InvalidArgument.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if not is_base64(value):
@@ -315,7 +347,9 @@ def to_bytes(value: str | Mapping[str, Any]) -> bytes:
 
 
 def is_base64(value: Any) -> bool:
-    """Whether a JSON value encodes bytes: an object with the single member "b64", a string."""
+    """Whether a JSON value encodes bytes: an object with the single member
+    "b64", a string.
+    """
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
@@ -349,7 +383,9 @@ def _aliases(signature: Signature) -> str:
 
 
 def most_json_bytes(outputs: Mapping[str, np.ndarray], by_rows: bool) -> int:
-    """At most how much memory the outputs take as JSON, with the objects that rows of several outputs become on the way."""
+    """At most how much memory the outputs take as JSON, with the objects that
+    rows of several outputs become on the way.
+    """
     total = 0
     for alias, value in outputs.items():
         lists = sum(math.prod(value.shape[:depth]) for depth in range(value.ndim))
@@ -367,7 +403,10 @@ def _most_text(value: np.ndarray) -> int:
 
 
 def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
-    """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
+    """The outputs row by row: bare values for one output, else objects.
+
+    Raises InvalidArgument without a common batch.
+    """
     batch = None
     for alias, value in outputs.items():
         if value.ndim == 0:
@@ -396,10 +435,12 @@ def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
 
 
 def to_json(alias: str, value: np.ndarray) -> Any:
-    """An output as what orjson writes: numeric arrays as they are, strings as nested lists.
+    """An output as what orjson writes: numeric arrays as they are, strings as
+    nested lists.
 
-    Strings of an alias that ends in _bytes become {"b64": ...}, and so do strings that are no UTF-8 text, which JSON
-    could not carry. Raises InvalidArgument for a dtype that JSON has no form for.
+    Strings of an alias that ends in _bytes become {"b64": ...}, and so do
+    strings that are no UTF-8 text, which JSON could not carry. Raises
+    InvalidArgument for a dtype that JSON has no form for.
     """
     if value.dtype == object:
         as_bytes = alias.endswith(BYTES_SUFFIX)

@@ -12,7 +12,8 @@ from dogsnap.errors import FailedPrecondition, InvalidArgument
 DEFAULT_SIGNATURE = "serving_default"
 # Of aliases of binary values, by the convention of Cloud ML Engine and TensorFlow Serving.
 BYTES_SUFFIX = "_bytes"
-# The dtypes that the protocols have values for: not resources, variants, quantised or 8-bit floating-point numbers.
+# The dtypes that the protocols have values for: not resources, variants, quantised or
+# 8-bit floating-point numbers.
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 DTYPES = (*FLOATS, *INTEGERS, tf.bool, tf.string)
@@ -31,10 +32,11 @@ class ServableId:
 
 @dataclass(frozen=True)
 class Signature:
-    """Inputs and outputs of a signature, by alias; `method` is e.g. tensorflow/serving/predict.
+    """Inputs and outputs of a signature, by alias; `method` is e.g.
+    tensorflow/serving/predict.
 
-    `unserved`: why an output cannot be served, by alias; it is not among `outputs`.
-    `defaults`: the values of inputs that a request may leave out.
+    `unserved`: why an output cannot be served, by alias; it is not among
+    `outputs`. `defaults`: the values of inputs that a request may leave out.
     """
 
     name: str
@@ -66,7 +68,9 @@ class Signature:
         return [alias for alias in self.inputs if alias not in self.defaults]
 
     def check_outputs(self, wanted: Sequence[str] = ()) -> None:
-        """Raises InvalidArgument, naming the output, if one of those that are wanted (without names: all) cannot be served."""
+        """Raises InvalidArgument, naming the output, if one of those that are
+        wanted (without names: all) cannot be served.
+        """
         unserved = {}
         for alias, reason in self.unserved.items():
             if alias in wanted or not wanted:
@@ -103,7 +107,8 @@ def _find_unserved(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, 
 def _refusal(signature: str, part: str, unserved: Mapping[str, str]) -> str:
     parts = ", ".join(f'{part} "{alias}" is {reason}' for alias, reason in unserved.items())
     return (
-        f'signature "{signature}" cannot be served: {parts}; expected dense tensors of numbers, booleans or strings, '
+        f'signature "{signature}" cannot be served: {parts}; expected dense tensors of '
+        "numbers, booleans or strings, "
         "use another signature or export the model with one"
     )
 

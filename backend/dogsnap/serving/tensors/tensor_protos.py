@@ -1,4 +1,6 @@
-"""Converts between TensorProto messages and arrays, without trusting the sizes that a message claims."""
+"""Converts between TensorProto messages and arrays, without trusting the sizes
+that a message claims.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,8 +13,8 @@ from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.serving.tensors.json_tensors import MAX_RANK
 
 STRING_BYTES = 24  # memory of a string in a tensor beside its characters
-# The field of tensor.proto with the values of a dtype. Half and bfloat16 are stored as 16 bits in an int32, complex numbers as
-# pairs.
+# The field of tensor.proto with the values of a dtype. Half and bfloat16 are stored as
+# 16 bits in an int32, complex numbers as pairs.
 FIELDS: dict[tf.DType, str] = {
     tf.float16: "half_val",
     tf.bfloat16: "half_val",
@@ -56,11 +58,13 @@ def to_arrays(
     max_bytes: int,
     hold: Callable[[int], None] = lambda count: None,
 ) -> dict[str, np.ndarray]:
-    """Alias -> array of the message's dtype and shape; strings as object arrays of bytes.
+    """Alias -> array of the message's dtype and shape; strings as object arrays
+    of bytes.
 
-    The last value fills the rest of the tensor, as tf.make_tensor_proto writes it. `max_bytes` limits what is filled in all
-    arrays together; `hold` is called with its bytes before they are filled. Raises InvalidArgument naming the alias,
-    Unimplemented for a dtype that is not in FIELDS.
+    The last value fills the rest of the tensor, as tf.make_tensor_proto writes
+    it. `max_bytes` limits what is filled in all arrays together; `hold` is
+    called with its bytes before they are filled. Raises InvalidArgument naming
+    the alias, Unimplemented for a dtype that is not in FIELDS.
     """
     arrays: dict[str, np.ndarray] = {}
     for alias, proto in protos.items():
@@ -88,7 +92,8 @@ def to_arrays(
 def fill_proto(proto: tensor_pb2.TensorProto, array: np.ndarray) -> None:
     """Write an array into an empty message.
 
-    Values go into the field of their dtype (not tensor_content), since clients of TensorFlow Serving read `float_val` etc.
+    Values go into the field of their dtype (not tensor_content), since clients
+    of TensorFlow Serving read `float_val` etc.
     """
     dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
     if dtype not in FIELDS:
@@ -111,7 +116,9 @@ def fill_proto(proto: tensor_pb2.TensorProto, array: np.ndarray) -> None:
 
 
 def _append_packed(proto: tensor_pb2.TensorProto, name: str, values: np.ndarray) -> None:
-    """Append values as protobuf packs them on the wire: a list of Python numbers takes eight times the memory."""
+    """Append values as protobuf packs them on the wire: a list of Python
+    numbers takes eight times the memory.
+    """
     if not len(values):
         return
     number = proto.DESCRIPTOR.fields_by_name[name].number
@@ -153,7 +160,9 @@ def _fill_shape(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _bytes_to_fill(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
-    """The memory needed to fill the tensor with its last value; 0 if all are given. Raises InvalidArgument."""
+    """The memory needed to fill the tensor with its last value; 0 if all are
+    given. Raises InvalidArgument.
+    """
     count = math.prod(shape)
     if len(values) == count:
         return 0
@@ -167,7 +176,8 @@ def _bytes_to_fill(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -
     needed = count * value_bytes
     if needed > max_bytes:
         raise InvalidArgument(
-            f"one value is to fill shape {list(shape)} with {needed} bytes; at most {max_bytes} bytes are taken "
+            f"one value is to fill shape {list(shape)} with {needed} bytes; at most "
+            f"{max_bytes} bytes are taken "
             "(DOGSNAP_MAX_TENSOR_BODY_MB); send a smaller tensor"
         )
     return needed
@@ -188,7 +198,8 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
     sizes = tuple(dim.size for dim in shape.dim)
     if shape.unknown_rank or any(size < 0 for size in sizes):
         raise InvalidArgument(
-            "expected a shape whose every size is known, received an unknown rank or a negative size"
+            "expected a shape whose every size is known, received an unknown rank or a "
+            "negative size"
         )
     if len(sizes) > MAX_RANK:
         raise InvalidArgument(f"expected at most {MAX_RANK} dimensions, received {len(sizes)}")

@@ -1,1 +1,3 @@
-"""One version of a model: its folder, checksums, and the loaded servable and its runtime."""
+"""One version of a model: its folder, checksums, and the loaded servable and
+its runtime.
+"""

@@ -1,4 +1,6 @@
-"""The checksums of a version's files, written by the export, verified before loading. They detect damage, not attacks."""
+"""The checksums of a version's files, written by the export, verified before
+loading. They detect damage, not attacks.
+"""
 
 import hashlib
 import re
@@ -20,7 +22,9 @@ def write(version: Path) -> None:
 
 
 def verify(version: Path) -> None:
-    """Raises FailedPrecondition, naming the file, for a changed file; a version without checksums passes."""
+    """Raises FailedPrecondition, naming the file, for a changed file; a version
+    without checksums passes.
+    """
     if not (version / FILE).exists():
         return
     for line in (version / FILE).read_text(encoding="utf-8").splitlines():
@@ -31,12 +35,14 @@ def verify(version: Path) -> None:
         file = version / name
         if not name or ".." in file.parts or not file.is_relative_to(version):
             raise FailedPrecondition(
-                f"{version / FILE} is damaged: expected lines of `sha256sum`, a checksum and a name, received {line!r}"
+                f"{version / FILE} is damaged: expected lines of `sha256sum`, a "
+                f"checksum and a name, received {line!r}"
             )
         received = digest(file) if file.is_file() else "nothing"
         if received != expected:
             raise FailedPrecondition(
-                f"{name} was changed after the export: expected the SHA-256 {expected[:12]}..., it is {received[:12]}...; "
+                f"{name} was changed after the export: expected the SHA-256 "
+                f"{expected[:12]}..., it is {received[:12]}...; "
                 f"export the version again, or remove {FILE} if the change is intended"
             )
 

@@ -1,4 +1,6 @@
-"""Compares a version with the one that it replaces: what clients would feel, and what they may."""
+"""Compares a version with the one that it replaces: what clients would feel,
+and what they may.
+"""
 
 from dataclasses import dataclass
 
@@ -14,7 +16,10 @@ NEEDED_THRESHOLDS = ("dog_threshold", "confident_threshold")
 
 @dataclass(frozen=True)
 class Differences:
-    """Sentences. `felt`: requests would fail or be answered wrongly; `noted`: all the others."""
+    """Sentences.
+
+    `felt`: requests would fail or be answered wrongly; `noted`: all the others.
+    """
 
     felt: tuple[str, ...] = ()
     noted: tuple[str, ...] = ()
@@ -26,8 +31,9 @@ class Differences:
 def compare(before: BaseServable, after: BaseServable) -> Differences:
     """How `after` differs from `before`, whose requests it would take over.
 
-    More classes, signatures, inputs' shapes and outputs are no difference. A version that decodes
-    photos itself may replace one that takes them as numbers: that is noted.
+    More classes, signatures, inputs' shapes and outputs are no difference. A
+    version that decodes photos itself may replace one that takes them as
+    numbers: that is noted.
     """
     comparison = _Comparison(before, after)
     comparison.compare_signatures()
@@ -70,7 +76,9 @@ class _Comparison:
             )
 
     def _decodes_instead(self, old: Signature, new: Signature) -> bool:
-        """Whether the one input is a photo as numbers before, and one as a file or text after."""
+        """Whether the one input is a photo as numbers before, and one as a file
+        or text after.
+        """
         if len(old.inputs) != 1 or len(new.inputs) != 1:
             return False
         (had,), (has,) = old.inputs.values(), new.inputs.values()

@@ -1,4 +1,6 @@
-"""Which models to serve: those in a folder, or those in TensorFlow Serving's model_config_list."""
+"""Which models to serve: those in a folder, or those in TensorFlow Serving's
+model_config_list.
+"""
 
 import json
 import logging
@@ -28,7 +30,9 @@ ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
 
 
 def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
-    """A function that gives the models to serve; it is called at every scan, and raises InvalidArgument."""
+    """A function that gives the models to serve; it is called at every scan,
+    and raises InvalidArgument.
+    """
     if settings.model_config_file:
         read: Callable[[], list[ModelConfig]] = partial(
             configs_in_file, Path(settings.model_config_file)
@@ -43,14 +47,18 @@ def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
 
 
 def names_model(settings: Settings, name: str) -> bool:
-    """Whether the settings name this model; otherwise it was only found in the folder of the models."""
+    """Whether the settings name this model; otherwise it was only found in the
+    folder of the models.
+    """
     is_listed = bool(settings.model_config_file or settings.model_base_path)
     is_chosen = settings.default_model != Settings().default_model
     return is_listed or (is_chosen and settings.default_model == name)
 
 
 def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[ModelConfig]:
-    """The models, with the policy of `--version-policy` where there is none; changes them."""
+    """The models, with the policy of `--version-policy` where there is none;
+    changes them.
+    """
     for config in configs:
         if (
             settings.version_policy == "latest"
@@ -61,9 +69,12 @@ def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[
 
 
 def _configs(folders: Mapping[str, Path]) -> list[ModelConfig]:
-    """One for each folder, under its name. Raises InvalidArgument for one that cannot be written as UTF-8.
+    """One for each folder, under its name.
 
-    The paths are resolved, so that a link that is moved to another release is a new base path.
+    Raises InvalidArgument for one that cannot be written as UTF-8.
+
+    The paths are resolved, so that a link that is moved to another release is a
+    new base path.
     """
     configs = []
     for name, folder in sorted(folders.items()):
@@ -77,15 +88,20 @@ def _configs(folders: Mapping[str, Path]) -> list[ModelConfig]:
 
 
 def configs_in_folder(models: Path) -> list[ModelConfig]:
-    """Every folder in `models` with at least one numeric folder in it, as a model; or `models` itself if it holds versions."""
+    """Every folder in `models` with at least one numeric folder in it, as a
+    model; or `models` itself if it holds versions.
+    """
     return ModelFolders(models)()
 
 
 class ModelFolders:
-    """Returns the models of a folder when called, remembering those of earlier calls.
+    """Returns the models of a folder when called, remembering those of earlier
+    calls.
 
-    A model is removed with its folder; if the folder is only empty or cannot be read, the model stays. If no model is left,
-    the disk is probably not mounted: that raises InvalidArgument. What cannot be served is left out, and logged once.
+    A model is removed with its folder; if the folder is only empty or cannot be
+    read, the model stays. If no model is left, the disk is probably not
+    mounted: that raises InvalidArgument. What cannot be served is left out, and
+    logged once.
     """
 
     def __init__(self, models: Path):
@@ -117,7 +133,9 @@ class ModelFolders:
 
 
 def configs_in_file(file: Path) -> list[ModelConfig]:
-    """The models of TensorFlow Serving's text or Simple TensorFlow Serving's JSON. Raises InvalidArgument."""
+    """The models of TensorFlow Serving's text or Simple TensorFlow Serving's
+    JSON. Raises InvalidArgument.
+    """
     try:
         text = file.read_text(encoding="utf-8-sig")
         if text.lstrip().startswith("{"):
@@ -139,7 +157,9 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
 
 
 def _of_json(text: str) -> list[ModelConfig]:
-    """{"model_config_list": [{"name", "base_path", "platform"}]}; paths as they are given there, from the working directory."""
+    """{"model_config_list": [{"name", "base_path", "platform"}]}; paths as they
+    are given there, from the working directory.
+    """
     models = json.loads(text).get("model_config_list")
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         raise ValueError(
@@ -158,7 +178,9 @@ def _of_json(text: str) -> list[ModelConfig]:
 
 
 def check_configs(configs: Sequence[ModelConfig]) -> None:
-    """Raises InvalidArgument for a model without a name or a base path, listed twice, or of another platform."""
+    """Raises InvalidArgument for a model without a name or a base path, listed
+    twice, or of another platform.
+    """
     names = [config.name for config in configs]
     for config in configs:
         if not config.name or not config.base_path:
@@ -189,7 +211,9 @@ def describe_base_path(base_path: str) -> str:
 
 
 def check_versions(config: ModelConfig) -> None:
-    """Raises InvalidArgument unless the configuration's version policy selects an existing version."""
+    """Raises InvalidArgument unless the configuration's version policy selects
+    an existing version.
+    """
     try:
         folders = version_folders(Path(config.base_path))
     except OSError as error:

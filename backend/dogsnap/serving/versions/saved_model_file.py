@@ -26,7 +26,10 @@ def find(version: Path) -> Path | None:
 
 
 def read(version: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
-    """The graphs of a version. Raises FailedPrecondition that says what the file is instead."""
+    """The graphs of a version.
+
+    Raises FailedPrecondition that says what the file is instead.
+    """
     file = find(version)
     if file is None:
         raise FailedPrecondition(f"{version} holds no {BINARY}, and no {TEXT}")
@@ -42,15 +45,19 @@ def read(version: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
 
 
 def refuse_lfs_pointers(version: Path) -> None:
-    """Raises FailedPrecondition for what Git writes instead of a large file until that is fetched."""
+    """Raises FailedPrecondition for what Git writes instead of a large file
+    until that is fetched.
+    """
     for file in sorted(version.rglob("*")):
         if not file.is_file() or file.stat().st_size > POINTER_BYTES:
             continue
         pointer = LFS_POINTER.match(file.read_bytes())
         if pointer:
             raise FailedPrecondition(
-                f"{file.relative_to(version)} is a pointer of Git LFS to a file of {pointer[1].decode()} bytes, which "
-                "was not fetched: run `git lfs pull` where the version comes from, and copy it again"
+                f"{file.relative_to(version)} is a pointer of Git LFS to a file of "
+                f"{pointer[1].decode()} bytes, which "
+                "was not fetched: run `git lfs pull` where the version comes from, and "
+                "copy it again"
             )
 
 
@@ -66,7 +73,8 @@ def _describe(file: Path, contents: bytes) -> str:
         return f"{file.name} is empty; copy the version again"
     if _is_frozen_graph(contents):
         return (
-            f"{file.name} is a frozen graph (a GraphDef), not a SavedModel: load it with tf.import_graph_def and "
+            f"{file.name} is a frozen graph (a GraphDef), not a SavedModel: load it "
+            "with tf.import_graph_def and "
             "save it with tf.compat.v1.saved_model.simple_save, which names its inputs and outputs"
         )
     return f"{file.name} is no SavedModel, or damaged; export or copy the version again"

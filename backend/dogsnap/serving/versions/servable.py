@@ -1,4 +1,6 @@
-"""One loaded version of a model: its signatures, its description, and the call that runs it."""
+"""One loaded version of a model: its signatures, its description, and the call
+that runs it.
+"""
 
 import copy
 import logging
@@ -63,9 +65,12 @@ INPUT_ERRORS = (
 
 
 class BaseServable:
-    """A version, wherever it runs: its signatures, its description, and how it takes photos. Subclasses have `answer`."""
+    """A version, wherever it runs: its signatures, its description, and how it
+    takes photos. Subclasses have `answer`.
+    """
 
-    # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
+    # Whether inputs have to be of their declared shapes; else the graph decides, as in
+    # TensorFlow Serving.
     holds_shapes = True
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
@@ -80,7 +85,10 @@ class BaseServable:
         signature_defs: Mapping[str, Any],
         names: Iterable[str],
     ):
-        """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
+        """`names` are the signatures that can be run.
+
+        Raises ValueError for labels that do not fit them.
+        """
         self.id = identity
         self.description = description
         self.decoding = Decoding()
@@ -99,20 +107,24 @@ class BaseServable:
         """Raises TooLarge, naming the limit, for outputs of so many bytes."""
         if count > self.max_answer_mb * MEBIBYTE:
             raise TooLarge(
-                f"the answer has {count / MEBIBYTE:.1f} MiB of tensors; at most {self.max_answer_mb} MiB are given "
+                f"the answer has {count / MEBIBYTE:.1f} MiB of tensors; at most "
+                f"{self.max_answer_mb} MiB are given "
                 "(DOGSNAP_MAX_ANSWER_MB); send fewer or smaller values at once"
             )
 
     def answer(
         self, signature: Signature, feed: "Feed"
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """Run a signature on what `feed` returns; returns every output, and the version that answered."""
+        """Run a signature on what `feed` returns; returns every output, and the
+        version that answered.
+        """
         raise NotImplementedError
 
     def signature(self, name: str = "") -> Signature:
         """The signature with that name, the default one for "".
 
-        Raises UnknownSignature with the existing names, and InvalidArgument for one with an input that cannot be served.
+        Raises UnknownSignature with the existing names, and InvalidArgument for
+        one with an input that cannot be served.
         """
         name = name or DEFAULT_SIGNATURE
         if name in self._refused:
@@ -122,7 +134,9 @@ class BaseServable:
         return self.signatures[name]
 
     def picture_inputs(self, signature: Signature) -> list[str]:
-        """The inputs whose values are pictures: files or texts that are decoded, or the image of a version for photos."""
+        """The inputs whose values are pictures: files or texts that are
+        decoded, or the image of a version for photos.
+        """
         aliases = []
         tensors = self.decoding.tensors
         for alias, spec in signature.inputs.items():
@@ -137,7 +151,9 @@ class BaseServable:
         return signature.name in self._batchers
 
     def of_bytes(self, signature: Signature) -> Signature | None:
-        """The counterpart of `signature` with file bytes instead of base64 text, which merged versions have; else None."""
+        """The counterpart of `signature` with file bytes instead of base64
+        text, which merged versions have; else None.
+        """
         is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
         other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
         is_same = (
@@ -146,7 +162,9 @@ class BaseServable:
         return other if is_merged and is_same else None
 
     def _check_labels(self) -> None:
-        """Raises ValueError if the labels do not fit the outputs, since breeds would be named wrongly."""
+        """Raises ValueError if the labels do not fit the outputs, since breeds
+        would be named wrongly.
+        """
         labels = len(self.description.labels)
         for signature in self.signatures.values():
             prediction = signature.outputs.get("prediction")
@@ -156,24 +174,32 @@ class BaseServable:
                 raise ValueError(f"{of_graph}, the version's labels are {labels}")
 
     def photo_signature(self) -> Signature:
-        """The signature that names breeds: preferably "scores", the only one that can answer "no dog"."""
+        """The signature that names breeds: preferably "scores", the only one
+        that can answer "no dog".
+        """
         for name in PHOTO_SIGNATURES:
             signature = self.signatures.get(name)
             if signature and len(signature.inputs) == 1 and "prediction" in signature.outputs:
                 return signature
         raise FailedPrecondition(
-            f"{self.id} cannot name a photo: expected a signature {' or '.join(PHOTO_SIGNATURES)} with one input and the "
-            f"output prediction, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
+            f"{self.id} cannot name a photo: expected a signature "
+            f"{' or '.join(PHOTO_SIGNATURES)} with one input and the "
+            f"output prediction, it has: {', '.join(self.signatures)}; call it by its "
+            "tensors under /v1/models/"
         )
 
     def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """Run a signature with one input on photos (bytes from `Photo.upright`), one row of output for each."""
+        """Run a signature with one input on photos (bytes from
+        `Photo.upright`), one row of output for each.
+        """
         return self.answer_photos(signature, len(photos), lambda _: photos)[0]
 
     def answer_photos(
         self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """As `answer`, on `count` photos from `upright`: as bytes, base64 text or images. Raises FailedPrecondition otherwise."""
+        """As `answer`, on `count` photos from `upright`: as bytes, base64 text
+        or images. Raises FailedPrecondition otherwise.
+        """
 
         def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
             alias, spec = servable.photo_input(signature)
@@ -193,7 +219,9 @@ class BaseServable:
     def _answer_one_by_one(
         self, signature: Signature, count: int, feed: "Feed"
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """For a graph that takes a single value: one run for each, whose answers become rows."""
+        """For a graph that takes a single value: one run for each, whose
+        answers become rows.
+        """
         servable, answers = self, []
         for place in range(count):
 
@@ -212,7 +240,10 @@ class BaseServable:
         return rows, servable
 
     def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
-        """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
+        """The only input of a signature.
+
+        Raises FailedPrecondition if it has another number of them.
+        """
         if len(signature.inputs) != 1:
             cannot = f"signature {signature.name} of {self.id} cannot take a photo"
             raise FailedPrecondition(
@@ -253,13 +284,16 @@ class Servable(BaseServable):
         self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]
     ):
         self.path = path
-        self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
+        # what the functions need, a SavedModel or a network of another runtime, lives as long
+        self._loaded = loaded
         self._functions = dict(loaded.signatures)
         super().__init__(identity, Description.read(path), signature_defs, self._functions)
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one."""
+        """Raises FailedPrecondition for a changed file, and TensorFlow's errors
+        for a damaged one.
+        """
         checksums.verify(path)
         graphs = saved_model_file.read(path)
         meta_graph = next(
@@ -289,7 +323,8 @@ class Servable(BaseServable):
     def enable_batching(
         self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None
     ) -> None:
-        """Batch requests of signatures whose inputs and outputs all have an open first dimension, that of the rows.
+        """Batch requests of signatures whose inputs and outputs all have an
+        open first dimension, that of the rows.
 
         `on_run` is called before each run with its rows.
         """
@@ -300,7 +335,9 @@ class Servable(BaseServable):
         }
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """All outputs for `inputs` of the declared dtypes; strings are object arrays of bytes in both. Raises InvalidArgument."""
+        """All outputs for `inputs` of the declared dtypes; strings are object
+        arrays of bytes in both. Raises InvalidArgument.
+        """
         batcher = self._batchers.get(signature.name)
         if batcher is None:
             return self._run(signature, inputs)
@@ -332,13 +369,17 @@ class Servable(BaseServable):
             ) from error
 
     def _release_if_large(self, outputs: dict[str, Any], size: int) -> None:
-        """Raises TooLarge for outputs of `size` bytes, which the error's traceback would hold."""
+        """Raises TooLarge for outputs of `size` bytes, which the error's
+        traceback would hold.
+        """
         if size > self.max_answer_mb * MEBIBYTE:
             outputs.clear()
         self.check_answer_size(size)
 
     def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
-        """How to send photos that came as base64 text where the graph takes files, or the other way round; "" otherwise."""
+        """How to send photos that came as base64 text where the graph takes
+        files, or the other way round; "" otherwise.
+        """
         for alias, spec in signature.inputs.items():
             values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
@@ -359,13 +400,17 @@ class Servable(BaseServable):
 
 
 def _has_rows(specs: Mapping[str, tf.TensorSpec]) -> bool:
-    """Whether there are tensors, all with a first dimension that is open; an unknown rank may be anything."""
+    """Whether there are tensors, all with a first dimension that is open; an
+    unknown rank may be anything.
+    """
     return bool(specs) and all(spec.shape.rank and spec.shape[0] is None for spec in specs.values())
 
 
 @cache
 def _photos_to_images(size: tuple[int, int]) -> Any:
-    """The shared preprocessing as one graph: eagerly, it would take Python's lock between the operations."""
+    """The shared preprocessing as one graph: eagerly, it would take Python's
+    lock between the operations.
+    """
     return tf.function(
         lambda contents: preprocessing.photos_to_images(contents, size),
         input_signature=[tf.TensorSpec([None], tf.string)],
@@ -393,9 +438,12 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
 
 
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
-    """Names the inputs whose shape is not the declared one, which the graph's message does not; "" for none."""
+    """Names the inputs whose shape is not the declared one, which the graph's
+    message does not; "" for none.
+    """
     return "".join(
-        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {np.shape(value)}'
+        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received '
+        f"{np.shape(value)}"
         for alias, value in inputs.items()
         if not signature.inputs[alias].shape.is_compatible_with(np.shape(value))
     )
@@ -406,7 +454,8 @@ def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
         return Unavailable(NO_MEMORY)
     if PYTHON_FUNCTION.search(error.message):
         return Unimplemented(
-            "the graph of this version calls a Python function (tf.py_function, tf.numpy_function), which a "
+            "the graph of this version calls a Python function (tf.py_function, "
+            "tf.numpy_function), which a "
             "SavedModel does not hold; no server can run it: export the model without it"
         )
     if not isinstance(error, INPUT_ERRORS):
@@ -424,7 +473,8 @@ PYTHON_FUNCTION = re.compile(r"\bcallback\b.{0,30}\bpyfunc_\d+")
 ONE_ROW = "must be scalar but got shape[1]"
 NOT_ONE = "must be scalar but got shape["
 ONE_BY_ONE = (
-    "this graph takes one value at a time: send a request for each; `dogsnap merge` makes of the network that takes images a "
+    "this graph takes one value at a time: send a request for each; `dogsnap merge` "
+    "makes of the network that takes images a "
     "version that takes several"
 )
 WITHOUT_ROWS = f"this graph takes one value: {ONE_VALUE}"
@@ -440,7 +490,9 @@ MAX_SENTENCE = 2000  # characters; operations repeat the whole text that they ca
 
 
 def kernel_sentence(message: str) -> str:
-    """An operation's message without where the graph was built, at most MAX_SENTENCE long."""
+    """An operation's message without where the graph was built, at most
+    MAX_SENTENCE long.
+    """
     lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
     text = OPERATION.sub("", " ".join(lines))
     sentence = re.sub(r"\s+", " ", text).strip()

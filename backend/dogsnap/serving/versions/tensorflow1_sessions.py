@@ -1,7 +1,10 @@
-"""Runs a SavedModel of TensorFlow 1 in a session, as TensorFlow Serving runs it.
+"""Runs a SavedModel of TensorFlow 1 in a session, as TensorFlow Serving runs
+it.
 
-TensorFlow 2's loader turns each signature into a function and holds its arguments against the placeholders' declared shapes;
-graphs that rely on a feed of another shape (a placeholder of shape [] fed with one row) work in a session alone.
+TensorFlow 2's loader turns each signature into a function and holds its
+arguments against the placeholders' declared shapes; graphs that rely on a feed
+of another shape (a placeholder of shape [] fed with one row) work in a session
+alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +27,11 @@ def is_of_tensorflow_1(graphs: Sequence[meta_graph_pb2.MetaGraphDef]) -> bool:
 
 
 class SessionModel:
-    """One graph in a session of its own. Thread-safe. `signatures`: functions of tensors by alias that return arrays by alias."""
+    """One graph in a session of its own.
+
+    Thread-safe. `signatures`: functions of tensors by alias that return arrays
+    by alias.
+    """
 
     def __init__(self, path: Path, meta_graph: meta_graph_pb2.MetaGraphDef):
         definitions = {
@@ -74,9 +81,11 @@ def _tensor_names(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> list[str]:
 def _placeholders(
     graph_def: tf.compat.v1.GraphDef, definitions: Iterable[meta_graph_pb2.SignatureDef]
 ) -> dict[str, tf.Tensor]:
-    """By name, a placeholder of any shape per used placeholder: TensorFlow Serving's session (C++), unlike Python's, takes any.
+    """By name, a placeholder of any shape per used placeholder: TensorFlow
+    Serving's session (C++), unlike Python's, takes any.
 
-    Another tensor that a signature feeds stays as it is, since other signatures need what computes it.
+    Another tensor that a signature feeds stays as it is, since other signatures
+    need what computes it.
     """
     used = {_tensor_name(edge) for node in graph_def.node for edge in node.input}
     plain = {f"{node.name}:0" for node in graph_def.node if node.op == "Placeholder"}

@@ -1,4 +1,6 @@
-"""Folders of models and versions on disk: which there are, which a policy selects, and whether one is complete."""
+"""Folders of models and versions on disk: which there are, which a policy
+selects, and whether one is complete.
+"""
 
 import errno
 import logging
@@ -26,9 +28,11 @@ SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:
-    """The folders whose name is a number, by that number (leading zeros are ignored: 007 is 7).
+    """The folders whose name is a number, by that number (leading zeros are
+    ignored: 007 is 7).
 
-    Raises OSError if the folder cannot be read; one that does not exist holds none.
+    Raises OSError if the folder cannot be read; one that does not exist holds
+    none.
     """
     folders = dict[int, Path]()
     for child in _list(base_path):
@@ -47,9 +51,11 @@ def _warn_of_same_number(other: Path, folder: Path) -> None:
 
 
 def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
-    """The folders in `models` that hold versions, by the name of their entry; or `models` itself if it holds complete versions.
+    """The folders in `models` that hold versions, by the name of their entry;
+    or `models` itself if it holds complete versions.
 
-    The second dict says of the entries that cannot be served why not. Raises OSError if `models` itself cannot be read.
+    The second dict says of the entries that cannot be served why not. Raises
+    OSError if `models` itself cannot be read.
     """
     if any(_is_complete(folder) for folder in version_folders(models).values()):
         return {Path(os.path.abspath(models)).name: models}, {}
@@ -67,7 +73,11 @@ def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether this is a folder. What cannot be looked at counts as one: reading it says what is wrong with it."""
+    """Whether this is a folder.
+
+    What cannot be looked at counts as one: reading it says what is wrong with
+    it.
+    """
     try:
         return path.is_dir()
     except OSError:
@@ -95,7 +105,10 @@ def _is_complete(version: Path) -> bool:
 
 
 def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
-    """The existing versions that a policy selects. Without a policy all, unlike in TensorFlow Serving, to compare versions."""
+    """The existing versions that a policy selects.
+
+    Without a policy all, unlike in TensorFlow Serving, to compare versions.
+    """
     numbers = sorted(numbers, reverse=True)
     kind = policy.WhichOneof("policy_choice")
     if kind == "latest":
@@ -106,7 +119,10 @@ def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
 
 
 def missing(path: Path) -> str:
-    """What a version folder lacks, as a SavedModel; "" if it is complete. Raises OSError if it cannot be read."""
+    """What a version folder lacks, as a SavedModel; "" if it is complete.
+
+    Raises OSError if it cannot be read.
+    """
     if saved_model_file.find(path) is None:
         return saved_model_file.BINARY
     variables = path / "variables"
@@ -124,9 +140,11 @@ def missing(path: Path) -> str:
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Name, size and times of every file, which are equal if nothing was written in between.
+    """Name, size and times of every file, which are equal if nothing was
+    written in between.
 
-    Raises OSError if one cannot be looked at; one that vanishes meanwhile is left out.
+    Raises OSError if one cannot be looked at; one that vanishes meanwhile is
+    left out.
     """
     entries = []
     for folder, _, names in os.walk(path):

@@ -19,13 +19,17 @@ MAX_RECORDS = 1000  # as in TensorFlow Serving; more fail the load
 
 
 def warm_up(servable: Servable) -> int:
-    """Run every record of the version's warm-up file; returns their number. Raises if a record fails.
+    """Run every record of the version's warm-up file; returns their number.
 
-    A version that names breeds also runs a photo: for one that takes image tensors, the records do not cover decoding.
+    Raises if a record fails.
+
+    A version that names breeds also runs a photo: for one that takes image
+    tensors, the records do not cover decoding.
     """
     if servable.description.labels:
         with suppress(FailedPrecondition):  # it has labels, but no signature for photos
-            # A black photo, checked like a user's: the first check loads the readers of all file formats, which takes 10 ms.
+            # A black photo, checked like a user's: the first check loads the readers of
+            # all file formats, which takes 10 ms.
             black = photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy())
             servable.run_photos(servable.photo_signature(), [black.upright()])
     file = servable.path / RECORDS_FILE
@@ -35,7 +39,8 @@ def warm_up(servable: Servable) -> int:
         records = list(read_records(file))
     except (tf.errors.DataLossError, DecodeError) as error:
         raise FailedPrecondition(
-            f"{RECORDS_FILE} holds no warm-up requests: expected a TFRecord file with messages of the type "
+            f"{RECORDS_FILE} holds no warm-up requests: expected a TFRecord file with "
+            "messages of the type "
             f"PredictionLog; write it so, or remove it ({kernel_sentence(str(error))})"
         ) from error
     for number, record in enumerate(records):
@@ -44,7 +49,8 @@ def warm_up(servable: Servable) -> int:
         except Exception as error:  # a graph can raise anything for values that do not fit
             message = error.message if isinstance(error, DogsnapError) else repr(error)
             raise FailedPrecondition(
-                f"warm-up request {number} of {RECORDS_FILE} fails: {message}; write the file for this version, "
+                f"warm-up request {number} of {RECORDS_FILE} fails: {message}; write "
+                "the file for this version, "
                 "remove it, or serve without warm-up (DOGSNAP_WARM_UP=false)"
             ) from error
     return len(records)

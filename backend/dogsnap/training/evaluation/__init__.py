@@ -1,4 +1,6 @@
-"""Runs exported versions on photos, to score them, draw the scores and compare two versions."""
+"""Runs exported versions on photos, to score them, draw the scores and compare
+two versions.
+"""
 
 from dogsnap.tensorflow_import import import_tensorflow
 

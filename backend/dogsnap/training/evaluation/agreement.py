@@ -1,4 +1,6 @@
-"""Compares two versions on the same photos: agreement, accuracy, time, and whether the second is worse."""
+"""Compares two versions on the same photos: agreement, accuracy, time, and
+whether the second is worse.
+"""
 
 import time
 from collections import Counter
@@ -16,14 +18,18 @@ from dogsnap.training.evaluation.paired_tests import drop_bound, mcnemar
 
 
 def joined_labels(first: Sequence[Mapping], second: Sequence[Mapping]) -> list[Mapping]:
-    """The classes of two versions by id: those of the first, then those that only the second has."""
+    """The classes of two versions by id: those of the first, then those that
+    only the second has.
+    """
     known = {label["id"] for label in first}
     return [*first, *(label for label in second if label["id"] not in known)]
 
 
 @dataclass
 class Answers:
-    """What one version answered to the photos: places of its classes among the joined labels, float32 (n, own classes)."""
+    """What one version answered to the photos: places of its classes among the
+    joined labels, float32 (n, own classes).
+    """
 
     places: np.ndarray
     rows: list[np.ndarray] = field(default_factory=list)
@@ -50,7 +56,8 @@ def compare(
     report: Callable[[str], None] = lambda _: None,
     progress: Callable[[], None] = lambda: None,
 ) -> dict:
-    """Run both versions on every photo, alternating, so that a busy machine affects both alike; ready for JSON.
+    """Run both versions on every photo, alternating, so that a busy machine
+    affects both alike; ready for JSON.
 
     `examples`: their classes are places in `joined_labels`, or UNKNOWN. The result:
       photos, agreement                       their number, and the share with the same top class

@@ -1,4 +1,6 @@
-"""One HTML page of the photos that two versions answer differently: pictures inside it, nothing is fetched."""
+"""One HTML page of the photos that two versions answer differently: pictures
+inside it, nothing is fetched.
+"""
 
 import base64
 import io
@@ -39,7 +41,11 @@ def write_page(
     differing: Sequence[Mapping],
     file: Path,
 ) -> None:
-    """Write the page. `names` of the two versions; `differing`: of `agreement.compare`, MOST_PHOTOS are shown."""
+    """Write the page.
+
+    `names` of the two versions; `differing`: of `agreement.compare`,
+    MOST_PHOTOS are shown.
+    """
     parts = [HEAD.format(title=escape(title), summary=escape(summary))]
     for pair in differing[:MOST_PHOTOS]:
         parts.append(_item(pair, names))

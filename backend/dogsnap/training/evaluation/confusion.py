@@ -17,14 +17,18 @@ WHITE, BLACK, BLUE = (255, 255, 255), (0, 0, 0), (30, 80, 160)
 
 
 def confusion_matrix(answered: np.ndarray, true: np.ndarray, classes: int) -> np.ndarray:
-    """How often photos of a class (row) get an answer (column): int (classes, classes), of places (n,) each."""
+    """How often photos of a class (row) get an answer (column): int (classes,
+    classes), of places (n,) each.
+    """
     matrix = np.zeros((classes, classes), int)
     np.add.at(matrix, (true, answered), 1)
     return matrix
 
 
 def class_scores(matrix: np.ndarray, labels: Sequence[Mapping]) -> list[dict]:
-    """For each class with photos: its photos, recall, precision (None without an answer) and what it is mostly taken for."""
+    """For each class with photos: its photos, recall, precision (None without
+    an answer) and what it is mostly taken for.
+    """
     scores = []
     for place, label in enumerate(labels):
         row = matrix[place]
@@ -73,7 +77,9 @@ def save(matrix: np.ndarray, labels: Sequence[Mapping], folder: Path) -> None:
 
 
 def write_table(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
-    """A CSV file: a row for each class that photos show, a column for each that they are taken for."""
+    """A CSV file: a row for each class that photos show, a column for each that
+    they are taken for.
+    """
     ids = [label["id"] for label in labels]
     rows = [["is", *ids]]
     for class_id, counts in zip(ids, matrix.tolist(), strict=True):
@@ -98,7 +104,9 @@ def _write_csv(rows: Sequence[Sequence], file: Path) -> None:
 
 
 def draw(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
-    """A PNG file: rows are classes, columns what they are taken for; the darker, the larger the share of the row."""
+    """A PNG file: rows are classes, columns what they are taken for; the
+    darker, the larger the share of the row.
+    """
     font = ImageFont.load_default(TEXT_SIZE)
     names = [label["name"] for label in labels] if len(labels) <= NAMED_CLASSES else []
     cell = CELL if names else max(1, 3000 // len(labels))
@@ -128,7 +136,9 @@ def draw(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
 def _names_image(
     names: Sequence[str], width: int, height: int, font: ImageFont.FreeTypeFont, anchor: str
 ) -> Image.Image:
-    """A strip with a name beside each row of the picture, at its right ("rm") or left end ("lm")."""
+    """A strip with a name beside each row of the picture, at its right ("rm")
+    or left end ("lm").
+    """
     strip = Image.new("RGB", (width, height), WHITE)
     pen = ImageDraw.Draw(strip)
     end = width - MARGIN // 2 if anchor == "rm" else MARGIN // 2

@@ -20,7 +20,9 @@ BATCH = 16  # photos that the version is given together
 
 @dataclass(frozen=True)
 class ExportedVersion:
-    """A loaded version that has labels, with its description (assets.extra/dogsnap.json), run as the server runs it."""
+    """A loaded version that has labels, with its description
+    (assets.extra/dogsnap.json), run as the server runs it.
+    """
 
     path: Path
     description: Mapping
@@ -28,7 +30,11 @@ class ExportedVersion:
 
     @classmethod
     def load(cls, path: Path) -> "ExportedVersion":
-        """Load a version directory. Raises ValueError, one sentence, for one that names no classes of photos."""
+        """Load a version directory.
+
+        Raises ValueError, one sentence, for one that names no classes of
+        photos.
+        """
         folder = path.resolve()
         number = int(folder.name) if folder.name.isdigit() else 0
         if not (folder / "saved_model.pb").is_file():
@@ -37,7 +43,8 @@ class ExportedVersion:
             servable = Servable.load(ServableId(folder.parent.name, number), path)
             if not servable.description.labels:
                 raise ValueError(
-                    f"{path} has no labels; `dogsnap merge {path} --labels FILE` writes a version that has them"
+                    f"{path} has no labels; `dogsnap merge {path} --labels FILE` writes "
+                    "a version that has them"
                 )
             servable.photo_signature()
         except DogsnapError as error:
@@ -62,11 +69,14 @@ class ExportedVersion:
         """Raises ValueError for a version that never says that a photo shows no dog."""
         if not self.finds_dogs():
             raise ValueError(
-                f"{option}: {self.path} has no output `dog`, or no dog_threshold; leave the option out"
+                f"{option}: {self.path} has no output `dog`, or no dog_threshold; leave "
+                "the option out"
             )
 
     def answer(self, photos: list[bytes]) -> dict[str, np.ndarray]:
-        """Photos, as the bytes of their files -> "prediction" (n, classes) and, if it has them, "dog" (n,) and "box" (n, 4)."""
+        """Photos, as the bytes of their files -> "prediction" (n, classes) and,
+        if it has them, "dog" (n,) and "box" (n, 4).
+        """
         answer = self.servable.run_photos(self.servable.photo_signature(), photos)
         if "dog" in answer:
             answer["dog"] = answer["dog"].reshape(-1)
@@ -74,9 +84,11 @@ class ExportedVersion:
 
 
 def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
-    """The version's answers to photo files, or to their bytes, in order, and "seconds" (n,) of each; with a progress bar.
+    """The version's answers to photo files, or to their bytes, in order, and
+    "seconds" (n,) of each; with a progress bar.
 
-    See `ExportedVersion.answer`. Photos run BATCH at a time, and each has its share of the time, decoding included.
+    See `ExportedVersion.answer`. Photos run BATCH at a time, and each has its
+    share of the time, decoding included.
     """
     parts = []
     with click.progressbar(length=len(photos), label="photos", file=sys.stderr) as bar:

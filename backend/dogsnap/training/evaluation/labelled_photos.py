@@ -1,4 +1,6 @@
-"""Finds photos and the classes that they show: by folders, a list, an index, or a table of images and labels."""
+"""Finds photos and the classes that they show: by folders, a list, an index, or
+a table of images and labels.
+"""
 
 import csv
 from collections import Counter
@@ -18,10 +20,13 @@ COLUMNS = ("image", "label")
 def find_examples(
     data: Path, list_name: str | None, labels: Sequence[Mapping], report: Report
 ) -> list[Example]:
-    """The photos of `data` with the places of their classes among `labels`; UNKNOWN for others, which are reported.
+    """The photos of `data` with the places of their classes among `labels`;
+    UNKNOWN for others, which are reported.
 
-    `data`: a CSV table with the columns image and label, or a folder: the photos of <list_name>.txt in it, without a name those
-    of its index.tsv, else all below it, in folders named <id>, <id>-<Name> or <name>. Raises DatasetError.
+    `data`: a CSV table with the columns image and label, or a folder: the
+    photos of <list_name>.txt in it, without a name those of its index.tsv, else
+    all below it, in folders named <id>, <id>-<Name> or <name>. Raises
+    DatasetError.
     """
     rows = _rows(data, list_name)
     places = ClassNames(labels)
@@ -41,7 +46,9 @@ def read_known(
     limit: int | None,
     report: Report,
 ) -> list[Example]:
-    """At most `limit` readable photos of known classes, with their boxes if they are known; see `find_examples`."""
+    """At most `limit` readable photos of known classes, with their boxes if
+    they are known; see `find_examples`.
+    """
     known = require_known(find_examples(data, list_name, labels, report), labels)
     examples = spread(known, limit)
     if (data / dataset.BOXES).is_file():
@@ -55,7 +62,8 @@ def require_known(examples: Sequence[Example], labels: Sequence[Mapping]) -> lis
     if not known:
         names = ", ".join(f"{label['id']} or {label['name']}" for label in labels[:SHOWN])
         raise DatasetError(
-            f"none of {len(examples)} photos shows a class that the version knows; expected folders or labels named by id or "
+            f"none of {len(examples)} photos shows a class that the version knows; "
+            "expected folders or labels named by id or "
             f"name: {names}, ..."
         )
     return known
@@ -70,7 +78,9 @@ def spread(examples: Sequence[Example], limit: int | None) -> list[Example]:
 
 
 class ClassNames:
-    """The places of classes by id, by name in either language, and by <id>-<Name>, as folders and tables name them."""
+    """The places of classes by id, by name in either language, and by
+    <id>-<Name>, as folders and tables name them.
+    """
 
     def __init__(self, labels: Sequence[Mapping]):
         self._ids = {label["id"]: place for place, label in enumerate(labels)}
