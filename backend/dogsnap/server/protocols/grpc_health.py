@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import grpc
@@ -18,6 +20,9 @@ class Health(health.HealthServicer):
 
     def __init__(self, not_ready: Callable[[], str]):
         super().__init__()
+        # grpc_health sends with its lock held. What sends waits for gRPC's thread, which takes that lock
+        # when a client ends its call at that moment: neither went on, and a stop took all its grace.
+        self._sender = ThreadPoolExecutor(1, thread_name_prefix="health")
         self._not_ready = not_ready
         self._known: int | None = None
         self._refreshing = threading.Lock()
@@ -34,7 +39,8 @@ class Health(health.HealthServicer):
         send_response_callback: Any = None,
     ) -> Any:
         self.refresh()
-        return super().Watch(request, context, send_response_callback)
+        send = send_response_callback and partial(self._sender.submit, send_response_callback)
+        return super().Watch(request, context, send)
 
     def refresh(self) -> None:
         """Check readiness, and notify watching clients if it has changed."""
