@@ -1,14 +1,20 @@
-"""A guarded split is undone when its version fails, by whichever server, and the log says why."""
+"""A guarded switch is undone when its version fails, by whichever server, and the log says why."""
 
+import json
 import os
 import signal
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 from command_line import dogsnap
+from dogsnap.routing.guard import LEAST_PIECES
+from dogsnap.routing.store import open_store
+from dogsnap.serving.inference.guarding import NOTES
 from process_readings import worker_of
+from redis_server import RedisServer, needs_redis
 from refusals import assert_refused
 from tiny_models import half_plus, save, signature
 from waiting import answers, wait_until
@@ -53,6 +59,14 @@ def start(start_server, models, tmp_path, *flags):
     server = start_server(models, "--switch-log", str(log), *flags)
     assert server.post("/api/admin/models/half/default", json={"version": 1}).ok
     return server
+
+
+def undone(*servers) -> int:
+    """How often these servers have undone a switch."""
+    counts = [
+        server.get("/metrics").text.count("dogsnap_guard_undone_total{") for server in servers
+    ]
+    return sum(counts)
 
 
 def ask_until_undone(servers, most: int) -> int:
@@ -105,7 +119,81 @@ def test_a_guard_with_nothing_to_compare_with_is_refused(start_server, models, t
     server = start(start_server, models, tmp_path)
     for percent in (0, 100):
         assert_refused(split(server, percent=percent), 400, "nothing to compare with")
+    new_label = server.post("/api/admin/models/half/labels/new", json={"version": 2, "guard": True})
+    assert_refused(new_label, 400, "nothing to compare with")
     assert newest(server)["id"] == 1
+
+
+def test_a_split_that_is_there_gets_its_guard_by_making_it_again_and_counts_afresh(
+    start_server, models, tmp_path
+):
+    server = start(start_server, models, tmp_path)
+    assert split(server, guard=False).json()["switch"]["id"] == 2
+    assert split(server, guard=False).json()["switch"] is None
+    again = split(server).json()["switch"]
+    assert (again["id"], again["guarded"]) == (3, True)
+    for number in range(1, 7):
+        ask(server, number)
+    wait_until(lambda: notes(tmp_path), 10)
+    assert split(server).json()["switch"]["id"] == 4
+    wait_until(lambda: not notes(tmp_path), 10)  # those of switch 3
+    ask_until_undone([server], 2000)
+    assert newest(server)["text"].startswith("split of the default of half: 10 % to 2 -> none")
+
+
+def notes(tmp_path) -> dict[str, str]:
+    with closing(open_store(str(tmp_path / "switches.db"))) as store:
+        return store.notes(NOTES)
+
+
+@pytest.mark.parametrize("path", ["default", "labels/stable"])
+def test_a_move_is_undone_when_it_is_worse_than_its_hour_before(
+    start_server, models, tmp_path, path
+):
+    """What a second server has counted before and since the move lies in the store."""
+    server = start(start_server, models, tmp_path)
+    assert server.post("/api/admin/models/half/labels/stable", json={"version": 1}).ok
+    body = {"version": 2, "guard": True}
+    moved = server.post(f"/api/admin/models/half/{path}", json=body).json()
+    assert moved["switch"]["guarded"]
+
+    def says(words: str) -> None:
+        wait_until(lambda: words in str(server.get("/api/admin/models/half").json()), 10)
+
+    says("too few requests in the hour before: 0 times 10 seconds")
+    before = [(number, 0.0, 0.01) for number in range(LEAST_PIECES)]
+    after = [(1000 + number, 0.15, 0.01) for number in range(10)]
+    with closing(open_store(str(tmp_path / "switches.db"))) as store:
+        name = f"{moved['switch']['id']}/second"
+        store.note(NOTES, name, json.dumps([before, after[:1]]))
+        says("content: 15.0 % of the clients fail, 0.0 % in the hour before")
+        store.note(NOTES, name, json.dumps([before, after]))
+        wait_until(lambda: newest(server)["by"]["name"] == "guard", 10)
+    undo = newest(server)
+    assert (undo["undoes"], undo["to"]) == (moved["switch"]["id"], 1)
+    assert undo["reason"] == "15.0 % of the clients fail, 0.0 % in the hour before"
+    assert undone(server) == 1
+    wait_until(lambda: not notes(tmp_path), 10)
+
+
+@pytest.mark.long
+def test_a_move_to_a_version_that_fails_is_undone_within_a_minute(start_server, models, tmp_path):
+    """As users see it: half an hour before (as another server's note), then real requests."""
+    server = start(start_server, models, tmp_path)
+    body = {"version": 2, "guard": True}
+    moved = server.post("/api/admin/models/half/default", json=body).json()["switch"]
+    before = [(number, 0.0, 0.01) for number in range(180)]
+    with closing(open_store(str(tmp_path / "switches.db"))) as store:
+        store.note(NOTES, f"{moved['id']}/second", json.dumps([before, []]))
+    started = time.monotonic()
+    for number in range(4000):
+        ask(server, number)
+        if number % 20 == 0 and newest(server)["by"]["name"] == "guard":
+            break
+    seconds = time.monotonic() - started
+    print(f"undone after {seconds:.0f} s: {newest(server)['text']}")
+    assert newest(server)["undoes"] == moved["id"]
+    assert seconds < 90
 
 
 def test_it_says_where_it_cannot_tell(start_server, models, tmp_path):
@@ -121,15 +209,45 @@ def test_it_says_where_it_cannot_tell(start_server, models, tmp_path):
     wait_until(lambda: "too few requests" in listed(), 10)
 
 
-def test_servers_with_one_store_judge_what_both_have_counted(start_server, models, tmp_path):
+def test_servers_with_one_store_judge_what_both_have_counted_and_one_of_them_acts(
+    start_server, models, tmp_path
+):
     first = start(start_server, models, tmp_path)
     second = start_server(models, "--switch-log", str(tmp_path / "switches.db"))
     assert split(first).ok
-    time.sleep(1)  # until the second server follows
+    wait_until(lambda: guards(second), 10)
     ask_until_undone([first, second], 2000)
     wait_until(lambda: newest(second)["by"]["name"] == "guard", 5)
-    undone = [
-        server.get("/metrics").text.count("dogsnap_guard_undone_total{")
-        for server in (first, second)
-    ]
-    assert sum(undone) == 1
+    assert undone(first, second) == 1
+
+
+def guards(server) -> list[dict]:
+    return server.get("/api/admin/models/half").json()["model"]["guards"]
+
+
+@needs_redis
+def test_two_gateways_with_redis_guard_what_their_engine_answers(start_server, models, tmp_path):
+    engine = start_server(models)
+    with RedisServer(tmp_path) as redis_server:
+        flags = (
+            "--engine",
+            f"grpc://127.0.0.1:{engine.grpc_port}",
+            "--switch-log",
+            redis_server.url,
+        )
+        gateways = [start_server(models, *flags) for _ in range(2)]
+        assert gateways[0].post("/api/admin/models/half/default", json={"version": 1}).ok
+        assert split(gateways[0]).ok
+        wait_until(lambda: guards(gateways[1]), 10)
+        assert ask_until_undone(gateways, 2000) <= 20
+        wait_until(lambda: newest(gateways[1])["by"]["name"] == "guard", 5)
+        undos = [each for each in log_of(gateways[1]) if each["by"]["name"] == "guard"]
+        assert [undo["undoes"] for undo in undos] == [2]
+        assert undone(*gateways) == 1
+        with redis_server.client() as client:
+            wait_until(lambda: not client.hgetall(f"dogsnap:{NOTES}"), 10)
+        assert {ask(gateways[1], number) for number in range(50)} == {200}
+
+
+def log_of(server) -> list[dict]:
+    return server.get("/api/admin/switches").json()["switches"]

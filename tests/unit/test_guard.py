@@ -1,85 +1,133 @@
-"""The guard's test keeps its rate of false alarms in every kind of traffic, and finds what is worse."""
+"""The guard's tests keep their rate of false alarms in every kind of traffic, and find what is worse."""
 
 import random
 
+import numpy as np
 import pytest
 from dogsnap.routing.choices import Change
-from dogsnap.routing.guard import LEAST_CLIENTS, LEAST_REQUESTS, Counts, evidence, judge
+from dogsnap.routing.guard import (
+    ALARM_RATE,
+    LEAST_CLIENTS,
+    LEAST_PIECES,
+    LEAST_REQUESTS,
+    Counts,
+    Piece,
+    evidence,
+    judge,
+    judge_move,
+    rank_evidence,
+)
 from dogsnap.routing.switches import Switch, Who
-from dogsnap.serving.inference.guarding import Watched
+from dogsnap.serving.inference.guarding import Pieces, WatchedSplit
 
 HOUR, PER_SECOND = 3600, 40
-FEW, MANY = 60, 1000  # simulations
-
-
-class Traffic:
-    """An hour of requests of a split of equal versions: a client and whether its request fails or is slow."""
-
-    def __init__(self, kind: str, seed: int):
-        self.random, self.kind = random.Random(seed), kind
-        self.clients = [str(number) for number in range(self.random.randint(5, 400))]
-
-    def requests(self, count: int):
-        failing = set(self.clients[: len(self.clients) // 10]) if self.kind == "own errors" else ()
-        burst = 0
-        for _ in range(count):
-            client = self.random.choice(self.clients)
-            if self.kind == "heavy" and self.random.random() < 0.5:
-                client = "heavy"
-            rate = 0.3 if self.kind == "heavy" and client == "heavy" else 0.01
-            if self.kind == "bursts":
-                burst = 50 if self.random.random() < 0.001 else max(0, burst - 1)
-                rate = 0.5 if burst else 0.01
-            fails = client in failing or self.random.random() < rate
-            yield client, fails, self.random.random() < rate
-
-
-def is_undone(traffic: Traffic, share: float, count: int, worse: float = 0.0) -> int:
-    """After how many requests of the new side the guard undoes the split; 0: it does not."""
-    counts, sides = Counts(), {}
-    for index, (client, fails, is_slow) in enumerate(traffic.requests(count)):
-        side = sides.setdefault(client, traffic.random.random() < share)
-        has_failed = fails or (side and traffic.random.random() < worse)
-        counts.requests[side] += 1
-        counts.failures[side] += has_failed
-        counts.clients[client] = side
-        if has_failed:
-            counts.failing[client] = side
-        if is_slow:
-            counts.slow[client] = side
-        if index % 20 == 0 and judge(counts, share).is_worse:
-            return counts.requests[1]
-    return 0
-
-
+FEW, MANY = 40, 1000  # simulations
 KINDS = ("even", "bursts", "heavy", "own errors")
 
 
-def false_alarms(kind: str, simulations: int, count: int) -> int:
-    alarms = 0
+class Traffic:
+    """Requests of an hour or two, whatever version answers: client, whether it fails, time of a run."""
+
+    def __init__(self, kind: str, seed: int, seconds: int = HOUR):
+        self.random = np.random.default_rng(seed)
+        count, clients = seconds * PER_SECOND, int(self.random.integers(5, 400))
+        self.clients = self.random.integers(0, clients, count)
+        rates = np.full(count, 0.001)
+        if kind == "heavy":
+            is_heavy = self.random.random(count) < 0.5
+            self.clients[is_heavy] = clients
+            rates[is_heavy] = 0.3
+        if kind == "bursts":
+            begins = self.random.random(count) < 0.0001
+            rates[np.convolve(begins, np.ones(50))[:count] > 0] = 0.5
+        if kind == "own errors":
+            rates[self.clients < clients // 10] = 1.0
+        self.fails = self.random.random(count) < rates
+        self.seconds = self.random.lognormal(-4, 0.5, count)
+        self.at = np.arange(count) / PER_SECOND
+
+
+def is_split_undone(traffic: Traffic, share: float, worse: float = 0.0) -> int:
+    """After how many requests of the new side the guard undoes the split; 0: it does not."""
+    clients = traffic.clients
+    sides = traffic.random.random(int(clients.max()) + 1) < share
+    is_new = sides[clients]
+    fails = traffic.fails | (is_new & (traffic.random.random(len(clients)) < worse))
+    is_slow = traffic.seconds > 2 * np.quantile(traffic.seconds[:10], 0.25)
+    first = np.unique(clients, return_index=True)[1]
+    events = {
+        "clients": first,
+        "failing": np.flatnonzero(fails)[np.unique(clients[fails], return_index=True)[1]],
+        "slow": first[is_slow[first]],
+    }
+    counts = Counts()
+    for index in sorted(np.concatenate(list(events.values())).tolist()):
+        for name, indices in events.items():
+            if index in indices:
+                getattr(counts, name)[str(clients[index])] = bool(is_new[index])
+        new = int(is_new[: index + 1].sum())
+        counts.requests = [index + 1 - new, new]
+        if judge(counts, share).is_worse:
+            return new
+    return 0
+
+
+def pieces_of(traffic: Traffic) -> list[Piece]:
+    pieces = Pieces()
+    requests = zip(traffic.at, traffic.clients, traffic.fails, traffic.seconds, strict=True)
+    for at, client, fails, seconds in requests:
+        pieces.add(float(at), str(client), bool(fails), float(seconds))
+    return list(pieces.closed)
+
+
+def is_move_undone(pieces: list[Piece], moved: float) -> bool:
+    before = [piece for piece in pieces if piece.at < moved]
+    after = [piece for piece in pieces if piece.at >= moved]
+    counts = range(1, len(after) + 1)
+    return any(judge_move(before, after[:count]).is_worse for count in counts)
+
+
+def undone_splits(kind: str, simulations: int, seconds: int) -> int:
+    undone = 0
     for seed in range(simulations):
         share = random.Random(seed).choice((0.05, 0.25, 0.5))
-        alarms += is_undone(Traffic(kind, seed), share, count) > 0
-    return alarms
+        undone += is_split_undone(Traffic(kind, seed, seconds), share) > 0
+    return undone
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_versions_are_hardly_ever_undone(kind):
-    assert false_alarms(kind, FEW, 2000) <= 2
+    assert undone_splits(kind, FEW, 60) <= 2
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_a_thousand_splits_of_an_hour_at_most_one_percent_is_undone(kind):
-    assert false_alarms(kind, MANY, HOUR * 10) <= MANY / 100
+    undone = undone_splits(kind, MANY, HOUR)
+    print(f"{kind}: {undone} of {MANY} splits of equal versions undone")
+    assert undone <= MANY / 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_the_moves_between_equal_versions_at_most_one_percent_is_undone(kind):
+    """Of 100 days, 10 moves each: half an hour before, ten minutes after."""
+    undone = 0
+    for seed in range(MANY // 10):
+        day = pieces_of(Traffic(kind, seed, 2400 + 9 * 60))
+        for move in range(10):
+            pieces = [piece for piece in day if 0 <= piece.at - 60 * move < 2400]
+            undone += is_move_undone(pieces, 60 * move + 1800)
+    print(f"{kind}: {undone} of {MANY} moves between equal versions undone")
+    assert undone <= MANY / 100
 
 
 def test_a_version_that_fails_fifteen_percent_is_found_within_twenty_failures():
     harmed = []
     for seed in range(20):
-        traffic = Traffic("even", seed)
-        traffic.clients = [str(number) for number in range(400)]
-        asked = is_undone(traffic, 0.05, 60 * PER_SECOND, worse=0.15)
+        traffic = Traffic("even", seed, 60)
+        traffic.clients = traffic.random.integers(0, 400, len(traffic.clients))
+        asked = is_split_undone(traffic, 0.05, worse=0.15)
         harmed.append(0.15 * asked if asked else 1000)
     assert sorted(harmed)[-2] <= 20
 
@@ -88,6 +136,14 @@ def test_without_a_difference_the_evidence_is_one_on_average():
     for share in (0.05, 0.5, 0.9):
         mean = (1 - share) * evidence([1, 0], share) + share * evidence([0, 1], share)
         assert mean == pytest.approx(1)
+
+
+def test_without_a_change_the_evidence_of_ranks_is_at_most_one_on_average():
+    generator, found = random.Random(1), []
+    for _ in range(300):
+        values = [generator.random() for _ in range(110)]
+        found.append(rank_evidence(values[:100], values[100:]))
+    assert sum(found) / len(found) <= 1
 
 
 def counted(requests: list[int], clients: list[int]) -> Counts:
@@ -105,6 +161,10 @@ def test_it_is_silent_and_says_so_where_it_cannot_tell():
     others = judge(counted([1000, 1000], [50, 50]), 0.05)
     assert not others.is_worse
     assert "differ in who asks" in others.text
+    few = judge_move(pieces(LEAST_PIECES - 1), pieces(10, 0.5))
+    assert not few.is_worse
+    assert "too few requests in the hour before: 99 times 10 seconds" in few.text
+    assert "too few requests since" in judge_move(pieces(LEAST_PIECES), []).text
 
 
 def test_a_finding_has_the_figures_of_both_sides():
@@ -115,20 +175,54 @@ def test_a_finding_has_the_figures_of_both_sides():
     )
 
 
-def watched_split(slowdown: float) -> Watched:
+def pieces(count: int, failing: float = 0.0, slowdown: float = 1.0) -> list[Piece]:
+    generator = random.Random(1)
+    return [
+        Piece(10.0 * number, failing, slowdown * generator.uniform(0.01, 0.015))
+        for number in range(count)
+    ]
+
+
+def test_a_version_that_is_worse_after_a_move_is_found_in_fifty_seconds():
+    """With half an hour before it."""
+    failing = judge_move(pieces(180), pieces(5, failing=0.15))
+    assert failing.is_worse
+    assert failing.text == "15.0 % of the clients fail, 0.0 % in the hour before"
+    slow = judge_move(pieces(180), pieces(5, slowdown=3.0))
+    assert slow.is_worse
+    assert slow.text.startswith("a run takes 3")
+    late = [*pieces(30), *pieces(8, failing=0.15)]
+    assert judge_move(pieces(180), late).is_worse
+    assert judge_move(pieces(180), pieces(100)).is_content
+
+
+def test_one_client_alone_that_fails_decides_nothing():
+    pieces = Pieces()
+    for second in range(3000):
+        for client in range(2):
+            pieces.add(second, f"{client} {second % 10}", False, 0.01)
+        pieces.add(second, "broken", second > 1500, 0.01)
+    before = [piece for piece in pieces.closed if piece.at <= 1500]
+    after = [piece for piece in pieces.closed if piece.at > 1500]
+    assert len(before) > LEAST_PIECES
+    assert judge_move(before, after).is_content
+    assert rank_evidence([0.0] * 100, [0.0] * 10) < 1 / ALARM_RATE
+
+
+def watched_split(slowdown: float) -> WatchedSplit:
     """A guarded split of 10 % after a request of each of 200 clients."""
-    value = {"version": 2, "share": 0.1}
-    split = Switch.new(1, Who("x"), [Change("half", "split", "", None, value)], is_guarded=True)
-    watched, generator = Watched(split), random.Random(1)
+    change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
+    split = Switch.new(1, Who("x"), [change], is_guarded=True)
+    watched, generator = WatchedSplit(split, change, 2, share=0.1), random.Random(1)
     for number in range(200):
         is_new_side = number % 10 == 0
         seconds = generator.uniform(0.010, 0.015) * (slowdown if is_new_side else 1)
-        watched.count(f"client {number}", 2 if is_new_side else 1, None, seconds)
+        watched.count(f"client {number}", 2 if is_new_side else 1, False, seconds)
     return watched
 
 
 def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_not():
     slow, equal = watched_split(3.0), watched_split(1.0)
-    assert judge(slow.counts, slow.share).is_worse
-    assert "20 of 20 clients wait more than twice" in judge(slow.counts, slow.share).text
-    assert judge(equal.counts, equal.share).text.startswith("content")
+    assert slow.judge([]).is_worse
+    assert "20 of 20 clients wait more than twice" in slow.judge([]).text
+    assert equal.judge([]).is_content

@@ -163,6 +163,35 @@ def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_cons
     choose(page, "default", "", "default of inception_v3: 2 -> 3")
 
 
+def test_a_switch_is_guarded_and_a_rollout_is_paused_resumed_and_ended(server, open_console):
+    page = open_console(server)
+    form = dogs(page).locator("form[data-post=split]")
+    form.get_by_label("guard").check()
+    choose(page, "split", "2", "split of the default of inception_v3: none -> 5 % to 2 (forced:")
+    says(page, "(guarded)")
+    expect(dogs(page).locator(".guard")).to_contain_text("of the default to version 2: too few")
+    plan = {"version": 2, "steps": [5], "every": 600, "force": True}
+    assert server.post("/api/admin/models/inception_v3/rollout", json=plan).ok
+    page.get_by_role("button", name="Refresh").click()
+    rollout = dogs(page).locator(".rollout")
+    expect(rollout).to_contain_text("Rollout of the default to 2, step 1 of 2 (5 %, then 100)")
+    rollout.get_by_role("button", name="Pause").click()
+    expect(rollout).to_contain_text("paused")
+    rollout.get_by_role("button", name="Resume").click()
+    expect(rollout).not_to_contain_text("paused")
+    rollout.get_by_role("button", name="End the rollout").click()
+    says(page, "5 % to 2 -> none")
+    set_label(page, "watched", 1)
+    move = dogs(page).locator("form[data-name=watched]")
+    move.get_by_label("guard").check()
+    move.get_by_label("Move watched to").select_option("3")
+    move.get_by_role("button", name="Move watched").click()
+    says(page, "label watched of inception_v3: 1 -> 3")
+    says(page, "(guarded)")
+    move.get_by_role("button", name="Remove watched").click()
+    says(page, "label watched of inception_v3: 3 -> none")
+
+
 def test_a_version_is_unloaded_and_loaded_the_page_follows_by_itself_and_a_refusal_is_told(
     server, open_console
 ):

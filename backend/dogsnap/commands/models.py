@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from dogsnap.commands.helpers.arguments import option
 from dogsnap.commands.helpers.verdict_text import lines_of, table
 
 POLL_SECONDS = 0.3
+UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def model_options(command: Callable) -> Callable:
@@ -33,7 +35,7 @@ def plan_options(command: Callable) -> Callable:
     return dry_run(with_plan)
 
 
-def move_options(command: Callable) -> Callable:
+def force_option(command: Callable) -> Callable:
     """The same with --force, where versions are compared with those that they replace."""
     force = option("--force", "also if clients would feel the differences", is_flag=True)
 
@@ -43,6 +45,54 @@ def move_options(command: Callable) -> Callable:
         return command(server, **arguments)
 
     return force(with_force)
+
+
+def move_options(command: Callable) -> Callable:
+    """The same with --force and --guard."""
+    guard = option("--guard", "undo it if that version fails more, or takes longer", is_flag=True)
+
+    @functools.wraps(command)
+    def with_guard(server: Remote, guard: bool, **arguments: Any) -> Any:
+        server.sent |= {"guard": True} if guard else {}
+        return command(server, **arguments)
+
+    return guard(force_option(with_guard))
+
+
+class Duration(click.ParamType):
+    """A number with its unit: 30s, 10m, 2h or 1d; in seconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        try:
+            return float(str(value)[:-1]) * UNIT_SECONDS[str(value)[-1:]]
+        except (ValueError, KeyError):
+            self.fail(f"{value!r} is no duration; expected a number and a unit: 30s, 10m, 2h, 1d")
+
+
+class Steps(click.ParamType):
+    """Percentages, e.g. 5,25,50,100."""
+
+    name = "STEPS"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[float]:
+        try:
+            return [float(step) for step in str(value).split(",")]
+        except ValueError:
+            self.fail(f"{value!r} are no steps; expected percentages such as 5,25,50,100")
+
+
+class Time(click.ParamType):
+    """A time in ISO 8601, of this machine's zone if it names none; as text with its zone."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        try:
+            return datetime.fromisoformat(value).astimezone().isoformat()
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{value!r} is no time; expected one such as 2026-12-24T03:00")
 
 
 @click.group()
@@ -190,11 +240,10 @@ def default(server: Remote, version: str) -> None:
 @option("--label", "the label to split; otherwise the default", name="name", default="")
 @option("--to", "version that gets the share", int, name="version", default=None)
 @option("--percent", "share in percent; 0 ends the split", float, required=True)
-@option("--guard", "undo it if that version fails more, or takes twice as long", is_flag=True)
 @model_options
 @plan_options
 @move_options
-def split(server: Remote, name: str, version: int | None, percent: float, guard: bool) -> None:
+def split(server: Remote, name: str, version: int | None, percent: float) -> None:
     """Send a share of the requests to another version.
 
     A client stays on one side: it is recognised by its header X-Request-Key, or else by its address.
@@ -203,9 +252,47 @@ def split(server: Remote, name: str, version: int | None, percent: float, guard:
         raise click.UsageError(
             "expected --to with the version that gets the share; or --percent 0 to end the split"
         )
-    if guard:
-        server.sent |= {"guard": True}
     _report(server.switch("split", label=name, version=version, percent=percent))
+
+
+@models.command()
+@click.argument("label", default="")
+@click.argument("version", type=int, required=False)
+@option("--steps", "shares in percent, rising; the last is 100", Steps(), default=None)
+@option("--every", "how long each step lasts at least", Duration(), default="10m")
+@option("--requests", "of the new version, that each step needs at least", int, default=None)
+@option("--at", "when the first step begins; otherwise now", Time(), default=None)
+@click.option("--pause", "steer", flag_value="pause", help="stay at the step that it is at")
+@click.option("--resume", "steer", flag_value="resume", help="go on; the step begins afresh")
+@click.option("--end", "steer", flag_value="end", help="go back to the version before")
+@model_options
+@plan_options
+@force_option
+def rollout(
+    server: Remote, label: str, version: int | None, steer: str | None, **plan: Any
+) -> None:
+    """Let VERSION take over the requests for LABEL by steps, while its guard is content.
+
+    Without LABEL those that name neither version nor label. A step waits for enough requests to
+    judge; if the version is worse, the guard ends the rollout. The last step moves the label.
+    """
+    if steer is not None:
+        if version is not None or plan["steps"] is not None:
+            raise click.UsageError(
+                f"expected --{steer} with a label at most: the rollout has its plan"
+            )
+        server.sent.pop("force", None)
+        _report(server.switch("rollout", steer, label=label))
+        return
+    if version is None and label.isdecimal():
+        label, version = "", int(label)
+    if version is None or plan["steps"] is None:
+        raise click.UsageError(
+            "expected a version and --steps, such as `rollout stable 2 --steps 5,25,50,100`; or "
+            "--pause, --resume or --end for one that runs"
+        )
+    given = {name: value for name, value in plan.items() if value is not None}
+    _report(server.switch("rollout", label=label, version=version, **given))
 
 
 @models.command()
@@ -280,8 +367,12 @@ def table_of(model: dict[str, Any]) -> str:
     ]
     guards = []
     for found in model["guards"]:
-        setting = found["label"] or "the default"
-        guards.append(f"  guard of the split of {setting} to {found['version']}: {found['text']}")
+        setting = f"label {found['label']}" if found["label"] else "the default"
+        what = "split" if found["kind"] == "split" else "move"
+        guards.append(f"  guard of the {what} of {setting} to {found['version']}: {found['text']}")
+    for found in model["rollouts"]:
+        setting = f"label {found['label']}" if found["label"] else "the default"
+        guards.append(f"  rollout of {setting} {found['text']}")
     return "\n".join([model["name"], *table(rows), *guards, *waiting, *failed, *_newer(model)])
 
 

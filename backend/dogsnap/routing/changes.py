@@ -4,7 +4,7 @@ Each gives the changes, the main one first; they raise the types of `dogsnap.err
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from dogsnap.errors import (
 from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.resolver import uses_of
 from dogsnap.routing.spec import MAX_INT64
-from dogsnap.routing.switches import describe_setting, describe_value
+from dogsnap.routing.switches import describe, describe_setting, describe_value
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 ANY = object()  # for `expected`: any value
@@ -106,7 +106,7 @@ def label_side_changes(choices: Choices, versions: Versions, change: Change) -> 
     if change.after is not None and not versions.is_available(change.after):
         answering = [change.before, choices.until.get(label)]
         until = next((n for n in answering if n is not None and versions.is_available(n)), None)
-    side_changes = _end_split(choices, versions, label)
+    side_changes = end_split(choices, versions, label)
     before = choices.until.get(label)
     if before != until:
         side_changes.append(Change(versions.model, "until", label, before, until))
@@ -125,7 +125,7 @@ def change_default(choices: Choices, versions: Versions, version: int | None) ->
     change = Change(versions.model, "default", "", choices.default, version)
     if change.before == change.after:
         return []
-    return [change, *_end_split(choices, versions, "")]
+    return [change, *end_split(choices, versions, "")]
 
 
 def change_split(
@@ -148,7 +148,8 @@ def change_split(
                 f"the share is {100 * share:g} percent; expected more than 0, at most 100"
             )
         check_available(choices, versions, version)
-    return [Change(versions.model, "split", label, choices.get("split", label), value)]
+    split = Change(versions.model, "split", label, choices.get("split", label), value)
+    return [split, *end_rollout(choices, versions, label)]
 
 
 def change_shadow(choices: Choices, versions: Versions, version: int | None) -> list[Change]:
@@ -189,8 +190,10 @@ def undo_changes(
         value = change.before
         if change.kind in ("default", "shadow") and value is not None:
             check_available(choices, versions, value)
-        elif change.kind == "split" and value is not None:
+        elif change.kind in ("split", "rollout") and value is not None:
             check_available(choices, versions, value["version"])
+            if change.kind == "rollout":  # otherwise its next step, which is due, would follow
+                value = {**value, "is_paused": True}
         elif change.kind == "label" and value is not None:
             _check_staying(choices, versions, value)
             if not versions.is_available(value):
@@ -204,8 +207,20 @@ def undo_changes(
     split_names = {change.name for change in back if change.kind == "split"}
     for change in changes:
         if change.kind in ("default", "label") and change.name not in split_names:
-            back += _end_split(choices, versions, change.name)
+            back += end_split(choices, versions, change.name)
     return back
+
+
+def withdraw(choices: Choices, versions: Versions, change: Change) -> list[Change]:
+    """Send no more requests to the version that a split, or the move of a label or default, chose."""
+    if change.kind == "split":
+        return end_split(choices, versions, change.name)
+    if change.kind == "label":
+        return change_label(choices, versions, change.name, change.before)
+    if change.before is not None:
+        return change_default(choices, versions, change.before)
+    back = Change(versions.model, "default", "", choices.default, None)
+    return [back, *end_split(choices, versions, "")]
 
 
 @dataclass(frozen=True)
@@ -224,7 +239,7 @@ def replacements(
     found, unknown = [], []
     for change in changes:
         label = change.name
-        if change.kind == "split" and change.after:
+        if change.kind in ("split", "rollout") and change.after:
             after = change.after["version"]
         elif change.kind in ("default", "label"):
             after = change.after
@@ -239,13 +254,28 @@ def replacements(
         before = next((n for n in answering if n is not None and versions.is_available(n)), None)
         if after is None or before in (None, after):
             continue
+        replacement = Replacement("" if is_default else label, before, after)
         if versions.is_available(after):
-            found.append(Replacement("" if is_default else label, before, after))
+            found += [] if replacement in found else [replacement]
         else:
             unknown.append(
                 f"version {after} is not available yet: it was not compared with {before}"
             )
     return found, unknown
+
+
+def check_guard(changes: Sequence[Change], replaced: Sequence[Replacement]) -> None:
+    """Raises InvalidArgument unless a guard can compare what the changes replace."""
+    if not changes:
+        return
+    first = changes[0]
+    is_whole = first.kind == "split" and first.after is not None and first.after["share"] == 1
+    if first.after is None or is_whole or not replaced:
+        raise InvalidArgument(
+            f"{describe(first)}: that leaves a guard nothing to compare with; expected a split of "
+            "more than 0 and less than 100 percent, or a label or default that moves from one "
+            "available version to another"
+        )
 
 
 def check_available(choices: Choices, versions: Versions, number: int) -> None:
@@ -286,9 +316,15 @@ def _check_unused(choices: Choices, versions: Versions, number: int) -> None:
         )
 
 
-def _end_split(choices: Choices, versions: Versions, label: str) -> list[Change]:
+def end_split(choices: Choices, versions: Versions, label: str) -> list[Change]:
     split = choices.get("split", label)
-    return [Change(versions.model, "split", label, split, None)] if split else []
+    ends = [Change(versions.model, "split", label, split, None)] if split else []
+    return ends + end_rollout(choices, versions, label)
+
+
+def end_rollout(choices: Choices, versions: Versions, label: str) -> list[Change]:
+    rollout = choices.get("rollout", label)
+    return [Change(versions.model, "rollout", label, rollout, None)] if rollout else []
 
 
 def _labels(choices: Choices) -> str:

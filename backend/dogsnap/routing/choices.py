@@ -1,8 +1,8 @@
-"""The value of a model: its chosen default, labels, splits, shadow and loads. It never changes."""
+"""The value of a model: its chosen default, labels, splits, rollouts, shadow and loads; immutable."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 BUCKETS = 2**32
@@ -22,6 +22,26 @@ class Split:
         """
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A version takes over by `steps` in percent, the last of which is 100.
+
+    Each lasts at least `every` seconds and `requests` of the new version. `step`: the index of the
+    one in force since `since` (UTC in ISO 8601); -1: the first one begins then.
+    """
+
+    version: int
+    steps: Sequence[float]
+    every: float
+    requests: int
+    since: str
+    step: int = -1
+    is_paused: bool = False
+
+    def to_value(self) -> dict[str, Any]:
+        return {**asdict(self), "steps": list(self.steps)}
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,9 @@ class Choices:
         self.splits: dict[str, Split] = {}  # by label; with "" that of the default
         for label, value in self._values_of("split").items():
             self.splits[label] = Split(**value)
+        self.rollouts: dict[str, Rollout] = {}  # by label; with "" that of the default
+        for label, value in self._named("rollout").items():
+            self.rollouts[label] = Rollout(**value)
         # Whether a version is kept loaded or unloaded; the version policy decides on others.
         self.loads: dict[int, bool] = {}
         for number, is_loaded in self._values_of("load").items():
@@ -75,6 +98,7 @@ class Choices:
         """The versions that are chosen or selected by the policy, without those to be unloaded."""
         used = {*by_policy, self.default, self.shadow}
         used.update(split.version for split in self.splits.values())
+        used.update(rollout.version for rollout in self.rollouts.values())
         return {number for number in existing if self.loads.get(number, number in used)}
 
     def _values_of(self, kind: str) -> dict[str, Any]:

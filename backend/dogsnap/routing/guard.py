@@ -1,15 +1,24 @@
-"""The sequential test of a guarded split: whether its version is worse than the side it replaces.
+"""The sequential tests of guarded switches: whether a version is worse than the one it replaces.
 
-The unit is the client, and each counts once. A split puts a client on a side by a hash, so that
-without a difference a client that fails (or is slow) lies on the new side with the probability
-`share`, whatever clients send, however often, and in whatever bursts. For each such client the
-likelihood ratio of a worse version is multiplied up; the switch is undone when it reaches
-1 / ALARM_RATE. By Ville's inequality that happens at most once in 1 / ALARM_RATE splits of equal
-versions, however long and however often one looks (Wald 1945; Shafer 2021).
+**A split** has two sides at the same time. The unit is the client, and each counts once. A split
+puts a client on a side by a hash, so that without a difference a client that fails (or is slow)
+lies on the new side with the probability `share`, whatever clients send, however often, and in
+whatever bursts. For each such client the likelihood ratio of a worse version is multiplied up; the
+switch is undone when it reaches 1 / ALARM_RATE. By Ville's inequality that happens at most once in
+1 / ALARM_RATE splits of equal versions, however long and however often one looks (Wald 1945; Shafer
+2021).
+
+**A move** of a label or default has only its own hour before. The unit is a piece of ten seconds or
+more with ten clients or more; of each the share of failing clients and the median time of a run
+count. If nothing changes, half of a piece's value is hardly ever above those of the pieces before:
+the probability of its rank is the p-value of a bet (Vovk, Nouretdinov and Gammerman 2003), and
+Ville's inequality holds again, as long as what happens lasts less than a piece.
 """
 
 import math
-from collections.abc import Mapping
+import statistics
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 ALARM_RATE = 0.005  # of each of the two tests, errors and times: together at most 1 %
@@ -18,6 +27,11 @@ LEAST_REQUESTS = 10  # on each side
 LEAST_CLIENTS = 3  # on each side
 MOST_CLIENTS = 2000  # that a server remembers for one switch
 MISMATCH_RATE = 0.001  # below it, the sides differ in who asks (sample ratio mismatch)
+HOUR = 3600.0  # a move is compared with the one before it, and watched for as long
+PIECE_SECONDS, PIECE_CLIENTS = 10.0, 10  # the least of a piece
+LEAST_PIECES = 100  # in the hour before: with fewer, no rank is rare enough
+TWICE = 2.0  # a piece of a worse version has more than twice the value of most before
+BET = 0.3  # exponent of the bet: finds what is always worse in three pieces
 
 
 @dataclass
@@ -43,11 +57,24 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """`at`: its begin, a time in seconds. `failing`: share of its clients. `seconds`: of a run."""
+
+    at: float
+    failing: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Finding:
-    """`is_worse`: undo the switch. `text`: a sentence with the figures of both sides."""
+    """`is_worse`: undo the switch. `text`: a sentence with the figures of both sides.
+
+    `is_content`: it could tell, and nothing is worse.
+    """
 
     is_worse: bool
     text: str
+    is_content: bool = False
 
 
 def judge(counts: Counts, share: float) -> Finding:
@@ -82,7 +109,47 @@ def judge(counts: Counts, share: float) -> Finding:
         return Finding(True, errors)
     if evidence(slow, share) >= 1 / ALARM_RATE:
         return Finding(True, times)
-    return Finding(False, f"content: {errors}; {times}")
+    return Finding(False, f"content: {errors}; {times}", is_content=True)
+
+
+def judge_move(before: Sequence[Piece], after: Sequence[Piece]) -> Finding:
+    """Compare the pieces since a move with those of the hour before it, in the order of time."""
+    if len(before) < LEAST_PIECES:
+        return Finding(
+            False,
+            f"too few requests in the hour before: {len(before)} times {PIECE_SECONDS:g} seconds "
+            f"with {PIECE_CLIENTS} clients; at least {LEAST_PIECES}",
+        )
+    if not after:
+        return Finding(
+            False, f"too few requests since: less than {PIECE_CLIENTS} clients in one go"
+        )
+    failing = [[piece.failing for piece in pieces] for pieces in (before, after)]
+    seconds = [[piece.seconds for piece in pieces] for pieces in (before, after)]
+    shares = [100 * statistics.fmean(values) for values in failing]
+    runs = [1000 * statistics.median(values) for values in seconds]
+    errors = f"{shares[1]:.1f} % of the clients fail, {shares[0]:.1f} % in the hour before"
+    times = f"a run takes {runs[1]:.1f} ms, {runs[0]:.1f} ms in the hour before"
+    if rank_evidence(*failing) >= 1 / ALARM_RATE:
+        return Finding(True, errors)
+    if rank_evidence(*seconds) >= 1 / ALARM_RATE:
+        return Finding(True, times)
+    return Finding(False, f"content: {errors}; {times}", is_content=True)
+
+
+def rank_evidence(before: Sequence[float], after: Sequence[float]) -> float:
+    """What bets on high ranks of `after` have won; their expectation without a change is 1.
+
+    A bet begins at each piece, since a version may become worse later; the first has half the stake.
+    """
+    known, bets = sorted(before), []
+    for count, value in enumerate(after, 1):
+        larger = len(known) - bisect_left(known, value / TWICE)
+        probability = (1 + larger) / (1 + len(known))
+        bets.append(1 / (count * (count + 1)))
+        bets = [bet * BET * probability ** (BET - 1) for bet in bets]
+        insort(known, value)
+    return sum(bets) + 1 / (1 + len(after))
 
 
 def evidence(clients: list[int], share: float) -> float:

@@ -65,6 +65,10 @@ class RedisStore:
         with _talking("cannot be written"):
             self._client.hset(f"dogsnap:{kind}", name, text)
 
+    def forget_note(self, kind: str, name: str) -> None:
+        with _talking("cannot be written"):
+            self._client.hdel(f"dogsnap:{kind}", name)
+
     def close(self) -> None:
         self._client.close()
 

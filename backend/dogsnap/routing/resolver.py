@@ -79,6 +79,9 @@ def uses_of(
     for label, split in choices.splits.items():
         if split.version == number:
             uses.append(f"{100 * split.share:g} % of {label or 'default'}")
+    for label, rollout in choices.rollouts.items():
+        if rollout.version == number and label not in choices.splits:
+            uses.append(f"rollout of {label or 'default'}")
     if choices.shadow == number:
         uses.append("shadow")
     return uses

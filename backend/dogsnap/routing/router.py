@@ -3,12 +3,12 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
 from dogsnap.routing.changes import Versions, undo_changes
-from dogsnap.routing.choices import Change, Choices
+from dogsnap.routing.choices import Change, Choices, Rollout
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.store import NumberTaken, Store
 from dogsnap.routing.switches import (
@@ -62,6 +62,14 @@ class Router:
     def revision(self) -> int:
         """The id of the newest switch; 0 before the first one."""
         return self._last[0]
+
+    def rollouts(self) -> list[tuple[str, str, Rollout]]:
+        """Every rollout with its model and label ("" for the default)."""
+        rollouts = []
+        for model, choices in sorted(self._choices.items()):
+            for label, rollout in choices.rollouts.items():
+                rollouts.append((model, label, rollout))
+        return rollouts
 
     def splits(self) -> list[tuple[str, str, int, float]]:
         """Every split: model, label ("" for the default), version, share in (0, 1]."""
@@ -202,7 +210,7 @@ class Router:
             self._read()
             revisions = dict(self._revisions)
             while True:
-                changes = [change for change in make() if change.before != change.after]
+                changes = self._changes_to_write(make(), marks)
                 if not changes:
                     return None
                 switch = Switch.new(self._last[0] + 1, by, changes, undoes, **marks)
@@ -217,6 +225,16 @@ class Router:
             self._apply([switch], set())
         log.info("switch %d by %s %s: %s", switch.id, by.name, by.address, switch)
         return switch
+
+    @staticmethod
+    def _changes_to_write(changes: Sequence[Change], marks: Mapping[str, Any]) -> list[Change]:
+        """Without those that change nothing; but the same split again gets the guard asked for."""
+        is_guarded = marks.get("is_guarded", False)
+        written = []
+        for change in changes:
+            if change.before != change.after or (is_guarded and change.kind == "split"):
+                written.append(change)
+        return written
 
     def _refuse_second(self, switch: Switch, revisions: dict[str, int]) -> None:
         """Raises Aborted if another server was first to switch one of the models."""
@@ -261,9 +279,9 @@ class Router:
                 return switch
         raise NotFound(f"there is no switch {number} in the log")
 
-    def undo(self, switch: Switch, versions: Versions, by: Who, reason: str = "") -> Switch:
-        """Write the values from before `switch`, with the reason for the log. Raises Aborted if they are not in force."""
-        undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id, reason=reason)
+    def undo(self, switch: Switch, versions: Versions, by: Who) -> Switch:
+        """Write the values from before `switch`. Raises Aborted if they are not in force."""
+        undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id)
         if undone is None:
             raise not_in_force(switch)
         return undone
@@ -288,13 +306,16 @@ class Router:
         self, switch: Switch, default: int | None, available: Sequence[int]
     ) -> None:
         """Raises Aborted unless every value is as `switch` left it."""
-        choices = self.choices(switch.model)
+        choices, is_change = self.choices(switch.model), False
         for change in switch.changes:
             now: Any = choices.get(change.kind, change.name)
             if switch.by == WATCHER and now is None:
                 now = default
-            if change.kind != HIDDEN and (now != change.after or change.before == change.after):
+            if change.kind != HIDDEN and now != change.after:
                 raise not_in_force(switch)
+            is_change |= change.before != change.after
+        if not is_change:
+            raise not_in_force(switch)
         if switch.by == WATCHER and switch.changes[0].before not in available:
             raise Aborted(
                 f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and no "

@@ -65,6 +65,10 @@ class SqliteStore:
         with self._writing():
             self._connection.execute("REPLACE INTO notes VALUES (?, ?, ?)", (kind, name, text))
 
+    def forget_note(self, kind: str, name: str) -> None:
+        with self._writing():
+            self._connection.execute("DELETE FROM notes WHERE kind = ? AND name = ?", (kind, name))
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()

@@ -32,6 +32,9 @@ class Store(Protocol):
     def note(self, kind: str, name: str, text: str) -> None:
         """Write a note; the last writer wins."""
 
+    def forget_note(self, kind: str, name: str) -> None:
+        """Delete a note, if it is there."""
+
     def close(self) -> None: ...
 
 

@@ -12,13 +12,9 @@ from dogsnap.routing.choices import Change
 FORMAT = 1  # of an entry in a store
 # The settings of a model, and the configuration of a server, which is no part of a model's value.
 CONFIGURATION_KIND = "configuration"
-KINDS = ("default", "label", "until", "split", "shadow", "load", CONFIGURATION_KIND)
+KINDS = ("default", "label", "until", "split", "rollout", "shadow", "load", CONFIGURATION_KIND)
 HIDDEN = "until"  # goes along with a label, and is not shown
-OPTIONAL = (
-    "forced",
-    "is_guarded",
-    "reason",
-)  # fields of an entry that are written only if they are set
+OPTIONAL = ("forced", "is_guarded", "reason")  # fields that are written only if they are set
 MAX_NAME = 64  # characters of an author's name
 
 
@@ -35,7 +31,8 @@ class Who:
 CONFIGURATION = Who("configuration")
 WATCHER = Who("watcher")
 GUARD = Who("guard")
-RESERVED = ("", CONFIGURATION.name, WATCHER.name, GUARD.name)
+ROLLOUT = Who("rollout")
+RESERVED = ("", CONFIGURATION.name, WATCHER.name, GUARD.name, ROLLOUT.name)
 
 
 def check_author(name: str, address: str) -> Who:
@@ -73,8 +70,16 @@ class Switch:
         is_guarded: bool = False,
         reason: str = "",
     ) -> "Switch":
-        at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return cls(number, at, by, tuple(changes), undoes, tuple(forced), is_guarded, reason)
+        return cls(
+            number,
+            iso(datetime.now(UTC)),
+            by,
+            tuple(changes),
+            undoes,
+            tuple(forced),
+            is_guarded,
+            reason,
+        )
 
     @property
     def model(self) -> str:
@@ -138,6 +143,11 @@ class Switch:
         return "; ".join(shown) + forced + guarded + reason
 
 
+def iso(time: datetime) -> str:
+    """A time in UTC, e.g. 2026-11-26T09:30:00.123456Z."""
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def describe(change: Change) -> str:
     """E.g. "label stable of half: 1 -> 2"."""
     before = describe_value(change.kind, change.before)
@@ -150,6 +160,7 @@ def describe_setting(change: Change) -> str:
     titles = {
         "label": f"label {name} of {model}",
         "split": f"split of {f'label {name}' if name else 'the default'} of {model}",
+        "rollout": f"rollout of {f'label {name}' if name else 'the default'} of {model}",
         "load": f"version {name} of {model}",
         CONFIGURATION_KIND: CONFIGURATION_KIND,
     }
@@ -166,11 +177,24 @@ def describe_value(kind: str, value: Any) -> str:
         return words.get(kind, "none")
     if kind == "split":
         return f"{100 * value['share']:g} % to {value['version']}"
+    if kind == "rollout":
+        return _describe_rollout(value)
     if kind == "load":
         return "loaded" if value else "unloaded"
     if kind == CONFIGURATION_KIND:
         return "; ".join(map(_describe_model, value)) or "no model"
     return str(value)
+
+
+def _describe_rollout(value: dict[str, Any]) -> str:
+    """E.g. "to 2, step 1 of 3 (5 %, then 25, 100)"."""
+    step, steps = value["step"], [f"{step:g}" for step in value["steps"]]
+    paused = ", paused" if value["is_paused"] else ""
+    if step < 0:
+        begin = f"from {value['since'][:19]}Z"
+        return f"to {value['version']} by {', '.join(steps)} % {begin}{paused}"
+    more = f", then {', '.join(steps[step + 1 :])}"
+    return f"to {value['version']}, step {step + 1} of {len(steps)} ({steps[step]} %{more}){paused}"
 
 
 def _describe_model(config: dict[str, Any]) -> str:

@@ -100,7 +100,11 @@ def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]
     described = []
     for name in names:
         model = _model(predictor.repository, name, counted, agreed)
-        described.append({**model, "guards": predictor.guard.findings(name)})
+        watched = {
+            "guards": predictor.guard.findings(name),
+            "rollouts": predictor.rollouts.shown(name),
+        }
+        described.append({**model, **watched})
     return described
 
 

@@ -1,11 +1,12 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from flask import Blueprint, Response, request
 
-from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
+from dogsnap.errors import NotFound, UnsupportedMediaType
 from dogsnap.routing.changes import (
     ANY,
     change_default,
@@ -15,13 +16,22 @@ from dogsnap.routing.changes import (
     change_split,
 )
 from dogsnap.routing.choices import Change
-from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe
+from dogsnap.routing.rollout import (
+    pause_rollout,
+    plan_rollout,
+    resume_rollout,
+    start_rollout,
+    stop_rollout,
+)
+from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe, iso
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import require_feedback
 from dogsnap.server.protocols.fields import (
     Body,
+    number,
     number_or_null,
+    numbers,
     percent,
     text_field,
     truth,
@@ -33,17 +43,30 @@ from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.settings import Settings
 
 SHOWN_SWITCHES = 50
+LEAST_REQUESTS = 100  # of the new version in each step of a rollout, if nothing is said
+STEERS = {"pause": pause_rollout, "resume": resume_rollout, "end": stop_rollout}
 # The request bodies of the routes that switch, by endpoint.
 ALWAYS = {"by": text_field, "dry_run": truth}
-MOVE = {**ALWAYS, "force": truth}  # of what is compared with what it replaces
+# Of what is compared with what it replaces, before and after.
+MOVE = {**ALWAYS, "force": truth, "guard": truth}
 BODIES = {
     "admin.label": Body({"version": number_or_null}, {"from": number_or_null, **MOVE}),
     "admin.default": Body({"version": number_or_null}, MOVE),
     "admin.load": Body({}, ALWAYS),
     "admin.split": Body(
-        {"version": number_or_null, "percent": percent},
-        {"label": text_field, "guard": truth, **MOVE},
+        {"version": number_or_null, "percent": percent}, {"label": text_field, **MOVE}
     ),
+    "admin.rollout": Body(
+        {"version": number_or_null, "steps": numbers, "every": number},
+        {
+            "label": text_field,
+            "requests": number_or_null,
+            "at": text_field,
+            "force": truth,
+            **ALWAYS,
+        },
+    ),
+    "admin.steer": Body({}, {"label": text_field, **ALWAYS}),
     "admin.shadow": Body({"version": number_or_null}, ALWAYS),
     "admin.undo": Body({}, {"id": number_or_null, "model": text_field, **ALWAYS}),
 }
@@ -66,14 +89,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         change: Callable[..., list[Change]],
         *values: Any,
     ) -> Response:
-        changes, differences = repository.plan(model, change, *values)
+        is_guarded = fields.get("guard", False)
+        changes, differences = repository.plan(model, change, *values, is_guarded=is_guarded)
         shown = {"differences": differences.felt, "notes": differences.noted}
         if fields.get("dry_run"):
             return _answer_plan(predictor, model, changes, **shown)
-        marks = {
-            "is_forced": fields.get("force", False),
-            "is_guarded": fields.get("guard", False),
-        }
+        marks = {"is_forced": fields.get("force", False), "is_guarded": is_guarded}
         switched = repository.switch(model, by, change, *values, **marks)
         return _answer_switch(predictor, model, switched, **shown)
 
@@ -116,13 +137,24 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields()
-        if fields.get("guard") and not 0 < fields["percent"] < 100:
-            raise InvalidArgument(
-                f"percent is {fields['percent']:g}, which leaves a guard nothing to compare with; "
-                "expected more than 0 and less than 100"
-            )
         label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
         return switch(model, by, fields, change_split, label, version, share)
+
+    @routes.post("/models/<path:model>/rollout")
+    def rollout(model: str) -> Response:
+        fields, by = _fields()
+        requests, at = fields.get("requests"), fields.get("at", "")
+        requests = LEAST_REQUESTS if requests is None else requests
+        plan = plan_rollout(fields["version"], fields["steps"], fields["every"], requests, at)
+        label, now = fields.get("label", ""), iso(datetime.now(UTC))
+        return switch(model, by, {**fields, "guard": True}, start_rollout, label, plan, now)
+
+    @routes.post("/models/<path:model>/rollout/<any(pause, resume, end):what>")
+    def steer(model: str, what: str) -> Response:
+        fields, by = _fields()
+        values = [iso(datetime.now(UTC))] if what == "resume" else []
+        steered = {**fields, "force": True, "guard": what == "resume"}  # compared at its start
+        return switch(model, by, steered, STEERS[what], fields.get("label", ""), *values)
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:

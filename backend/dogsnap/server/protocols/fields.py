@@ -58,7 +58,15 @@ def of_type(expected: str, *types: type) -> Check:
 
 number_or_null = of_type("a whole number, or null for none", int, type(None))
 truth = of_type("true or false", bool)
+number = of_type("a number", int, float)
 percent = of_type("a number from 0, which ends a split, to 100", int, float)
+
+
+def numbers(name: str, value: Any) -> list[float]:
+    """A list of numbers. Raises InvalidArgument."""
+    if not isinstance(value, list) or any(type(item) not in (int, float) for item in value):
+        raise InvalidArgument(f"{name} is {value!r:.100}; expected a list of numbers")
+    return value
 
 
 @dataclass(frozen=True)

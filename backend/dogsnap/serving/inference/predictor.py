@@ -14,6 +14,7 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.inference.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guarding import Guard
+from dogsnap.serving.inference.rollouts import Rollouts
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.inference.work import Breeds, Outputs, Work
 from dogsnap.serving.metrics import Metrics, RequestRecord
@@ -44,6 +45,7 @@ class Predictor:
         self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
         self.guard = Guard(repository, metrics)
+        self.rollouts = Rollouts(repository, self.guard)
         self.shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:

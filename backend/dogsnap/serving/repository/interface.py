@@ -4,15 +4,17 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from dogsnap.errors import Aborted, FailedPrecondition, NotFound
-from dogsnap.routing.changes import Versions, replacements
-from dogsnap.routing.choices import Change
+from dogsnap.routing.changes import Versions, check_guard, replacements, withdraw
+from dogsnap.routing.choices import Change, Rollout
 from dogsnap.routing.resolver import labels_in_force
-from dogsnap.routing.router import Router
+from dogsnap.routing.rollout import next_step
+from dogsnap.routing.router import Router, not_in_force
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Switch, Who
+from dogsnap.routing.switches import GUARD, ROLLOUT, Switch, Who, iso
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.differences import Differences, compare
@@ -61,16 +63,18 @@ class ModelRepository(Protocol):
         return None if shadow == answered.version else shadow
 
     def plan(
-        self, model: str, change: Callable[..., list[Change]], *values: Any
+        self, model: str, change: Callable[..., list[Change]], *values: Any, is_guarded: bool
     ) -> tuple[list[Change], Differences]:
         """The changes that a function of `dogsnap.routing.changes` finds for these values now.
 
         Beside them, how the versions differ from those that they replace. Raises what that
-        function raises.
+        function raises, and InvalidArgument if a guard has nothing to compare with.
         """
         choices, versions = self.router.choices(model), self.versions(model)
         changes = change(choices, versions, *values)
         replaced, unknown = replacements(choices, versions, changes)
+        if is_guarded:
+            check_guard(changes, replaced)
         found = Differences(noted=tuple(unknown))
         for each in replaced:
             with (
@@ -94,7 +98,7 @@ class ModelRepository(Protocol):
         None if nothing changes. Raises what that function and `Router.switch` raise, and, unless
         it `is_forced`, FailedPrecondition if clients would feel the differences.
         """
-        planned, differences = self.plan(model, change, *values)
+        planned, differences = self.plan(model, change, *values, is_guarded=is_guarded)
         if differences.felt and not is_forced:
             raise FailedPrecondition(
                 f"clients of {model} would feel this switch: {'; '.join(differences.felt)}; "
@@ -110,14 +114,41 @@ class ModelRepository(Protocol):
 
         return self.router.switch(make, by, forced=differences.felt, is_guarded=is_guarded)
 
-    def undo(self, by: Who, number: int | None = None, model: str = "", reason: str = "") -> Switch:
+    def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
+        """Send no more requests to the version that this change of `switch` chose, as the guard.
+
+        Raises Aborted if it is not in force.
+        """
+        versions = self.versions(switch.model).without_silent_engines()
+
+        def make() -> list[Change]:
+            choices = self.router.choices(switch.model)
+            if choices.get(change.kind, change.name) != change.after:
+                raise not_in_force(switch)
+            return withdraw(choices, versions, change)
+
+        self.router.switch(make, GUARD, switch.id, reason=reason)
+
+    def advance(self, model: str, label: str, rollout: Rollout) -> None:
+        """Make the next step of a rollout. Raises Aborted if another server was first."""
+        versions, now = self.versions(model), iso(datetime.now(UTC))
+
+        def make() -> list[Change]:
+            choices = self.router.choices(model)
+            if choices.rollouts.get(label) != rollout:
+                raise Aborted("the rollout is at another step")
+            return next_step(choices, versions, label, rollout, now)
+
+        self.router.switch(make, ROLLOUT, is_guarded=True)
+
+    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
         """Undo the switch with this id, or the last one in force (of a model).
 
         Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
         """
         switch = self.router.find(number, model, self.is_undoable)
         versions = self.versions(switch.model).without_silent_engines()
-        return self.router.undo(switch, versions, by, reason)
+        return self.router.undo(switch, versions, by)
 
     def plan_undo(self, number: int | None, model: str) -> tuple[Switch, Sequence[Change]]:
         """The switch that `undo` would undo, and how. Raises as that does."""

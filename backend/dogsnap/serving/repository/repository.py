@@ -251,12 +251,12 @@ class Repository(ModelRepository):
         self.scan_soon()
         return switch
 
-    def undo(self, by: Who, number: int | None = None, model: str = "", reason: str = "") -> Switch:
+    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
         """As documented in the interface; also a configuration that was sent to this server."""
         switch = self.router.find(number, model, self.is_undoable)
         (first, *_) = switch.changes
         if first.kind != CONFIGURATION_KIND:
-            return super().undo(by, switch.id, reason=reason)
+            return super().undo(by, switch.id)
         configs = None if first.before is None else from_json(first.before)
         is_in_force = self.sent == first.after != first.before
         undone = self._follow_configs(configs, by, switch.id) if is_in_force else None

@@ -87,7 +87,7 @@ async function refresh() {
 // Nobody's choice is swept away from under the finger.
 function isTouched() {
   const chosen = (select) => select.selectedIndex !== Math.max(0, all("option", select).findIndex((each) => each.defaultSelected));
-  const typed = (input) => input.value !== input.defaultValue;
+  const typed = (input) => (input.type === "checkbox" ? input.checked : input.value !== input.defaultValue);
   const models = one("#models");
   return models.contains(document.activeElement) || all("select", models).some(chosen) || all("input", models).some(typed);
 }
@@ -116,6 +116,7 @@ function fieldsOf(form) {
   const fields = Object.fromEntries(new FormData(form));
   if ("version" in fields) fields.version = fields.version === "" ? null : Number(fields.version);
   if ("percent" in fields) fields.percent = Number(fields.percent);
+  if ("guard" in fields) fields.guard = true;
   if ("from" in form.dataset) fields.from = Number(form.dataset.from);
   if ("new" in form.dataset) fields.from = null;
   return fields;

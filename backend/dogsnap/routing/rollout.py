@@ -1,0 +1,127 @@
+"""A rollout: a split that grows by steps, each of which is a switch, until its version has all requests."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.routing.changes import (
+    Versions,
+    change_default,
+    change_label,
+    change_split,
+    end_split,
+)
+from dogsnap.routing.choices import Change, Choices, Rollout
+from dogsnap.routing.switches import describe_value, iso
+
+LEAST_SECONDS, MOST_STEPS = 1.0, 100
+
+
+def plan_rollout(
+    version: int | None, steps: Sequence[float], every: float, requests: int, at: str = ""
+) -> Rollout:
+    """The value of a rollout that begins `at` a time in ISO 8601 with its zone; "": now.
+
+    The last step is always 100 percent. Raises InvalidArgument.
+    """
+    if version is None:
+        raise InvalidArgument("version is null; expected the version that is to take over")
+    rising = [*steps, 100.0][: len(steps) + (not steps or steps[-1] < 100)]
+    pairs = zip([0.0, *rising], rising, strict=False)
+    if len(rising) > MOST_STEPS or any(later <= earlier or later > 100 for earlier, later in pairs):
+        shown = ", ".join(f"{step:g}" for step in steps)
+        raise InvalidArgument(
+            f"the steps are {shown} percent; expected at most {MOST_STEPS}, each above the one "
+            "before, from more than 0 to 100"
+        )
+    if requests < 0:
+        raise InvalidArgument(f"requests is {requests}; expected at least 0 for each step")
+    if not LEAST_SECONDS <= every <= 1e9:
+        raise InvalidArgument(
+            f"every is {every:g} seconds; expected at least {LEAST_SECONDS:g} for each step"
+        )
+    return Rollout(version, rising, every, requests, _begin(at))
+
+
+def _begin(at: str) -> str:
+    now = datetime.now(UTC)
+    try:
+        begin = datetime.fromisoformat(at) if at else now
+        is_later = begin >= now
+    except (ValueError, TypeError):
+        raise InvalidArgument(
+            f"at is {at!r}; expected a time in ISO 8601 with its zone, such as {iso(now)}"
+        ) from None
+    if not is_later:
+        raise InvalidArgument(f"at is {at}, which is over; it is {iso(now)} now")
+    return iso(begin.astimezone(UTC)) if at else ""
+
+
+def start_rollout(
+    choices: Choices, versions: Versions, label: str, rollout: Rollout, now: str
+) -> list[Change]:
+    """Begin with the first step now, or only plan it if the rollout says a time."""
+    if label in choices.rollouts:
+        shown = describe_value("rollout", choices.rollouts[label].to_value())
+        raise FailedPrecondition(
+            f"a rollout of {_title(label)} of {versions.model} runs already: {shown}; end it first"
+        )
+    before = choices.labels.get(label) if label else versions.default
+    if before == rollout.version:
+        raise FailedPrecondition(
+            f"{_title(label)} of {versions.model} is at version {before} already; expected another"
+        )
+    first = next_step(choices, versions, label, rollout, now)  # its checks are those of a split
+    if not rollout.since:
+        return first
+    return [Change(versions.model, "rollout", label, None, rollout.to_value())]
+
+
+def next_step(
+    choices: Choices, versions: Versions, label: str, rollout: Rollout, now: str
+) -> list[Change]:
+    """The next share as a split; or, the last step, the version as label or default."""
+    rollout = replace(rollout, step=rollout.step + 1, since=now)
+    percent = rollout.steps[rollout.step]
+    if percent == 100 and label:
+        return change_label(choices, versions, label, rollout.version)
+    if percent == 100:
+        return change_default(choices, versions, rollout.version)
+    split, *_ = change_split(choices, versions, label, rollout.version, percent / 100)
+    before = choices.get("rollout", label)
+    return [split, Change(versions.model, "rollout", label, before, rollout.to_value())]
+
+
+def pause_rollout(choices: Choices, versions: Versions, label: str) -> list[Change]:
+    """It stays at its step; its guard goes on."""
+    value = {**_running(choices, versions, label).to_value(), "is_paused": True}
+    return [Change(versions.model, "rollout", label, choices.get("rollout", label), value)]
+
+
+def resume_rollout(choices: Choices, versions: Versions, label: str, now: str) -> list[Change]:
+    """Its step begins afresh, and so does what its guard counts."""
+    rollout = replace(_running(choices, versions, label), is_paused=False)
+    if rollout.step >= 0:
+        rollout = replace(rollout, since=now)
+    before, split = choices.get("rollout", label), choices.get("split", label)
+    changes = [Change(versions.model, "rollout", label, before, rollout.to_value())]
+    if split:
+        changes.append(Change(versions.model, "split", label, split, split))
+    return changes
+
+
+def stop_rollout(choices: Choices, versions: Versions, label: str) -> list[Change]:
+    """All requests go to the version that answered before it."""
+    _running(choices, versions, label)
+    return end_split(choices, versions, label)
+
+
+def _running(choices: Choices, versions: Versions, label: str) -> Rollout:
+    if label not in choices.rollouts:
+        raise NotFound(f"{_title(label)} of {versions.model} has no rollout")
+    return choices.rollouts[label]
+
+
+def _title(label: str) -> str:
+    return f"label {label}" if label else "the default"
