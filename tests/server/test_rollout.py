@@ -111,10 +111,10 @@ def test_a_step_without_enough_requests_waits_and_says_so(server):
     def listed() -> str:
         return output_of(dogsnap("models", "list", "--url", server.url))
 
-    wait_until(lambda: "waits: too few requests: 0 on the new side" in listed(), 10)
+    wait_until(lambda: "waits: too few requests: 0 on the new side" in listed(), 60)
     for _ in range(200):
         ask(server)
-    wait_until(lambda: "requests in this step, 1000 are asked for" in listed(), 10)
+    wait_until(lambda: "requests in this step, 1000 are asked for" in listed(), 60)
     assert "rollout of label stable to 3, step 1 of 3 (30 %, then 60, 100)" in listed()
 
 
@@ -138,7 +138,7 @@ def test_it_can_be_paused_resumed_and_ended(server):
     assert "paused" in output_of(dogsnap(*command, "--pause"))
     for _ in range(200):
         ask(server)
-    wait_until(lambda: "content" in described(server)["guards"][0]["text"], 10)
+    wait_until(lambda: "content" in described(server)["guards"][0]["text"], 60)
     (waiting,) = described(server)["rollouts"]
     assert (waiting["step"], waiting["is_paused"]) == (0, True)
     assert "nothing to change" in output_of(dogsnap(*command, "--pause"))
@@ -166,7 +166,7 @@ def test_it_begins_at_its_time_and_keeps_its_version_loaded_until_then(server):
     assert "to 3 by 30, 60, 100 % from " in planned["switch"]["text"]
     unloaded = admin(server, "versions/3/unload")
     assert_refused(unloaded, 400, "rollout of stable; move that first")
-    wait_until(lambda: described(server)["splits"], 20)
+    wait_until(lambda: described(server)["splits"], 60)
     assert datetime.now(UTC) >= begin
     assert switches(server)[0]["by"]["name"] == "rollout"
 
@@ -247,7 +247,7 @@ def test_of_two_gateways_one_makes_each_step_and_killing_one_stops_nothing(
         first, second = [start_server(models, *flags) for _ in range(2)]
         assert admin(first, "labels/stable", version=1).ok
         assert rollout(first).ok
-        wait_until(lambda: described(second)["rollouts"], 10)
+        wait_until(lambda: described(second)["rollouts"], 60)
         statuses, is_over = [], threading.Event()
 
         def load() -> None:

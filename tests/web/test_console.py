@@ -185,7 +185,7 @@ def test_a_switch_is_guarded_and_a_rollout_is_paused_resumed_and_ended(server, o
     move = dogs(page).locator("form[data-name=watched]")
     move.get_by_label("guard").check()
     move.get_by_label("Move watched to").select_option("3")
-    move.get_by_role("button", name="Move watched").click()
+    move.get_by_role("button", name="Move watched", exact=True).click()
     says(page, "label watched of inception_v3: 1 -> 3")
     says(page, "(guarded)")
     move.get_by_role("button", name="Remove watched").click()
