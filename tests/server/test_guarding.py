@@ -132,9 +132,7 @@ def test_a_split_that_is_there_gets_its_guard_by_making_it_again_and_counts_afre
     assert split(server, guard=False).json()["switch"] is None
     again = split(server).json()["switch"]
     assert (again["id"], again["guarded"]) == (3, True)
-    for number in range(1, 7):
-        ask(server, number)
-    wait_until(lambda: notes(tmp_path), 60)
+    wait_until(lambda: ask(server, 1) and notes(tmp_path), 60)
     assert split(server).json()["switch"]["id"] == 4
     wait_until(lambda: not notes(tmp_path), 10)  # those of switch 3
     ask_until_undone([server], 2000)

@@ -72,7 +72,7 @@ class Choices:
         for label, value in self._values_of("split").items():
             self.splits[label] = Split(**value)
         self.rollouts: dict[str, Rollout] = {}  # by label; with "" that of the default
-        for label, value in self._named("rollout").items():
+        for label, value in self._values_of("rollout").items():
             self.rollouts[label] = Rollout(**value)
         # Whether a version is kept loaded or unloaded; the version policy decides on others.
         self.loads: dict[int, bool] = {}
