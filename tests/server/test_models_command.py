@@ -1,5 +1,6 @@
 """`dogsnap models` against a real server: what it prints, what it switches, and its one-sentence errors."""
 
+import json
 import shutil
 
 import pytest
@@ -155,6 +156,24 @@ def test_a_default_a_split_and_a_shadow_are_chosen_and_given_back(server):
     assert "shadow: version 1: 0 agree, 0 differ, 0 dropped, 0 failed" in shown
     assert "5 % to 2 -> none" in said(server, "split", "--label", "stable", "--percent", "0")
     assert "1 -> none" in said(server, "shadow", "off")
+
+
+def test_list_log_and_verdict_print_json(server):
+    listed, logged = (json.loads(said(server, name, "--json")) for name in ("list", "log"))
+    assert listed["default_model"] == "half"
+    assert "AVAILABLE" in [version["state"] for version in listed["models"][0]["versions"]]
+    assert set(logged) == {"switches"}
+    assert json.loads(said(server, "verdict", "--json"))["model"] == "half"
+
+
+def test_what_authors_write_moves_no_cursor(server):
+    author = "mallory\x1b[2J\x9b1A\u202e"
+    body = {"version": 1, "by": author}
+    assert server.post("/api/admin/models/half/shadow", json=body).ok
+    line = said(server, "log").splitlines()[0]
+    assert "mallory\\x1b[2J\\x9b1A\\u202e" in line
+    assert json.loads(said(server, "log", "--json"))["switches"][0]["by"]["name"] == author
+    said(server, "undo")
 
 
 def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_number(server):

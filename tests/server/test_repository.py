@@ -3,6 +3,7 @@
 import logging
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,11 @@ def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_co
     watched.repository.close()
 
 
+def load_version_2(repository: Repository) -> None:
+    plan = repository.plan({"half": partial(change_load, version=2, value=True)})
+    repository.switch(plan, Who("somebody"))
+
+
 def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):
     watched.config_text = "model_version_policy { specific { versions: 1 } }"
     watched.put(1)
@@ -80,9 +86,9 @@ def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):
     graph = (version / "saved_model.pb").rename(version / "still_coming")
     said = r"version 2 of half cannot be loaded: .*/half/2 lacks saved_model\.pb"
     with pytest.raises(FailedPrecondition, match=said):
-        watched.repository.switch("half", Who("somebody"), change_load, 2, True)
+        load_version_2(watched.repository)
     graph.rename(version / "saved_model.pb")
-    watched.repository.switch("half", Who("somebody"), change_load, 2, True)
+    load_version_2(watched.repository)
     wait_until(lambda: watched.repository.available("half") == [2, 1], 30)
     watched.repository.close()
 

@@ -4,6 +4,7 @@ import base64
 import re
 import shutil
 import threading
+from functools import partial
 
 import colour_photos
 import pytest
@@ -103,7 +104,8 @@ class ShadowedRepository:
         self.metrics = Metrics()
         self.repository = Repository(lambda: configs_in_folder(models), self.metrics)
         self.repository.scan(skip_settling=True)
-        self.repository.switch("dogs", Who("alice"), change_shadow, 1)
+        plan = self.repository.plan({"dogs": partial(change_shadow, version=1)})
+        self.repository.switch(plan, Who("alice"))
         self.busy = False
         self.shadow = Shadow(self.repository, self.metrics, lambda: self.busy)
 

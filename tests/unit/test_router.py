@@ -287,3 +287,23 @@ def test_without_a_store_nothing_is_kept():
     router = Router(store, is_kept=False)
     move(router, 1)
     assert (router.choices("half").labels, router.is_kept) == ({"stable": 1}, False)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_deleted_or_replaced_file_refuses_switches_and_the_last_choices_go_on(
+    tmp_path, is_replaced
+):
+    file = tmp_path / "switches.db"
+    router = open_router(str(file))
+    assert move(router, 1)
+    file.unlink()
+    if is_replaced:
+        with closing(sqlite3.connect(file)) as other:
+            other.execute("CREATE TABLE others (x)")
+    router.follow()
+    what = "was replaced" if is_replaced else "was deleted"
+    assert what in router.trouble
+    with pytest.raises(Unavailable, match=f"{what} while the server runs; restart the server"):
+        move(router, 2)
+    assert router.choices("half").labels == {"stable": 1}
+    router.close()

@@ -41,7 +41,10 @@ class Scenario(WatchedModels):
             self.with_versions(*versions)
 
     def switch(self, change, *values, by: Who = ALICE):
-        return self.repository.switch("half", by, change, *values)
+        def planner(choices, versions):
+            return change(choices, versions, *values)
+
+        return self.repository.switch(self.repository.plan({"half": planner}), by)
 
     def label(self, *values, by: Who = ALICE):
         return self.switch(changes.change_label, *values, by=by)

@@ -1,16 +1,20 @@
 """`dogsnap models`: lists and switches the versions of a running server."""
 
 import functools
+import json
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from dogsnap.commands.helpers.admin_client import Remote, server_options
 from dogsnap.commands.helpers.arguments import option
 from dogsnap.commands.helpers.verdict_text import lines_of, table
+from dogsnap.errors import InvalidArgument
+from dogsnap.logs import escape_unprintable
+from dogsnap.routing.state import read_state
 
 POLL_SECONDS = 0.3
 UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -59,6 +63,11 @@ def move_options(command: Callable) -> Callable:
     return guard(force_option(with_guard))
 
 
+def json_option(command: Callable) -> Callable:
+    """The same with --json, which prints what the server answers."""
+    return option("--json", "print JSON", is_flag=True, name="as_json")(command)
+
+
 class Duration(click.ParamType):
     """A number with its unit: 30s, 10m, 2h or 1d; in seconds."""
 
@@ -102,15 +111,19 @@ def models() -> None:
 
 @models.command("list")
 @server_options
-def list_models(server: Remote) -> None:
+@json_option
+def list_models(server: Remote, as_json: bool) -> None:
     """List the versions with state, requests and latencies."""
     found = server.get("models")
+    if as_json:
+        _print_json(found)
+        return
     for model in found["models"]:
-        click.echo(table_of(model))
+        _print(table_of(model))
     if not found["switches_kept"]:
-        click.echo("switches are forgotten when the server stops (--switch-log off)")
+        _print("switches are forgotten when the server stops (--switch-log off)")
     if found["switches_refused"]:
-        click.echo(f"switches are refused for now: {found['switches_refused']}")
+        _print(f"switches are refused for now: {found['switches_refused']}")
 
 
 @models.command()
@@ -120,15 +133,13 @@ def show(server: Remote) -> None:
     """Show one model in detail."""
     model = server.describe_model()
     chosen, shadow = model["default_chosen"], model["shadow"]
-    click.echo(table_of(model))
-    click.echo(
-        f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}"
-    )
+    _print(table_of(model))
+    _print(f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}")
     if shadow:
         counts = ", ".join(
             f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed")
         )
-        click.echo(f"  shadow: version {shadow['version']}: {counts}")
+        _print(f"  shadow: version {shadow['version']}: {counts}")
 
 
 @models.command()
@@ -144,9 +155,7 @@ def load(server: Remote, version: int, wait: float) -> None:
     reached = _reach(server, version, "load", ("AVAILABLE",), wait)
     if reached is None:
         return
-    click.echo(
-        f"version {version} of {server.model} is {'available' if reached else 'still loading'}"
-    )
+    _print(f"version {version} of {server.model} is {'available' if reached else 'still loading'}")
 
 
 @models.command()
@@ -163,7 +172,7 @@ def unload(server: Remote, version: int, wait: float) -> None:
     if reached is None:
         return
     ended = "is unloaded" if reached else "takes no new requests and still answers the last ones"
-    click.echo(f"version {version} of {server.model} {ended}")
+    _print(f"version {version} of {server.model} {ended}")
 
 
 @models.group()
@@ -310,10 +319,15 @@ def shadow(server: Remote, version: str) -> None:
 @models.command()
 @click.argument("model", default="")
 @server_options
-def verdict(server: Remote) -> None:
+@json_option
+def verdict(server: Remote, as_json: bool) -> None:
     """Which version of MODEL is better, by what people said, and how often its shadow agrees with it."""
-    for line in lines_of(server.get("verdict", model=server.named)):
-        click.echo(line)
+    found = server.get("verdict", model=server.named)
+    if as_json:
+        _print_json(found)
+        return
+    for line in lines_of(found):
+        _print(line)
 
 
 @models.command()
@@ -326,10 +340,47 @@ def feedback(server: Remote) -> None:
 @models.command()
 @option("--model", "only of this model", default="")
 @server_options
-def log(server: Remote) -> None:
+@json_option
+def log(server: Remote, as_json: bool) -> None:
     """List the last switches: time, author, old and new value."""
-    for switch in server.get("switches", model=server.named)["switches"]:
-        click.echo(line_of(switch))
+    found = server.get("switches", model=server.named)
+    if as_json:
+        _print_json(found)
+        return
+    for switch in found["switches"]:
+        _print(line_of(switch))
+
+
+@models.command()
+@server_options
+def export(server: Remote) -> None:
+    """Print what is chosen for all models as YAML, which `apply` takes."""
+    import yaml
+
+    click.echo(yaml.safe_dump(server.get("state"), sort_keys=False, allow_unicode=True), nl=False)
+
+
+@models.command()
+@click.argument("file", type=click.File(encoding="utf-8"))
+@server_options
+@plan_options
+@force_option
+def apply(server: Remote, file: TextIO) -> None:
+    """Bring the models of FILE, as `export` writes it, to what it says, by one switch.
+
+    "-" reads from standard input. What a model's entry does not name stays as it is.
+    """
+    import yaml
+
+    try:
+        state = yaml.safe_load(file)
+        read_state(state)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        problem = " ".join(str(error).split())
+        raise click.ClickException(f"{file.name} is no YAML: {problem}") from error
+    except InvalidArgument as error:
+        raise click.ClickException(f"{file.name}: {error.message}") from error
+    _report(server.post("apply", state=state))
 
 
 @models.command()
@@ -340,6 +391,16 @@ def log(server: Remote) -> None:
 def undo(server: Remote, number: int | None) -> None:
     """Undo the last switch, or switch NUMBER of the log."""
     _report(server.post("undo", id=number, model=server.named))
+
+
+def _print(text: str) -> None:
+    """Print lines; what users and authors have written moves no cursor and changes no colour."""
+    for line in text.split("\n"):
+        click.echo(escape_unprintable(line))
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    click.echo(json.dumps(found, indent=2))
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------------
@@ -403,9 +464,9 @@ def _report(answer: dict[str, Any], label: str = "") -> None:
         _report_plan(answer)
         return
     for note in answer.get("notes", ()):
-        click.echo(f"note: {note}")
-    click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
-    waits_for = answer["model"]["pending_labels"].get(label)
+        _print(f"note: {note}")
+    _print(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
+    waits_for = answer["model"] and answer["model"]["pending_labels"].get(label)
     if waits_for is not None:
         versions = sorted(each["version"] for each in answer["model"]["versions"])
         there = ", ".join(map(str, versions)) or "none"
@@ -414,18 +475,18 @@ def _report(answer: dict[str, Any], label: str = "") -> None:
             if waits_for in versions
             else f"does not exist yet; there are: {there}"
         )
-        click.echo(f"label {label} waits for version {waits_for}, which {exists}")
+        _print(f"label {label} waits for version {waits_for}, which {exists}")
 
 
 def _report_plan(answer: dict[str, Any]) -> None:
     """Say what a switch would change, and how its versions differ from those that they replace."""
     for change in answer["would"]:
-        click.echo(f"would change {change}")
+        _print(f"would change {change}")
     for difference in answer.get("differences", ()):
-        click.echo(f"refused without --force: {difference}")
+        _print(f"refused without --force: {difference}")
     for note in answer.get("notes", ()):
-        click.echo(f"note: {note}")
-    click.echo("nothing was changed" if answer["would"] else "nothing to change")
+        _print(f"note: {note}")
+    _print("nothing was changed" if answer["would"] else "nothing to change")
 
 
 def _number_or(word: str, text: str) -> int | None:

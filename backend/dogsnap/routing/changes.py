@@ -4,7 +4,7 @@ Each gives the changes, the main one first; they raise the types of `dogsnap.err
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from dogsnap.routing.spec import MAX_INT64
 from dogsnap.routing.switches import describe, describe_setting, describe_value
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+Planner = Callable[[Choices, "Versions"], list[Change]]  # the changes that a switch asks for
 ANY = object()  # for `expected`: any value
 
 
@@ -128,6 +129,14 @@ def change_default(choices: Choices, versions: Versions, version: int | None) ->
     return [change, *end_split(choices, versions, "")]
 
 
+def forget_default(choices: Choices, versions: Versions) -> list[Change]:
+    """As if none had been chosen, which ends its split."""
+    if choices.default is None:
+        return []
+    change = Change(versions.model, "default", "", choices.default, None)
+    return [change, *end_split(choices, versions, "")]
+
+
 def change_split(
     choices: Choices, versions: Versions, label: str, version: int | None, share: float
 ) -> list[Change]:
@@ -219,8 +228,7 @@ def withdraw(choices: Choices, versions: Versions, change: Change) -> list[Chang
         return change_label(choices, versions, change.name, change.before)
     if change.before is not None:
         return change_default(choices, versions, change.before)
-    back = Change(versions.model, "default", "", choices.default, None)
-    return [back, *end_split(choices, versions, "")]
+    return forget_default(choices, versions)
 
 
 @dataclass(frozen=True)

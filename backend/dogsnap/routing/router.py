@@ -94,7 +94,7 @@ class Router:
     def switches(self, model: str = "") -> list[Switch]:
         """The newest switches, newest first; of one model if it is named."""
         newest = reversed(self._switches.copy())
-        return [switch for switch in newest if model in ("", switch.model)]
+        return [switch for switch in newest if model in ("", *switch.models)]
 
     def undone_by(self, number: int) -> int | None:
         """The id of the switch that undid this one."""
@@ -279,18 +279,22 @@ class Router:
                 return switch
         raise NotFound(f"there is no switch {number} in the log")
 
-    def undo(self, switch: Switch, versions: Versions, by: Who) -> Switch:
+    def undo(self, switch: Switch, versions: Mapping[str, Versions], by: Who) -> Switch:
         """Write the values from before `switch`. Raises Aborted if they are not in force."""
         undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id)
         if undone is None:
             raise not_in_force(switch)
         return undone
 
-    def plan_undo(self, switch: Switch, versions: Versions) -> list[Change]:
+    def plan_undo(self, switch: Switch, versions: Mapping[str, Versions]) -> list[Change]:
         """What `undo` would change. Raises Aborted if the values of `switch` are not in force."""
-        self._check_in_force(switch, versions.default, versions.available)
-        choices = self.choices(switch.model)
-        return undo_changes(choices, versions, list(switch.changes), str(switch))
+        first = versions[switch.model]
+        self._check_in_force(switch, first.default, first.available)
+        back = []
+        for model, of_model in versions.items():
+            changes = [change for change in switch.changes if change.model == model]
+            back += undo_changes(self.choices(model), of_model, changes, str(switch))
+        return back
 
     def is_undoable(self, switch: Switch, default: int | None, available: Sequence[int]) -> bool:
         """Whether `undo` without a number may choose it; `default`: the version that answers."""
@@ -306,9 +310,9 @@ class Router:
         self, switch: Switch, default: int | None, available: Sequence[int]
     ) -> None:
         """Raises Aborted unless every value is as `switch` left it."""
-        choices, is_change = self.choices(switch.model), False
+        is_change = False
         for change in switch.changes:
-            now: Any = choices.get(change.kind, change.name)
+            now: Any = self.choices(change.model).get(change.kind, change.name)
             if switch.by == WATCHER and now is None:
                 now = default
             if change.kind != HIDDEN and now != change.after:

@@ -25,6 +25,7 @@ class SqliteStore:
         On a full disk it opens, and refuses to write.
         """
         self._file = file
+        self._identity: tuple[int, int] | None = None  # device and inode of the file
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(
             file or ":memory:", BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -76,6 +77,7 @@ class SqliteStore:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with self._lock:
+            self._check_file()
             try:
                 yield
             except sqlite3.Error as error:
@@ -85,6 +87,7 @@ class SqliteStore:
     def _writing(self) -> Iterator[None]:
         """A transaction, which is on disk when the block has ended, or has not happened."""
         with self._lock:
+            self._check_file()
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 if not self._has_tables():
@@ -100,6 +103,25 @@ class SqliteStore:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _check_file(self) -> None:
+        """Raises Unavailable if the file is not the one that is open: what is written would be lost."""
+        if self._file is None:
+            return
+        try:
+            status = self._file.stat()
+            identity = (status.st_dev, status.st_ino)
+        except FileNotFoundError:
+            identity = None
+        except OSError as error:
+            raise Unavailable(f"{self._file} cannot be read ({error})") from error
+        if self._identity is not None and identity != self._identity:
+            what = "was replaced" if identity else "was deleted"
+            raise Unavailable(
+                f"{self._file} {what} while the server runs; restart the server, which accepts what "
+                "is there then"
+            )
+        self._identity = identity
 
     def _has_tables(self) -> bool:
         """Whether the file is ours; an empty one becomes so. Raises InvalidArgument for another."""

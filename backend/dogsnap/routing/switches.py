@@ -86,6 +86,13 @@ class Switch:
         """The model that was switched; "" for the configuration of a server."""
         return self.changes[0].model
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models that were switched, each once."""
+        if not self.model:
+            return ("",)
+        return tuple(dict.fromkeys(change.model for change in self.changes))
+
     def to_text(self) -> str:
         """JSON for a store."""
         entry = {name: value for name, value in asdict(self).items() if name != "id"}

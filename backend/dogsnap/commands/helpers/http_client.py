@@ -7,6 +7,7 @@ import click
 import requests
 
 from dogsnap.addresses import proxies_of
+from dogsnap.logs import escape_unprintable
 
 TIMEOUT_SECONDS = 60.0
 # OpenSSL's reason where the first answer is no TLS record, but HTTP for example
@@ -17,6 +18,9 @@ class NoAnswer(click.ClickException):
     """The message, with which a command ends, says what went wrong and what to
     do, or is the server's own.
     """
+
+    def format_message(self) -> str:
+        return "\n".join(map(escape_unprintable, self.message.split("\n")))
 
 
 def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) -> requests.Response:

@@ -1,7 +1,8 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -9,13 +10,15 @@ from flask import Blueprint, Response, request
 from dogsnap.errors import NotFound, UnsupportedMediaType
 from dogsnap.routing.changes import (
     ANY,
+    Planner,
+    Versions,
     change_default,
     change_label,
     change_load,
     change_shadow,
     change_split,
 )
-from dogsnap.routing.choices import Change
+from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.rollout import (
     pause_rollout,
     plan_rollout,
@@ -23,12 +26,14 @@ from dogsnap.routing.rollout import (
     start_rollout,
     stop_rollout,
 )
+from dogsnap.routing.state import change_state, describe_state, read_state
 from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe, iso
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import require_feedback
 from dogsnap.server.protocols.fields import (
     Body,
+    json_object,
     number,
     number_or_null,
     numbers,
@@ -68,6 +73,7 @@ BODIES = {
     ),
     "admin.steer": Body({}, {"label": text_field, **ALWAYS}),
     "admin.shadow": Body({"version": number_or_null}, ALWAYS),
+    "admin.apply": Body({"state": json_object}, {"force": truth, **ALWAYS}),
     "admin.undo": Body({}, {"id": number_or_null, "model": text_field, **ALWAYS}),
 }
 
@@ -82,6 +88,17 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         response.headers["Cache-Control"] = "no-store"
         return response
 
+    def switch_all(
+        planners: Mapping[str, Planner], by: Who, fields: dict[str, Any], model: str = ""
+    ) -> Response:
+        plan = repository.plan(planners, fields.get("guard", False))
+        differences = plan.differences
+        shown = {"differences": differences.felt, "notes": differences.noted}
+        if fields.get("dry_run"):
+            return _answer_plan(predictor, model, plan.changes, **shown)
+        switched = repository.switch(plan, by, fields.get("force", False))
+        return _answer_switch(predictor, model, switched, **shown)
+
     def switch(
         model: str,
         by: Who,
@@ -89,14 +106,10 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         change: Callable[..., list[Change]],
         *values: Any,
     ) -> Response:
-        is_guarded = fields.get("guard", False)
-        changes, differences = repository.plan(model, change, *values, is_guarded=is_guarded)
-        shown = {"differences": differences.felt, "notes": differences.noted}
-        if fields.get("dry_run"):
-            return _answer_plan(predictor, model, changes, **shown)
-        marks = {"is_forced": fields.get("force", False), "is_guarded": is_guarded}
-        switched = repository.switch(model, by, change, *values, **marks)
-        return _answer_switch(predictor, model, switched, **shown)
+        def planner(choices: Choices, versions: Versions) -> list[Change]:
+            return change(choices, versions, *values)
+
+        return switch_all({model: planner}, by, fields, model)
 
     @routes.get("/models")
     def models() -> Response:
@@ -140,26 +153,27 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
         return switch(model, by, fields, change_split, label, version, share)
 
-    @routes.post("/models/<path:model>/rollout")
-    def rollout(model: str) -> Response:
-        fields, by = _fields()
-        requests, at = fields.get("requests"), fields.get("at", "")
-        requests = LEAST_REQUESTS if requests is None else requests
-        plan = plan_rollout(fields["version"], fields["steps"], fields["every"], requests, at)
-        label, now = fields.get("label", ""), iso(datetime.now(UTC))
-        return switch(model, by, {**fields, "guard": True}, start_rollout, label, plan, now)
-
-    @routes.post("/models/<path:model>/rollout/<any(pause, resume, end):what>")
-    def steer(model: str, what: str) -> Response:
-        fields, by = _fields()
-        values = [iso(datetime.now(UTC))] if what == "resume" else []
-        steered = {**fields, "force": True, "guard": what == "resume"}  # compared at its start
-        return switch(model, by, steered, STEERS[what], fields.get("label", ""), *values)
-
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields()
         return switch(model, by, fields, change_shadow, fields["version"])
+
+    @routes.get("/state")
+    def state() -> Response:
+        chosen = {name: router.choices(name) for name in repository.models()}
+        return json_response(describe_state(chosen))
+
+    @routes.post("/apply")
+    def apply() -> Response:
+        fields, by = _fields()
+        planners = {}
+        for name, wanted in read_state(fields["state"]).items():
+            planners[name] = partial(change_state, wanted=wanted)
+        response = switch_all(planners, by, fields)
+        if not fields.get("dry_run"):
+            for name in planners:
+                repository.try_again(name)
+        return response
 
     @routes.get("/verdict")
     def verdict() -> Response:
@@ -183,7 +197,28 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         undone = repository.undo(by, fields.get("id"), fields.get("model", ""))
         return _answer_switch(predictor, undone.model, undone)
 
+    _add_rollouts(routes, switch)
     return routes
+
+
+def _add_rollouts(routes: Blueprint, switch: Callable[..., Response]) -> None:
+    """`switch` as in `blueprint`."""
+
+    @routes.post("/models/<path:model>/rollout")
+    def rollout(model: str) -> Response:
+        fields, by = _fields()
+        requests, at = fields.get("requests"), fields.get("at", "")
+        requests = LEAST_REQUESTS if requests is None else requests
+        plan = plan_rollout(fields["version"], fields["steps"], fields["every"], requests, at)
+        label, now = fields.get("label", ""), iso(datetime.now(UTC))
+        return switch(model, by, {**fields, "guard": True}, start_rollout, label, plan, now)
+
+    @routes.post("/models/<path:model>/rollout/<any(pause, resume, end):what>")
+    def steer(model: str, what: str) -> Response:
+        fields, by = _fields()
+        values = [iso(datetime.now(UTC))] if what == "resume" else []
+        steered = {**fields, "force": True, "guard": what == "resume"}  # compared at its start
+        return switch(model, by, steered, STEERS[what], fields.get("label", ""), *values)
 
 
 def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:

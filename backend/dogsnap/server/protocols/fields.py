@@ -58,6 +58,7 @@ def of_type(expected: str, *types: type) -> Check:
 
 number_or_null = of_type("a whole number, or null for none", int, type(None))
 truth = of_type("true or false", bool)
+json_object = of_type("a JSON object", dict)
 number = of_type("a number", int, float)
 percent = of_type("a number from 0, which ends a split, to 100", int, float)
 

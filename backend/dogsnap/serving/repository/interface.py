@@ -1,14 +1,21 @@
 """What the local repository and the gateway's have in common: the methods, and the thread that looks for versions."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from dogsnap.errors import Aborted, FailedPrecondition, NotFound
-from dogsnap.routing.changes import Versions, check_guard, replacements, withdraw
+from dogsnap.routing.changes import (
+    Planner,
+    Replacement,
+    Versions,
+    check_guard,
+    replacements,
+    withdraw,
+)
 from dogsnap.routing.choices import Change, Rollout
 from dogsnap.routing.resolver import labels_in_force
 from dogsnap.routing.rollout import next_step
@@ -22,6 +29,20 @@ from dogsnap.serving.versions.servable import BaseServable
 
 # Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a switch would change, and how versions differ from those that they replace.
+
+    `planners` have found the changes, by model, for these `versions`.
+    """
+
+    planners: Mapping[str, Planner]
+    versions: Mapping[str, Versions]
+    changes: tuple[Change, ...]
+    differences: Differences
+    is_guarded: bool
 
 
 class ModelRepository(Protocol):
@@ -62,57 +83,54 @@ class ModelRepository(Protocol):
         shadow = self.router.choices(answered.name).shadow
         return None if shadow == answered.version else shadow
 
-    def plan(
-        self, model: str, change: Callable[..., list[Change]], *values: Any, is_guarded: bool
-    ) -> tuple[list[Change], Differences]:
-        """The changes that a function of `dogsnap.routing.changes` finds for these values now.
+    def plan(self, planners: Mapping[str, Planner], is_guarded: bool = False) -> Plan:
+        """What the planner of each model, of `dogsnap.routing.changes`, finds for what is chosen now.
 
-        Beside them, how the versions differ from those that they replace. Raises what that
-        function raises, and InvalidArgument if a guard has nothing to compare with.
+        Raises what planners raise, and InvalidArgument if a guard has nothing to compare with.
         """
-        choices, versions = self.router.choices(model), self.versions(model)
-        changes = change(choices, versions, *values)
-        replaced, unknown = replacements(choices, versions, changes)
+        asked, planned = {}, []
+        replaced: list[Replacement] = []
+        found = Differences()
+        for model, planner in planners.items():
+            choices, versions = self.router.choices(model), self.versions(model)
+            asked[model] = versions
+            changes = planner(choices, versions)
+            of_model, unknown = replacements(choices, versions, changes)
+            planned += changes
+            replaced += of_model
+            found += Differences(noted=tuple(unknown))
+            for each in of_model:
+                with (
+                    self.acquire(ModelSpec(model, each.before)) as before,
+                    self.acquire(ModelSpec(model, each.after)) as after,
+                ):
+                    found += compare(before, after)
         if is_guarded:
-            check_guard(changes, replaced)
-        found = Differences(noted=tuple(unknown))
-        for each in replaced:
-            with (
-                self.acquire(ModelSpec(model, each.before)) as before,
-                self.acquire(ModelSpec(model, each.after)) as after,
-            ):
-                found += compare(before, after)
-        return changes, found
+            check_guard(planned, replaced)
+        return Plan(planners, asked, tuple(planned), found, is_guarded)
 
-    def switch(
-        self,
-        model: str,
-        by: Who,
-        change: Callable[..., list[Change]],
-        *values: Any,
-        is_forced: bool = False,
-        is_guarded: bool = False,
-    ) -> Switch | None:
-        """Make the changes that a function of `dogsnap.routing.changes` finds for these values.
+    def switch(self, plan: Plan, by: Who, is_forced: bool = False) -> Switch | None:
+        """Make the planned changes; None if nothing changes.
 
-        None if nothing changes. Raises what that function and `Router.switch` raise, and, unless
-        it `is_forced`, FailedPrecondition if clients would feel the differences.
+        Raises what planners and `Router.switch` raise, Aborted if something else is chosen by now,
+        and, unless it `is_forced`, FailedPrecondition if clients would feel the differences.
         """
-        planned, differences = self.plan(model, change, *values, is_guarded=is_guarded)
-        if differences.felt and not is_forced:
+        felt = plan.differences.felt
+        if felt and not is_forced:
             raise FailedPrecondition(
-                f"clients of {model} would feel this switch: {'; '.join(differences.felt)}; "
+                f"clients of {', '.join(plan.planners)} would feel this switch: {'; '.join(felt)}; "
                 'force it with --force, or "force": true, if nobody needs that'
             )
-        versions = self.versions(model)
 
         def make() -> list[Change]:
-            changes = change(self.router.choices(model), versions, *values)
-            if changes != planned:
+            changes = []
+            for model, planner in plan.planners.items():
+                changes += planner(self.router.choices(model), plan.versions[model])
+            if tuple(changes) != plan.changes:
                 raise Aborted("somebody switched at this moment; look at it and try again")
             return changes
 
-        return self.router.switch(make, by, forced=differences.felt, is_guarded=is_guarded)
+        return self.router.switch(make, by, forced=felt, is_guarded=plan.is_guarded)
 
     def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
         """Send no more requests to the version that this change of `switch` chose, as the guard.
@@ -147,8 +165,7 @@ class ModelRepository(Protocol):
         Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
         """
         switch = self.router.find(number, model, self.is_undoable)
-        versions = self.versions(switch.model).without_silent_engines()
-        return self.router.undo(switch, versions, by)
+        return self.router.undo(switch, self._answering_versions(switch), by)
 
     def plan_undo(self, number: int | None, model: str) -> tuple[Switch, Sequence[Change]]:
         """The switch that `undo` would undo, and how. Raises as that does."""
@@ -156,8 +173,11 @@ class ModelRepository(Protocol):
         if not switch.model:  # of a configuration; it is described as it was
             (change, *_) = switch.changes
             return switch, [replace(change, before=change.after, after=change.before)]
-        versions = self.versions(switch.model).without_silent_engines()
-        return switch, self.router.plan_undo(switch, versions)
+        return switch, self.router.plan_undo(switch, self._answering_versions(switch))
+
+    def _answering_versions(self, switch: Switch) -> dict[str, Versions]:
+        """Of each model: to go back, it is enough that the engines that answer have a version."""
+        return {model: self.versions(model).without_silent_engines() for model in switch.models}
 
     def is_undoable(self, switch: Switch) -> bool:
         """Whether `undo` without a number may choose it."""

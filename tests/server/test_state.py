@@ -1,0 +1,115 @@
+"""What is chosen is exported as YAML and applied again: idempotent, by one switch, and refused if it is wrong."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import dogsnap, output_of, refused
+from tiny_models import half_plus
+
+STATE = """
+format: 1
+models:
+  half:
+    default: 1
+    labels: {stable: 1, canary: 2}
+    splits: [{label: stable, version: 2, percent: 5}, {version: 2, percent: 10}]
+    shadow: 2
+    loaded: [3]
+    unloaded: []
+  other:
+    labels: {live: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(start_server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for number in (1, 2, 3):
+        half_plus(number, folder / "half" / str(number))
+    half_plus(1, folder / "other" / "1")
+    return start_server(folder)
+
+
+@pytest.fixture
+def run(server, tmp_path):
+    """Runs `dogsnap models`; `state` is written to the file that `apply` reads."""
+
+    def run(*arguments: str, state: str = ""):
+        file = Path(tmp_path / "state.yaml")
+        file.write_text(state)
+        named = [str(file) if argument == "FILE" else argument for argument in arguments]
+        return dogsnap("models", *named, "--url", server.url)
+
+    return run
+
+
+def newest(server) -> int:
+    switches = server.get("/api/admin/switches").json()["switches"]
+    return switches[0]["id"] if switches else 0
+
+
+def test_a_state_is_applied_by_one_switch_which_undo_takes_back_and_twice_changes_nothing(
+    server, run
+):
+    before, id_before = output_of(run("export")), newest(server)
+    would = output_of(run("apply", "FILE", "--dry-run", state=STATE))
+    assert "would change split of label stable of half: none -> 5 % to 2" in would
+    assert newest(server) == id_before
+    made = output_of(run("apply", "FILE", state=STATE))
+    assert "default of half: not chosen -> 1" in made
+    assert "label live of other: none -> 1" in made
+    assert newest(server) == id_before + 1
+    assert "nothing to change" in output_of(run("apply", "FILE", state=STATE))
+    exported = output_of(run("export"))
+    wanted, found = yaml.safe_load(STATE), yaml.safe_load(exported)
+    assert found["models"]["half"].pop("splits") == list(
+        reversed(wanted["models"]["half"].pop("splits"))
+    )
+    assert found["models"]["half"] == wanted["models"]["half"]
+    assert found["models"]["other"]["labels"] == {"live": 1}
+    assert "nothing to change" in output_of(run("apply", "FILE", state=exported))
+    output_of(run("undo"))
+    assert output_of(run("export")) == before
+    assert newest(server) == id_before + 2
+
+
+def test_what_is_not_named_stays_and_what_is_named_is_exactly_that(server, run):
+    output_of(run("apply", "FILE", state=STATE))
+    labels = "format: 1\nmodels: {half: {labels: {canary: 2}}}"
+    made = output_of(run("apply", "FILE", state=labels.replace("half", "other")))
+    assert "label live of other: 1 -> none" in made
+    refused(run("apply", "FILE", state=labels), "label stable of half has a split")
+    nothing = "{default: null, labels: {}, splits: [], shadow: null, loaded: [], unloaded: []}"
+    empty = f"format: 1\nmodels: {{half: {nothing}, other: {nothing}}}"
+    output_of(run("apply", "FILE", state=empty))
+    state = server.get("/api/admin/state").json()
+    assert state["models"]["half"] == yaml.safe_load(nothing)
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("", "None is not of type 'object'"),
+        ("format: 2\nmodels: {}", "has format 2, this release reads 1: a newer release wrote it"),
+        ("models: {}", "'format' is a required property"),
+        ("format: 1\nmodels: {half: {label: 1}}", "wrong at models.half: Additional properties"),
+        ("format: 1\nmodels: {half: {default: x}}", "wrong at models.half.default"),
+        ("format: 1\nmodels: {half: {splits: [{version: 2}]}}", "'percent' is a required property"),
+        (
+            "format: 1\nmodels: {half: {splits: [{version: 2, percent: 101}]}}",
+            "101 is greater than",
+        ),
+        ("format: 1\nmodels: {half: {labels: {on: 1}}}", "a label of half is True"),
+        ("format: 1\nmodels: {half: {loaded: [1], unloaded: [1]}}", "twice"),
+        ("format: 1\nmodels: {half: {default: 9}}", "version 9 of half is not available"),
+        ("format: 1\nmodels: {gone: {default: 1}}", "gone"),
+        ("format: 1\nmodels: {half: {unloaded: [1, 2, 3]}}", "in use"),
+        ("a: [", "is no YAML"),
+        ("a: \x00", "is no YAML"),
+    ],
+)
+def test_a_wrong_state_is_refused_with_its_place_and_changes_nothing(server, run, state, sentence):
+    before = newest(server)
+    refused(run("apply", "FILE", state=state), sentence)
+    assert newest(server) == before
