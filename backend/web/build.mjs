@@ -59,7 +59,8 @@ function writeManifests(target) {
 function writeTraditional(source, target) {
   const read = createRequire(import.meta.url)
   const facts = ['breeds.json', 'groups.json'].map((file) => read(path.join(MODELS, file)))
-  const table = traditionalTable({ app: read(path.resolve(source, 'i18n/zh.js')), facts })
+  const app = ['zh.js', 'other_zh.js'].map((file) => read(path.resolve(source, 'i18n', file)))
+  const table = traditionalTable({ app, facts })
   fs.writeFileSync(path.join(target, 'traditional.json'), JSON.stringify(table))
 }
 

@@ -50,10 +50,21 @@ def dockerfile() -> str:
     return (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 
 
+def test_the_image_gets_nothing_that_git_ignores_such_as_packages_of_node_in_any_folder() -> None:
+    left_out = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    taken = [line[1:] for line in left_out if line.startswith("!")]
+    for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines():
+        pattern = line.rstrip("/")
+        if not pattern.startswith("/"):
+            assert f"**/{pattern}" in left_out, line
+        elif pattern.split("/")[1] in taken:
+            assert pattern[1:] in left_out, line
+
+
 def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() -> None:
     packages = Path(np.__file__).parent.parent
     removed = re.findall(r"/opt/venv/lib/python3\.\*/site-packages/(\S+)", dockerfile())
-    assert len(removed) >= 7
+    assert len(removed) >= 9
     for name in removed:
         assert list(packages.glob(name)), name
 
