@@ -116,7 +116,7 @@ def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
     assert answer["feedback_asked"] is True
     assert say(server, answer["request_id"], verdict="right").status_code == 200
     repeated = say(server, answer["request_id"], verdict="no_dog")
-    assert_refused(repeated, 409, "once")
+    assert_refused(repeated, 409, "already given")
     assert len(rows(file)) == len(before) + 1
     for _ in range(
         2

@@ -87,13 +87,15 @@ def calibrate(
     from dogsnap.training import calibration, dataset
     from dogsnap.training.dogs_training import read_judged
 
-    labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
+    labels = read_json(folder / "labels.json")
+    recipe = read_json(folder / "recipe.json")
     listed = dataset.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
     for part, name in zip(boxed, ("more_training", "more"), strict=True):
         part += [example for each in further[name] for example in dataset.read_index(each, labels)]
-    training, validation = (dataset.readable(part, click.echo) for part in boxed)
+    training = dataset.readable(boxed[0], click.echo)
+    validation = dataset.readable(boxed[1], click.echo)
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)

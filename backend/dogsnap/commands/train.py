@@ -100,9 +100,11 @@ def train(
     listed = dataset.read_list(data, "train_list")
     # Cut before the unreadable ones go: a photo lost or repaired between two sittings
     # moves no other one across the cut.
-    parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
-    boxed = (dataset.with_boxes(part, data, frames, click.echo) for part in parts)
-    fitted, validation = (dataset.readable(part, click.echo) for part in boxed)
+    readable = []
+    for part in dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed):
+        boxed = dataset.with_boxes(part, data, frames, click.echo)
+        readable.append(dataset.readable(boxed, click.echo))
+    fitted, validation = readable
     dataset.check_taught(folders, fitted)
     trainer.use_precision(named["precision"])
     work = work or WORK / recipe_name

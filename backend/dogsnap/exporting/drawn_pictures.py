@@ -16,7 +16,9 @@ def drawn_pictures(size: tuple[int, int], count: int = COUNT) -> np.ndarray:
 
 
 def _picture(size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
-    y, x = np.meshgrid(*(np.linspace(0, 1, side, dtype=np.float32) for side in size), indexing="ij")
+    height, width = size
+    y = np.linspace(0, 1, height, dtype=np.float32)[:, np.newaxis]
+    x = np.linspace(0, 1, width, dtype=np.float32)[np.newaxis]
     horizon = random.uniform(0.3, 0.7)
     lawn = np.where(y > horizon, 1, 0)[..., np.newaxis]
     picture = lawn * random.uniform((0.1, 0.3, 0.05), (0.4, 0.6, 0.3)) + (
@@ -27,11 +29,12 @@ def _picture(size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
     )
     patch = random.uniform(0.05, 0.95, 3)
     wide, high = random.uniform(0.2, 0.3), random.uniform(0.1, 0.16)
+    leg_y, leg_height = 0.55 + 1.6 * high, 1.1 * high
     parts = [
-        *(
-            (0.5 + place * wide, 0.55 + 1.6 * high, 0.03, 1.1 * high, coat)
-            for place in (-0.8, -0.5, 0.5, 0.8)
-        ),  # legs
+        (0.5 - 0.8 * wide, leg_y, 0.03, leg_height, coat),
+        (0.5 - 0.5 * wide, leg_y, 0.03, leg_height, coat),
+        (0.5 + 0.5 * wide, leg_y, 0.03, leg_height, coat),
+        (0.5 + 0.8 * wide, leg_y, 0.03, leg_height, coat),
         (0.5, 0.55, wide, high, coat),
         (0.5 + random.uniform(-0.4, 0.4) * wide, 0.53, 0.4 * wide, 0.7 * high, patch),
         (0.5 - 1.2 * wide, 0.45, 0.3 * wide, 0.02, coat),  # tail

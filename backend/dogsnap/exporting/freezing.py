@@ -91,9 +91,8 @@ def freeze(signature: Function) -> FrozenGraph:
         answer = signature(**dict(zip(names, inputs, strict=True)))
         return [answer[output] for output in outputs]
 
-    placed = by_place.get_concrete_function(
-        *[tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names]
-    )
+    nameless = [tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names]
+    placed = by_place.get_concrete_function(*nameless)
     fed = {
         name: tensor.name for name, tensor in zip(names, placed.inputs, strict=False)
     }  # captured variables follow
@@ -267,10 +266,11 @@ def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
 def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:
     """Whether a node takes nothing but constants: those that were not in one part."""
     constants = {node.name for node in graph_def.node if node.op == "Const"}
-    sources = [
-        {name.split(":")[0] for name in node.input if name[0] != "^"} for node in graph_def.node
-    ]
-    return any(names and names <= constants for names in sources)
+    for node in graph_def.node:
+        sources = {name.split(":")[0] for name in node.input if name[0] != "^"}
+        if sources and sources <= constants:
+            return True
+    return False
 
 
 def _with_nodes(

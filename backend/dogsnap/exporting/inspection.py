@@ -88,11 +88,11 @@ def signatures_text(folder: Path) -> str:
 
 def tag_sets_text(folder: Path) -> str:
     """The tags of every graph, exactly as `saved_model_cli show --dir` prints them."""
-    tags = [
-        ", ".join(f"'{tag}'" for tag in sorted(graph.meta_info_def.tags))
-        for graph in meta_graphs(folder)
-    ]
-    return "\n".join(["The given SavedModel contains the following tag-sets:", *tags])
+    lines = ["The given SavedModel contains the following tag-sets:"]
+    for graph in meta_graphs(folder):
+        tags = [f"'{tag}'" for tag in sorted(graph.meta_info_def.tags)]
+        lines.append(", ".join(tags))
+    return "\n".join(lines)
 
 
 def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
@@ -108,9 +108,8 @@ def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
         )
     if signature is None:
         title = "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
-        return "\n".join(
-            [title, *(f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def))]
-        )
+        names = [f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def)]
+        return "\n".join([title, *names])
     if signature not in graph.signature_def:
         available = ", ".join(sorted(graph.signature_def))
         raise InspectionError(f"{folder} has no signature {signature}; available: {available}")

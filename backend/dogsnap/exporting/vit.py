@@ -228,8 +228,8 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     deviation = config.get("image_std", [0.5] * 3) if normalise else [1.0]
     return layers.ImageInput(
         size,
-        mean=tuple(value / white for value in mean),
-        deviation=tuple(value / white for value in deviation),
+        mean=tuple(np.divide(mean, white).tolist()),
+        deviation=tuple(np.divide(deviation, white).tolist()),
         resizing=Resizing(method=method),
     )
 

@@ -86,9 +86,9 @@ class Metrics(Collector):
         PlatformCollector(registry=self.registry)
         build = Info("dogsnap_build", "the release that runs", registry=self.registry)
         build.info({"version": __version__})
-        counter, gauge, histogram = (
-            partial(self.add, kind) for kind in (Counter, Gauge, Histogram)
-        )
+        counter = partial(self.add, Counter)
+        gauge = partial(self.add, Gauge)
+        histogram = partial(self.add, Histogram)
         self._requests = counter(
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",

@@ -112,10 +112,11 @@ def _text_labels(file: Path, text: str) -> list[dict[str, str]]:
         if _is_count(pairs):  # others are names, such as those of coins
             return _order_labels(file, pairs)
     if all(":" in line for line in lines):
-        return [
-            {"id": id_.strip(), "name": name.strip()}
-            for id_, _, name in (line.partition(":") for line in lines)
-        ]
+        labels = []
+        for line in lines:
+            breed, _, name = line.partition(":")
+            labels.append({"id": breed.strip(), "name": name.strip()})
+        return labels
     return [{"id": line, "name": line} for line in lines]
 
 

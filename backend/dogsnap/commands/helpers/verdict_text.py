@@ -95,13 +95,10 @@ def _share(interval: Mapping[str, float] | None) -> tuple[str, str]:
 
 def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Lines of columns as wide as their longest cell, indented by two spaces."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [list(map(str, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        yield (
-            "  "
-            + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+        yield ("  " + "  ".join(map(str.ljust, row, widths))).rstrip()
 
 
 def percent(share: float) -> str:

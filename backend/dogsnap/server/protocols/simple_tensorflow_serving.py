@@ -179,22 +179,18 @@ def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[s
     """
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
-            names = [DEFAULT_SIGNATURE, *servable.signatures]
-            signature = servable.signature(
-                next((each for each in names if each in servable.signatures), "")
-            )
+            names = list(servable.signatures)
+            if DEFAULT_SIGNATURE in names:
+                names.insert(0, DEFAULT_SIGNATURE)
+            signature = servable.signature(names[0] if names else "")
     except DogsnapError:
         return {"inputs": [], "outputs": []}
     return {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
 
 
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> list[dict[str, Any]]:
-    return [
-        # -1 is any size.
-        {
-            "name": alias,
-            "dtype": spec.dtype.as_datatype_enum,
-            "shape": [dim.size for dim in spec.shape.as_proto().dim],
-        }
-        for alias, spec in specs.items()
-    ]
+    tensors = []
+    for alias, spec in specs.items():
+        shape = [dim.size for dim in spec.shape.as_proto().dim]  # -1 is any size
+        tensors.append({"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": shape})
+    return tensors

@@ -1,5 +1,5 @@
 """What an answer claims, by the thresholds and groups of the version;
-`fitting/thresholds.py` finds them.
+`training/thresholds.py` finds them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -122,19 +122,17 @@ class Levels:
         """
         self.decision, self.groups, self.ids = decision, tuple(groups), tuple(ids)
         index_of = {breed: index for index, breed in enumerate(ids)}
-        members = [member for group in groups for member in group.members]
-        if wrong := [
-            member for member in members if member not in index_of or members.count(member) > 1
-        ]:
-            raise ValueError(
-                f"groups: breed {wrong[0]} is no label of this version, or is in two groups"
-            )
-        self._members = [
-            np.array([index_of[member] for member in group.members]) for group in groups
-        ]
-        self._group_of = {
-            int(index): number for number, indices in enumerate(self._members) for index in indices
-        }
+        self._members: list[np.ndarray] = []
+        self._group_of: dict[int, int] = {}
+        for number, group in enumerate(groups):
+            for member in group.members:
+                index = index_of.get(member)
+                if index is None or index in self._group_of:
+                    raise ValueError(
+                        f"groups: breed {member} is no label of this version, or is in two groups"
+                    )
+                self._group_of[index] = number
+            self._members.append(np.array([index_of[member] for member in group.members]))
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Levels":
@@ -145,10 +143,9 @@ class Levels:
         decision = Decision.read(raw.get("decision", {}))
         if decision.group is None:
             return cls(decision)
-        groups = [
-            Group(**{**group, "members": tuple(group["members"])})
-            for group in raw.get("groups", ())
-        ]
+        groups = []
+        for group in raw.get("groups", ()):
+            groups.append(Group(**{**group, "members": tuple(group["members"])}))
         return cls(decision, groups, [label["id"] for label in raw["labels"]])
 
     def claim(self, probabilities: np.ndarray) -> Claim:

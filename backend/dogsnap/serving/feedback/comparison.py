@@ -154,11 +154,10 @@ def votes_needed(tally: dict[str, Any]) -> int:
     ones differ by LEAST_DIFFERENCE.
     """
     right, counted = tally["right"], tally["counted"]
-    first, second = ((good + 1) / (votes + 2) for good, votes in zip(right, counted, strict=True))
+    first = (right[0] + 1) / (counted[0] + 2)
+    second = (right[1] + 1) / (counted[1] + 2)
     share = (counted[1] + 1) / (sum(counted) + 2)
-    pooled, difference = (
-        first + share * (second - first),
-        max(LEAST_DIFFERENCE, abs(second - first)),
-    )
+    pooled = first + share * (second - first)
+    difference = max(LEAST_DIFFERENCE, abs(second - first))
     per_vote = share * (1 - share) * difference**2 / (2 * pooled * (1 - pooled))
     return max(1, math.ceil(missing(tally["logs"]) / per_vote))

@@ -30,51 +30,58 @@ def verdict(
     """The feedback on these versions of a model; `names` of breeds by id, as
     far as known. Raises Unavailable.
     """
-    found = [
-        each
-        for each in (_version(store, model, each, names) for each in sorted(versions))
-        if each["levels"]
-    ]
-    splits = store.run(SPLITS, (model,))
+    answers = 0
+    reports = []
+    for version in sorted(versions):
+        answers += _count_answers(store, model, version)
+        report = _report_version(store, model, version, names)
+        if report["levels"]:
+            reports.append(report)
+    comparisons = []
+    for split in store.run(SPLITS, (model,)):
+        if split["first"] in versions and split["second"] in versions:
+            comparisons.append(_report_split(split))
+    typed = [dict(row) for row in store.run(TYPED, (model,))]
     return {
-        "answers": sum(_answers(store, model, version) for version in versions),
-        "versions": found,
-        "comparisons": [
-            _comparison(each) for each in splits if {each["first"], each["second"]} <= {*versions}
-        ],
-        "typed": [dict(each) for each in store.run(TYPED, (model,))],
+        "answers": answers,
+        "versions": reports,
+        "comparisons": comparisons,
+        "typed": typed,
     }
 
 
-def _answers(store: Store, model: str, version: int) -> int:
+def _count_answers(store: Store, model: str, version: int) -> int:
     """All feedback on a version, also what is no vote."""
     (row,) = store.run(ANSWERS, (model, version))
     answers: int = row["answers"]
     return answers
 
 
-def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -> dict[str, Any]:
+def _report_version(
+    store: Store, model: str, version: int, names: Mapping[str, str]
+) -> dict[str, Any]:
     """By votes, one for each phone that was asked: `right` first named breeds
     of `counted`, where that can be told.
     """
     levels = {row["level"]: dict(row) for row in store.run(LEVELS, (model, version))}
     corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
-    for each in corrections:
-        each |= {
-            side: names.get(each[side], each[side].replace("_", " "))
-            for side in ("answered", "said")
-        }
-    sums = {name: sum(each[name] for each in levels.values()) for name in ("right", "counted")}
+    for correction in corrections:
+        for side in ("answered", "said"):
+            breed = correction[side]
+            correction[side] = names.get(breed, breed.replace("_", " "))
+    right = sum(level["right"] for level in levels.values())
+    counted = sum(level["counted"] for level in levels.values())
     return {
         "version": version,
-        **sums,
-        "share": wilson(sums["right"], sums["counted"]),
+        "right": right,
+        "counted": counted,
+        "share": wilson(right, counted),
         "levels": levels,
         "corrections": corrections,
     }
 
 
-def _comparison(split: sqlite3.Row) -> dict[str, Any]:
+def _report_split(split: sqlite3.Row) -> dict[str, Any]:
     """A split: its sums by phone, for the first and the second version, and
     what can be said of them.
     """
@@ -82,18 +89,19 @@ def _comparison(split: sqlite3.Row) -> dict[str, Any]:
     found, p = tally["better"], p_of_rates(tally["answered"], tally["asked"])
     better = None if found is None or p < P_OF_RATES else versions[found]
     more = votes_needed(tally) if found is None and split["ended"] is None else None
+    rates = []
+    for answered, asked in zip(tally["answered"], tally["asked"], strict=True):
+        rates.append(answered / asked if asked else None)
     return {
-        **{name: split[name] for name in ("split", "label", "started", "ended")},
+        "split": split["split"],
+        "label": split["label"],
+        "started": split["started"],
+        "ended": split["ended"],
         **{name: tally[name] for name in SUMS},
         "versions": versions,
-        "rates": [
-            got / of if of else None
-            for got, of in zip(tally["answered"], tally["asked"], strict=True)
-        ],
+        "rates": rates,
         "p_of_rates": p,
-        "shares": [
-            wilson(good, of) for good, of in zip(tally["right"], tally["counted"], strict=True)
-        ],
+        "shares": list(map(wilson, tally["right"], tally["counted"])),
         "better": better,
         "more": more,
         "sentence": _sentence(versions, better, p < P_OF_RATES, more),

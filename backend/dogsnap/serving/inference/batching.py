@@ -222,18 +222,15 @@ class Batcher:
 
     def _together(self, batch: Sequence[_Task]) -> tuple[dict[str, np.ndarray], int]:
         """The inputs of all, one after the other, and copies of the last row up to an allowed size; and that size."""
-        size = next(
-            (each for each in self._parameters.allowed_batch_sizes if each >= _rows(batch)),
-            _rows(batch),
-        )
-        fill = {
-            alias: [values[-1:]] * (size - _rows(batch))
-            for alias, values in batch[-1].inputs.items()
-        }
-        return {
-            alias: np.concatenate([*(task.inputs[alias] for task in batch), *fill[alias]])
-            for alias in fill
-        }, size
+        rows = _rows(batch)
+        allowed = self._parameters.allowed_batch_sizes
+        size = next((size for size in allowed if size >= rows), rows)
+        inputs = {}
+        for alias, values in batch[-1].inputs.items():
+            parts = [task.inputs[alias] for task in batch]
+            padding = [values[-1:]] * (size - rows)
+            inputs[alias] = np.concatenate(parts + padding)
+        return inputs, size
 
 
 def _rows(tasks: Sequence[_Task]) -> int:

@@ -69,10 +69,9 @@ class Decoding:
     @classmethod
     def of(cls, graph: graph_pb2.GraphDef, inputs: Iterable[str] = ()) -> "Decoding":
         """From the operations in a graph and its functions; `inputs`: the names of the signatures' tensors."""
-        nodes = [
-            *graph.node,
-            *(node for function in graph.library.function for node in function.node_def),
-        ]
+        nodes = list(graph.node)
+        for function in graph.library.function:
+            nodes.extend(function.node_def)
         operations = {node.op for node in nodes}
         found = operations & OPERATIONS
         # A SavedModel omits attributes with default values; this one's default is True.

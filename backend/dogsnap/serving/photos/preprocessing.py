@@ -141,10 +141,8 @@ def windows_to_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, 
 def _window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     height, width = least_sides(size)
     wide, high = tf.maximum(window[2] - window[0], 1e-3), tf.maximum(window[3] - window[1], 1e-3)
-    least_height, least_width = (
-        tf.cast(tf.math.ceil(least / share), tf.int32)
-        for least, share in ((height, high), (width, wide))
-    )
+    least_height = tf.cast(tf.math.ceil(height / high), tf.int32)
+    least_width = tf.cast(tf.math.ceil(width / wide), tf.int32)
     image = tf.cond(
         _is_jpeg(contents),
         lambda: _decode_jpeg_for(contents, least_height, least_width),

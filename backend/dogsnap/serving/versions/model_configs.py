@@ -170,11 +170,9 @@ def _of_json(text: str) -> list[ModelConfig]:
             raise ValueError(
                 f"{', '.join(unknown)} of {model.get('name')} is not supported; leave it out"
             )
-    fields = [
-        {"model_platform" if key == "platform" else key: value for key, value in each.items()}
-        for each in models
-    ]
-    return from_json(fields)
+        if "platform" in model:
+            model["model_platform"] = model.pop("platform")
+    return from_json(models)
 
 
 def check_configs(configs: Sequence[ModelConfig]) -> None:

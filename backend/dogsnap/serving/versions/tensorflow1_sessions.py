@@ -55,20 +55,19 @@ class SessionModel:
         def tensor(info: meta_graph_pb2.TensorInfo) -> tf.Tensor:
             return fed[info.name] if info.name in fed else graph.get_tensor_by_name(info.name)
 
-        inputs, outputs = _tensor_names(definition.inputs), _tensor_names(definition.outputs)
-        run = self._session.make_callable(
-            [tensor(definition.outputs[alias]) for alias in outputs],
-            [tensor(definition.inputs[alias]) for alias in inputs],
-        )
+        inputs = _tensor_names(definition.inputs)
+        outputs = _tensor_names(definition.outputs)
+        fetches = {alias: tensor(definition.outputs[alias]) for alias in outputs}
+        feeds = [tensor(definition.inputs[alias]) for alias in inputs]
+        run = self._session.make_callable(fetches, feeds)
 
         def function(**tensors: tf.Tensor) -> dict[str, np.ndarray]:
-            values = run(*[tensors[alias].numpy() for alias in inputs])
-            # A session gives a scalar as a NumPy scalar, or as bare bytes.
-            arrays = (
-                np.asarray(value, dtype=object if isinstance(value, bytes) else None)
-                for value in values
-            )
-            return dict(zip(outputs, arrays, strict=True))
+            values = [tensors[alias].numpy() for alias in inputs]
+            arrays = {}
+            for alias, value in run(*values).items():
+                # A session gives a scalar as a NumPy scalar, or as bare bytes.
+                arrays[alias] = np.asarray(value, object if isinstance(value, bytes) else None)
+            return arrays
 
         return function
 
