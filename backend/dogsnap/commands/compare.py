@@ -1,4 +1,6 @@
-"""`dogsnap compare`: how far two versions agree on photos, and whether the second is worse."""
+"""`dogsnap compare`: how far two versions agree on photos, and whether the
+second is worse.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,8 @@ from dogsnap.files import write_json
 @click.argument("second")
 @option(
     "--data",
-    "folder of photos or CSV table, as of `dogsnap evaluate`; photos without a known class count for the agreement",
+    "folder of photos or CSV table, as of `dogsnap evaluate`; photos without a known "
+    "class count for the agreement",
     PATH,
     required=True,
 )
@@ -42,7 +45,8 @@ from dogsnap.files import write_json
 @option("--show", "list at most this many differing photos", click.IntRange(min=0), default=20)
 @option(
     "--max-drop",
-    "end with 1 unless SECOND is right on at most this many points (of 100) less than FIRST, by a one-sided bound of 95 %",
+    "end with 1 unless SECOND is right on at most this many points (of 100) less than "
+    "FIRST, by a one-sided bound of 95 %",
     click.FloatRange(min=0, min_open=True, max=100),
 )
 @option(
@@ -59,10 +63,11 @@ def compare(
     max_drop: float | None,
     **outputs: Any,
 ) -> None:
-    """Compare versions FIRST and SECOND, numbers of a model or version folders, on photos.
+    """Compare versions FIRST and SECOND, numbers of a model or version folders,
+    on photos.
 
-    Reports agreement, difference of the probabilities, accuracy on the classes that both have, and time; lists the photos with
-    different top classes.
+    Reports agreement, difference of the probabilities, accuracy on the classes
+    that both have, and time; lists the photos with different top classes.
     """
     from dogsnap.training.evaluation import agreement, comparison_page, labelled_photos
     from dogsnap.training.evaluation.exported_version import ExportedVersion
@@ -107,7 +112,8 @@ def _summary_text(result: Mapping[str, Any], names: Sequence[str]) -> str:
     if accuracy := result["accuracy"]:
         lines += [
             f"top-1 of {result['labelled']:<6} labelled    {accuracy[0]:.2%}  {accuracy[1]:.2%}",
-            f"only one is right           {result['only_first_right']}  {result['only_second_right']}",
+            f"only one is right           {result['only_first_right']}  "
+            f"{result['only_second_right']}",
             f"equally good                p = {result['p_value']:.3g} (exact test of McNemar)",
             f"version {names[1]} is worse by     {100 * result['drop']:.2f} points, at most "
             f"{100 * result['drop_bound']:.2f} (one-sided exact bound, 95 %)",
@@ -156,6 +162,7 @@ def _check_drop(result: Mapping[str, Any], most: float, is_same: bool) -> None:
         needed = photos_needed(most)
         more = f"; at least {needed} photos can show that" if result["labelled"] < needed else ""
         raise click.ClickException(
-            f"the second version may be {100 * bound:.2f} points worse than the first (95 %), --max-drop is {100 * most:g}{more}"
+            f"the second version may be {100 * bound:.2f} points worse than the first "
+            f"(95 %), --max-drop is {100 * most:g}{more}"
         )
     click.echo(f"at most {100 * bound:.2f} points worse (95 %): within --max-drop {100 * most:g}")

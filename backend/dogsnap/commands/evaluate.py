@@ -28,7 +28,8 @@ LISTED_CLASSES = 10  # of the ones that are right least often
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
 @option(
     "--data",
-    "folder of photos, with a folder for each class named by its id or name, or with an index.tsv (breed, photo); or a table "
+    "folder of photos, with a folder for each class named by its id or name, or with an "
+    "index.tsv (breed, photo); or a table "
     "image,label as CSV",
     PATH,
     required=True,
@@ -39,19 +40,22 @@ LISTED_CLASSES = 10  # of the ones that are right least often
 )
 @option(
     "--other-dogs",
-    "folder with photos of dogs of breeds outside VERSION, one folder per breed; the answers are counted",
+    "folder with photos of dogs of breeds outside VERSION, one folder per breed; the "
+    "answers are counted",
     PATH,
 )
 @option("--limit", "at most this many photos, evenly spread", AT_LEAST_ONE)
 @option(
     "--card",
-    "measure versions 2 and 3 beside VERSION on all lists of the model card, in the folders of these names below DATA, and "
+    "measure versions 2 and 3 beside VERSION on all lists of the model card, in the "
+    "folders of these names below DATA, and "
     "renew its tables in this file and measured.json beside it",
     EXISTING_FILE,
 )
 @option(
     "--save",
-    "folder for scores.json, confusion.csv, its picture confusion.png, and the scores of each class in classes.csv",
+    "folder for scores.json, confusion.csv, its picture confusion.png, and the scores "
+    "of each class in classes.csv",
     PATH,
 )
 @json_option
@@ -65,7 +69,9 @@ def evaluate(
     card: Path | None,
     **outputs: Path | None,
 ) -> None:
-    """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
+    """Report the scores of VERSION (a version folder such as
+    models/inception_v3/2) on the photos in DATA.
+    """
     if card:
         return _renew(card, version.parent, data)
     save, json_file = outputs["save"], outputs["json_file"]
@@ -96,7 +102,8 @@ def evaluate(
     if not_dogs:
         scores["not_dogs"] = measuring.without_dogs(exported, not_dogs, click.echo)
         click.echo(
-            f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {scores['not_dogs']['photos']} "
+            f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of "
+            f"{scores['not_dogs']['photos']} "
             "photos without one"
         )
     scores["confusion"] = matrix.tolist()
@@ -118,7 +125,8 @@ def _report_dogs(scores: Mapping[str, Any]) -> None:
         click.echo(thresholds.as_text(scores["levels"]))
     if "boxes" in scores:
         click.echo(
-            f"box                         overlap {scores['boxes']['mean_overlap']:.3f}, more than a half "
+            "box                         overlap "
+            f"{scores['boxes']['mean_overlap']:.3f}, more than a half "
             f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
         )
 
@@ -130,13 +138,16 @@ def _classes_text(classes: Sequence[Mapping[str, Any]]) -> str:
     for scores in worst:
         taken_for = f", mostly taken for {scores['taken_for']}" if scores["taken_for"] else ""
         lines.append(
-            f"  {scores['name']}: right {scores['recall']:.1%} of {scores['photos']} photos{taken_for}"
+            f"  {scores['name']}: right {scores['recall']:.1%} of {scores['photos']} "
+            f"photos{taken_for}"
         )
     return "\n".join(lines)
 
 
 def _renew(card_file: Path, model: Path, data: Path) -> None:
-    """Measure the versions in `model` on all lists below `data`, and write measured.json and the tables of the card."""
+    """Measure the versions in `model` on all lists below `data`, and write
+    measured.json and the tables of the card.
+    """
     from dogsnap.training.evaluation import card
 
     card.split(

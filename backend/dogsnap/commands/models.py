@@ -93,7 +93,9 @@ class Steps(click.ParamType):
 
 
 class Time(click.ParamType):
-    """A time in ISO 8601, of this machine's zone if it names none; as text with its zone."""
+    """A time in ISO 8601, of this machine's zone if it names none; as text with
+    its zone.
+    """
 
     name = "TIME"
 
@@ -150,7 +152,8 @@ def show(server: Remote) -> None:
 def load(server: Remote, version: int, wait: float) -> None:
     """Load VERSION and keep it loaded.
 
-    This also works for a version that was unloaded, that failed to load, or that the version policy excludes.
+    This also works for a version that was unloaded, that failed to load, or
+    that the version policy excludes.
     """
     reached = _reach(server, version, "load", ("AVAILABLE",), wait)
     if reached is None:
@@ -166,7 +169,8 @@ def load(server: Remote, version: int, wait: float) -> None:
 def unload(server: Remote, version: int, wait: float) -> None:
     """Unload VERSION and keep it unloaded.
 
-    It is unloaded after its last request. A version in use by a label, split, shadow or default is not unloaded.
+    It is unloaded after its last request. A version in use by a label, split,
+    shadow or default is not unloaded.
     """
     reached = _reach(server, version, "unload", ("END", None), wait)
     if reached is None:
@@ -214,7 +218,8 @@ def move(server: Remote, name: str, version: int, expected: int | None) -> None:
         if name not in labels:
             known = ", ".join(sorted(labels)) or "none"
             raise click.ClickException(
-                f"{server.model} has no label {name}; its labels: {known}; `label set` makes a new one"
+                f"{server.model} has no label {name}; its labels: {known}; `label set` "
+                "makes a new one"
             )
         expected = labels[name]
     _report(server.switch("labels", name, version=version, **{"from": expected}), name)
@@ -238,9 +243,11 @@ def remove(server: Remote, name: str) -> None:
 @plan_options
 @move_options
 def default(server: Remote, version: str) -> None:
-    """Choose the default version: VERSION or "latest", the largest that is available now.
+    """Choose the default version: VERSION or "latest", the largest that is
+    available now.
 
-    A version that comes later takes over only if it is chosen, or if the version policy is "latest".
+    A version that comes later takes over only if it is chosen, or if the
+    version policy is "latest".
     """
     _report(server.switch("default", version=_number_or("latest", version)))
 
@@ -255,7 +262,8 @@ def default(server: Remote, version: str) -> None:
 def split(server: Remote, name: str, version: int | None, percent: float) -> None:
     """Send a share of the requests to another version.
 
-    A client stays on one side: it is recognised by its header X-Request-Key, or else by its address.
+    A client stays on one side: it is recognised by its header X-Request-Key, or
+    else by its address.
     """
     if percent and version is None:
         raise click.UsageError(
@@ -280,10 +288,12 @@ def split(server: Remote, name: str, version: int | None, percent: float) -> Non
 def rollout(
     server: Remote, label: str, version: int | None, steer: str | None, **plan: Any
 ) -> None:
-    """Let VERSION take over the requests for LABEL by steps, while its guard is content.
+    """Let VERSION take over the requests for LABEL by steps, while its guard is
+    content.
 
-    Without LABEL those that name neither version nor label. A step waits for enough requests to
-    judge; if the version is worse, the guard ends the rollout. The last step moves the label.
+    Without LABEL those that name neither version nor label. A step waits for
+    enough requests to judge; if the version is worse, the guard ends the
+    rollout. The last step moves the label.
     """
     if steer is not None:
         if version is not None or plan["steps"] is not None:
@@ -309,9 +319,11 @@ def rollout(
 @model_options
 @plan_options
 def shadow(server: Remote, version: str) -> None:
-    """Send copies of the photos to VERSION, which does not answer; "off" ends it.
+    """Send copies of the photos to VERSION, which does not answer; "off" ends
+    it.
 
-    It is used while the server is not busy; how often it agrees with the answers is counted.
+    It is used while the server is not busy; how often it agrees with the
+    answers is counted.
     """
     _report(server.switch("shadow", version=_number_or("off", version)))
 
@@ -321,7 +333,9 @@ def shadow(server: Remote, version: str) -> None:
 @server_options
 @json_option
 def verdict(server: Remote, as_json: bool) -> None:
-    """Which version of MODEL is better, by what people said, and how often its shadow agrees with it."""
+    """Which version of MODEL is better, by what people said, and how often its
+    shadow agrees with it.
+    """
     found = server.get("verdict", model=server.named)
     if as_json:
         _print_json(found)
@@ -394,7 +408,9 @@ def undo(server: Remote, number: int | None) -> None:
 
 
 def _print(text: str) -> None:
-    """Print lines; what users and authors have written moves no cursor and changes no colour."""
+    """Print lines; what users and authors have written moves no cursor and
+    changes no colour.
+    """
     for line in text.split("\n"):
         click.echo(escape_unprintable(line))
 
@@ -438,13 +454,16 @@ def table_of(model: dict[str, Any]) -> str:
 
 
 def _newer(model: dict[str, Any]) -> list[str]:
-    """Says of a version that came while another one answered that it does not answer those who name none."""
+    """Says of a version that came while another one answered that it does not
+    answer those who name none.
+    """
     available = [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
     newest, default = max(available, default=None), model["default_version"]
     if newest in (None, default) or model["default_chosen"] is not None:
         return []
     return [
-        f"  version {default} goes on answering who names none; `dogsnap models default {newest}` moves that to {newest}"
+        f"  version {default} goes on answering who names none; `dogsnap models default "
+        f"{newest}` moves that to {newest}"
     ]
 
 
@@ -479,7 +498,9 @@ def _report(answer: dict[str, Any], label: str = "") -> None:
 
 
 def _report_plan(answer: dict[str, Any]) -> None:
-    """Say what a switch would change, and how its versions differ from those that they replace."""
+    """Say what a switch would change, and how its versions differ from those
+    that they replace.
+    """
     for change in answer["would"]:
         _print(f"would change {change}")
     for difference in answer.get("differences", ()):
@@ -500,7 +521,8 @@ def _number_or(word: str, text: str) -> int | None:
 def _reach(
     server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float
 ) -> bool | None:
-    """Load or unload, and wait for one of these states; False after `seconds`, None if it is only planned.
+    """Load or unload, and wait for one of these states; False after `seconds`,
+    None if it is only planned.
 
     Raises ClickException for a failed load.
     """

@@ -1,1 +1,4 @@
-"""Which version answers: what was chosen, its log and undo. It knows versions by number alone."""
+"""Which version answers: what was chosen, its log and undo.
+
+It knows versions by number alone.
+"""

@@ -1,6 +1,8 @@
-"""What each kind of switch changes, and what it refuses: pure functions of choices and versions.
+"""What each kind of switch changes, and what it refuses: pure functions of
+choices and versions.
 
-Each gives the changes, the main one first; they raise the types of `dogsnap.errors`.
+Each gives the changes, the main one first; they raise the types of
+`dogsnap.errors`.
 """
 
 import re
@@ -29,10 +31,11 @@ ANY = object()  # for `expected`: any value
 class Versions:
     """What is known of a model's versions where they run.
 
-    `available`: by number, largest first. `default`: the one that answers by default. `existing`:
-    those on disk or loaded; `unloading`: those that take no new requests; `by_policy`: those
-    that the version policy selects. `incomplete`: what folders lack. `engines`: behind a
-    gateway, the versions of each engine by its address, None for one that does not answer.
+    `available`: by number, largest first. `default`: the one that answers by
+    default. `existing`: those on disk or loaded; `unloading`: those that take
+    no new requests; `by_policy`: those that the version policy selects.
+    `incomplete`: what folders lack. `engines`: behind a gateway, the versions
+    of each engine by its address, None for one that does not answer.
     """
 
     model: str
@@ -72,9 +75,12 @@ class Versions:
 def change_label(
     choices: Choices, versions: Versions, label: str, version: int | None, expected: Any = ANY
 ) -> list[Change]:
-    """Point a label to a version, which it waits for; None removes it. Ends its split.
+    """Point a label to a version, which it waits for; None removes it.
 
-    `expected`: the version that it must point to before; None: there must be no such label.
+    Ends its split.
+
+    `expected`: the version that it must point to before; None: there must be no
+    such label.
     """
     now = choices.labels.get(label)
     change = Change(versions.model, "label", label, now, version)
@@ -102,7 +108,9 @@ def change_label(
 
 
 def label_side_changes(choices: Choices, versions: Versions, change: Change) -> list[Change]:
-    """What comes with the move of a label: the end of its split, and who answers while it waits."""
+    """What comes with the move of a label: the end of its split, and who
+    answers while it waits.
+    """
     label, until = change.name, None
     if change.after is not None and not versions.is_available(change.after):
         answering = [change.before, choices.until.get(label)]
@@ -140,7 +148,8 @@ def forget_default(choices: Choices, versions: Versions) -> list[Change]:
 def change_split(
     choices: Choices, versions: Versions, label: str, version: int | None, share: float
 ) -> list[Change]:
-    """Send a share (0 to 1) of a label's requests, or with "" the default's, to a version.
+    """Send a share (0 to 1) of a label's requests, or with "" the default's, to
+    a version.
 
     A share of 0 ends the split.
     """
@@ -221,7 +230,9 @@ def undo_changes(
 
 
 def withdraw(choices: Choices, versions: Versions, change: Change) -> list[Change]:
-    """Send no more requests to the version that a split, or the move of a label or default, chose."""
+    """Send no more requests to the version that a split, or the move of a label
+    or default, chose.
+    """
     if change.kind == "split":
         return end_split(choices, versions, change.name)
     if change.kind == "label":
@@ -233,7 +244,9 @@ def withdraw(choices: Choices, versions: Versions, change: Change) -> list[Chang
 
 @dataclass(frozen=True)
 class Replacement:
-    """A version that takes over requests for a label, or with "" for the default, from another."""
+    """A version that takes over requests for a label, or with "" for the
+    default, from another.
+    """
 
     label: str
     before: int
@@ -294,7 +307,9 @@ def check_available(choices: Choices, versions: Versions, number: int) -> None:
 
 
 def _check_label_target(choices: Choices, versions: Versions, number: int) -> None:
-    """A label may wait for its version, but not behind a gateway, nor for one that is unloaded."""
+    """A label may wait for its version, but not behind a gateway, nor for one
+    that is unloaded.
+    """
     if not 0 <= number <= MAX_INT64:
         raise InvalidArgument(f"version is {number}; expected 0 to {MAX_INT64}")
     if versions.engines:
@@ -314,7 +329,9 @@ def _check_staying(choices: Choices, versions: Versions, number: int) -> None:
 
 
 def _check_unused(choices: Choices, versions: Versions, number: int) -> None:
-    """Raises FailedPrecondition for a version whose requests would be left without an answer."""
+    """Raises FailedPrecondition for a version whose requests would be left
+    without an answer.
+    """
     uses = uses_of(choices, number, versions.default, versions.is_available)
     if versions.available == (number,):
         uses.append("the last one available")

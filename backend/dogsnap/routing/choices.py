@@ -1,4 +1,6 @@
-"""The value of a model: its chosen default, labels, splits, rollouts, shadow and loads; immutable."""
+"""The value of a model: its chosen default, labels, splits, rollouts, shadow
+and loads; immutable.
+"""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +18,11 @@ class Split:
     share: float
 
     def takes(self, model: str, key: str) -> bool:
-        """Whether a client with this key is in the share; it stays in while the share grows.
+        """Whether a client with this key is in the share; it stays in while the
+        share grows.
 
-        The version is hashed, too: not always the same clients get new versions first.
+        The version is hashed, too: not always the same clients get new versions
+        first.
         """
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
@@ -28,8 +32,9 @@ class Split:
 class Rollout:
     """A version takes over by `steps` in percent, the last of which is 100.
 
-    Each lasts at least `every` seconds and `requests` of the new version. `step`: the index of the
-    one in force since `since` (UTC in ISO 8601); -1: the first one begins then.
+    Each lasts at least `every` seconds and `requests` of the new version.
+    `step`: the index of the one in force since `since` (UTC in ISO 8601); -1:
+    the first one begins then.
     """
 
     version: int
@@ -46,9 +51,11 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Change:
-    """A setting of a model and its value before and after; None: there was or is none.
+    """A setting of a model and its value before and after; None: there was or
+    is none.
 
-    `kind` is one of `dogsnap.routing.switches.KINDS`; `name` tells settings of a kind apart.
+    `kind` is one of `dogsnap.routing.switches.KINDS`; `name` tells settings of
+    a kind apart.
     """
 
     model: str
@@ -95,7 +102,9 @@ class Choices:
         return Choices(values)
 
     def versions_to_load(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
-        """The versions that are chosen or selected by the policy, without those to be unloaded."""
+        """The versions that are chosen or selected by the policy, without those
+        to be unloaded.
+        """
         used = {*by_policy, self.default, self.shadow}
         used.update(split.version for split in self.splits.values())
         used.update(rollout.version for rollout in self.rollouts.values())

@@ -1,17 +1,20 @@
-"""The sequential tests of guarded switches: whether a version is worse than the one it replaces.
+"""The sequential tests of guarded switches: whether a version is worse than the
+one it replaces.
 
-**A split** has two sides at the same time. The unit is the client, and each counts once. A split
-puts a client on a side by a hash, so that without a difference a client that fails (or is slow)
-lies on the new side with the probability `share`, whatever clients send, however often, and in
-whatever bursts. For each such client the likelihood ratio of a worse version is multiplied up; the
-switch is undone when it reaches 1 / ALARM_RATE. By Ville's inequality that happens at most once in
-1 / ALARM_RATE splits of equal versions, however long and however often one looks (Wald 1945; Shafer
-2021).
+**A split** has two sides at the same time. The unit is the client, and each
+counts once. A split puts a client on a side by a hash, so that without a
+difference a client that fails (or is slow) lies on the new side with the
+probability `share`, whatever clients send, however often, and in whatever
+bursts. For each such client the likelihood ratio of a worse version is
+multiplied up; the switch is undone when it reaches 1 / ALARM_RATE. By Ville's
+inequality that happens at most once in 1 / ALARM_RATE splits of equal versions,
+however long and however often one looks (Wald 1945; Shafer 2021).
 
-**A move** of a label or default has only its own hour before. The unit is a piece of ten seconds or
-more with ten clients or more; of each the share of failing clients and the median time of a run
-count. If nothing changes, half of a piece's value is hardly ever above those of the pieces before:
-the probability of its rank is the p-value of a bet (Vovk, Nouretdinov and Gammerman 2003), and
+**A move** of a label or default has only its own hour before. The unit is a
+piece of ten seconds or more with ten clients or more; of each the share of
+failing clients and the median time of a run count. If nothing changes, half of
+a piece's value is hardly ever above those of the pieces before: the probability
+of its rank is the p-value of a bet (Vovk, Nouretdinov and Gammerman 2003), and
 Ville's inequality holds again, as long as what happens lasts less than a piece.
 """
 
@@ -36,9 +39,11 @@ BET = 0.3  # exponent of the bet: finds what is always worse in three pieces
 
 @dataclass
 class Counts:
-    """What one or all servers have counted; pairs are of the side before and the new one.
+    """What one or all servers have counted; pairs are of the side before and
+    the new one.
 
-    `failing` and `slow`: the clients, by a hash, and whether each is on the new side.
+    `failing` and `slow`: the clients, by a hash, and whether each is on the new
+    side.
     """
 
     requests: list[int] = field(default_factory=lambda: [0, 0])
@@ -58,7 +63,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Piece:
-    """`at`: its begin, a time in seconds. `failing`: share of its clients. `seconds`: of a run."""
+    """`at`: its begin, a time in seconds.
+
+    `failing`: share of its clients. `seconds`: of a run.
+    """
 
     at: float
     failing: float
@@ -78,7 +86,9 @@ class Finding:
 
 
 def judge(counts: Counts, share: float) -> Finding:
-    """Compare the sides of a split that sends `share` (0 to 1, both excluded) of the clients."""
+    """Compare the sides of a split that sends `share` (0 to 1, both excluded)
+    of the clients.
+    """
     if min(counts.requests) < LEAST_REQUESTS:
         return Finding(
             False,
@@ -113,7 +123,9 @@ def judge(counts: Counts, share: float) -> Finding:
 
 
 def judge_move(before: Sequence[Piece], after: Sequence[Piece]) -> Finding:
-    """Compare the pieces since a move with those of the hour before it, in the order of time."""
+    """Compare the pieces since a move with those of the hour before it, in the
+    order of time.
+    """
     if len(before) < LEAST_PIECES:
         return Finding(
             False,
@@ -138,9 +150,11 @@ def judge_move(before: Sequence[Piece], after: Sequence[Piece]) -> Finding:
 
 
 def rank_evidence(before: Sequence[float], after: Sequence[float]) -> float:
-    """What bets on high ranks of `after` have won; their expectation without a change is 1.
+    """What bets on high ranks of `after` have won; their expectation without a
+    change is 1.
 
-    A bet begins at each piece, since a version may become worse later; the first has half the stake.
+    A bet begins at each piece, since a version may become worse later; the
+    first has half the stake.
     """
     known, bets = sorted(before), []
     for count, value in enumerate(after, 1):
@@ -153,7 +167,9 @@ def rank_evidence(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def evidence(clients: list[int], share: float) -> float:
-    """The mean likelihood ratio of a worse version; its expectation without a difference is 1."""
+    """The mean likelihood ratio of a worse version; its expectation without a
+    difference is 1.
+    """
     ratios = []
     for odds in ODDS_RATIOS:
         worse = odds * share / (1 - share + odds * share)
@@ -164,7 +180,9 @@ def evidence(clients: list[int], share: float) -> float:
 
 
 def _differ_in_who_asks(clients: list[int], share: float) -> bool:
-    """Whether the clients of the sides are no split by `share`, by the normal approximation."""
+    """Whether the clients of the sides are no split by `share`, by the normal
+    approximation.
+    """
     total = sum(clients)
     deviation = abs(clients[1] - share * total) - 0.5  # with the correction for continuity
     score = deviation / math.sqrt(total * share * (1 - share))

@@ -1,6 +1,8 @@
-"""Switches in Redis, which several servers share: a stream whose ids are the switches' numbers.
+"""Switches in Redis, which several servers share: a stream whose ids are the
+switches' numbers.
 
-Redis keeps what it has acknowledged only with `appendonly yes` and `appendfsync always`.
+Redis keeps what it has acknowledged only with `appendonly yes` and `appendfsync
+always`.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,10 @@ UNKNOWN = "whether the switch was made, `dogsnap models log` says when Redis ans
 
 class RedisStore:
     def __init__(self, url: str):
-        """Does not connect yet. Raises InvalidArgument for a URL that redis-py does not know."""
+        """Does not connect yet.
+
+        Raises InvalidArgument for a URL that redis-py does not know.
+        """
         try:
             # No attempt is repeated: the second one could not tell its own switch from another's.
             self._client: Any = redis.Redis.from_url(

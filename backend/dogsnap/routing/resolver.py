@@ -1,4 +1,6 @@
-"""Finds the number of the version that a request means, from what was chosen and what is available."""
+"""Finds the number of the version that a request means, from what was chosen
+and what is available.
+"""
 
 from collections.abc import Callable
 
@@ -12,8 +14,8 @@ IsAvailable = Callable[[int], bool]
 def resolve(choices: Choices, spec: ModelSpec, is_available: IsAvailable) -> int | None:
     """The version that answers `spec`, by its number, label, default or split.
 
-    None: the default, and none is chosen. Raises InvalidArgument for an unknown label, and
-    Unavailable for one that waits for its version.
+    None: the default, and none is chosen. Raises InvalidArgument for an unknown
+    label, and Unavailable for one that waits for its version.
     """
     if spec.version is not None:
         return spec.version

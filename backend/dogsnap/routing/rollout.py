@@ -1,4 +1,6 @@
-"""A rollout: a split that grows by steps, each of which is a switch, until its version has all requests."""
+"""A rollout: a split that grows by steps, each of which is a switch, until its
+version has all requests.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +23,8 @@ LEAST_SECONDS, MOST_STEPS = 1.0, 100
 def plan_rollout(
     version: int | None, steps: Sequence[float], every: float, requests: int, at: str = ""
 ) -> Rollout:
-    """The value of a rollout that begins `at` a time in ISO 8601 with its zone; "": now.
+    """The value of a rollout that begins `at` a time in ISO 8601 with its zone;
+    "": now.
 
     The last step is always 100 percent. Raises InvalidArgument.
     """

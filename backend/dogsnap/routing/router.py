@@ -32,7 +32,11 @@ Label = tuple[str, str]  # model and name
 
 
 class Router:
-    """Thread-safe. `choices` waits for nothing; what a request reads at once is of one revision."""
+    """Thread-safe.
+
+    `choices` waits for nothing; what a request reads at once is of one
+    revision.
+    """
 
     def __init__(self, store: Store | None = None, is_kept: bool = True):
         """`is_kept`: whether switches outlive the server."""
@@ -122,7 +126,9 @@ class Router:
                 log.exception("looking after guarded switches failed")
 
     def follow(self) -> None:
-        """Read what others have switched; trouble is logged when it begins and when it ends."""
+        """Read what others have switched; trouble is logged when it begins and
+        when it ends.
+        """
         with self._lock:
             try:
                 self._read()
@@ -137,7 +143,9 @@ class Router:
         self.trouble = trouble
 
     def _read(self) -> None:
-        """Raises Unavailable if the store is away, has lost switches, or has others than ours."""
+        """Raises Unavailable if the store is away, has lost switches, or has
+        others than ours.
+        """
         number, text = self._last
         rows = self._store.read(max(0, number - 1))
         if number:
@@ -199,12 +207,14 @@ class Router:
         undoes: int | None = None,
         **marks: Any,
     ) -> Switch | None:
-        """Write the changes that `make` finds for what is chosen now; None if nothing changes.
+        """Write the changes that `make` finds for what is chosen now; None if
+        nothing changes.
 
         `marks`: further fields of the switch.
 
-        `make` may be called again. Raises what it raises, Unavailable if the store is away, and
-        Aborted if another server has switched the same model at this moment.
+        `make` may be called again. Raises what it raises, Unavailable if the
+        store is away, and Aborted if another server has switched the same model
+        at this moment.
         """
         with self._lock:
             self._read()
@@ -228,7 +238,9 @@ class Router:
 
     @staticmethod
     def _changes_to_write(changes: Sequence[Change], marks: Mapping[str, Any]) -> list[Change]:
-        """Without those that change nothing; but the same split again gets the guard asked for."""
+        """Without those that change nothing; but the same split again gets the
+        guard asked for.
+        """
         is_guarded = marks.get("is_guarded", False)
         written = []
         for change in changes:
@@ -248,7 +260,10 @@ class Router:
                 )
 
     def note_answering(self, model: str, version: int) -> None:
-        """Keep which version answers by default though none is chosen. Raises Unavailable."""
+        """Keep which version answers by default though none is chosen.
+
+        Raises Unavailable.
+        """
         with self._lock:
             self._store.note(ANSWERING, model, str(version))
             self._answering = {**self._answering, model: version}
@@ -267,7 +282,10 @@ class Router:
     # -- undo ----------------------------------------------------------------------------------------
 
     def find(self, number: int | None, model: str, is_undoable: Callable[[Switch], bool]) -> Switch:
-        """The switch with this id, or the last one that is undoable. Raises if there is none."""
+        """The switch with this id, or the last one that is undoable.
+
+        Raises if there is none.
+        """
         if number is None:
             for switch in self.switches(model):
                 if is_undoable(switch):
@@ -280,14 +298,20 @@ class Router:
         raise NotFound(f"there is no switch {number} in the log")
 
     def undo(self, switch: Switch, versions: Mapping[str, Versions], by: Who) -> Switch:
-        """Write the values from before `switch`. Raises Aborted if they are not in force."""
+        """Write the values from before `switch`.
+
+        Raises Aborted if they are not in force.
+        """
         undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id)
         if undone is None:
             raise not_in_force(switch)
         return undone
 
     def plan_undo(self, switch: Switch, versions: Mapping[str, Versions]) -> list[Change]:
-        """What `undo` would change. Raises Aborted if the values of `switch` are not in force."""
+        """What `undo` would change.
+
+        Raises Aborted if the values of `switch` are not in force.
+        """
         first = versions[switch.model]
         self._check_in_force(switch, first.default, first.available)
         back = []
@@ -297,7 +321,9 @@ class Router:
         return back
 
     def is_undoable(self, switch: Switch, default: int | None, available: Sequence[int]) -> bool:
-        """Whether `undo` without a number may choose it; `default`: the version that answers."""
+        """Whether `undo` without a number may choose it; `default`: the version
+        that answers.
+        """
         if switch.undoes is not None or self.undone_by(switch.id) is not None:
             return False
         try:

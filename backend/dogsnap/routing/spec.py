@@ -9,7 +9,10 @@ MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by version, label or default. In a split, a `sticky_key` is always on the same side."""
+    """A model by version, label or default.
+
+    In a split, a `sticky_key` is always on the same side.
+    """
 
     name: str
     version: int | None = None

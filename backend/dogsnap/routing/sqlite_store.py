@@ -1,4 +1,6 @@
-"""Switches in an SQLite file, which several servers of one machine may share, or in memory."""
+"""Switches in an SQLite file, which several servers of one machine may share,
+or in memory.
+"""
 
 import sqlite3
 import threading
@@ -20,7 +22,9 @@ TABLES = (
 
 class SqliteStore:
     def __init__(self, file: Path | None = None):
-        """Opens `file`, or keeps everything in memory. Raises InvalidArgument for another file.
+        """Opens `file`, or keeps everything in memory.
+
+        Raises InvalidArgument for another file.
 
         On a full disk it opens, and refuses to write.
         """
@@ -105,7 +109,9 @@ class SqliteStore:
                     self._connection.execute("ROLLBACK")
 
     def _check_file(self) -> None:
-        """Raises Unavailable if the file is not the one that is open: what is written would be lost."""
+        """Raises Unavailable if the file is not the one that is open: what is
+        written would be lost.
+        """
         if self._file is None:
             return
         try:
@@ -118,13 +124,17 @@ class SqliteStore:
         if self._identity is not None and identity != self._identity:
             what = "was replaced" if identity else "was deleted"
             raise Unavailable(
-                f"{self._file} {what} while the server runs; restart the server, which accepts what "
+                f"{self._file} {what} while the server runs; restart the server, which "
+                "accepts what "
                 "is there then"
             )
         self._identity = identity
 
     def _has_tables(self) -> bool:
-        """Whether the file is ours; an empty one becomes so. Raises InvalidArgument for another."""
+        """Whether the file is ours; an empty one becomes so.
+
+        Raises InvalidArgument for another.
+        """
         # One statement, since another process may make the tables between two.
         query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
         version, tables = self._connection.execute(query).fetchone()

@@ -1,4 +1,6 @@
-"""What is chosen for models as a document that can be kept in a repository, and applied again."""
+"""What is chosen for models as a document that can be kept in a repository, and
+applied again.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -79,7 +81,10 @@ def describe_state(models: Mapping[str, Choices]) -> dict[str, Any]:
 
 
 def read_state(document: Any) -> dict[str, dict[str, Any]]:
-    """What the document asks for, by model. Raises InvalidArgument with the place of what is wrong."""
+    """What the document asks for, by model.
+
+    Raises InvalidArgument with the place of what is wrong.
+    """
     written = document.get("format") if isinstance(document, dict) else None
     if isinstance(written, int) and written > FORMAT:
         raise InvalidArgument(
@@ -106,7 +111,8 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
 
 
 def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]) -> list[Change]:
-    """The changes that bring a model to what is wanted; what that does not name stays as it is.
+    """The changes that bring a model to what is wanted; what that does not name
+    stays as it is.
 
     Raises what the switches raise that it takes.
     """

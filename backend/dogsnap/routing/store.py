@@ -1,4 +1,6 @@
-"""Where switches are kept: a log with numbers 1, 2, 3 and small notes, in SQLite or Redis."""
+"""Where switches are kept: a log with numbers 1, 2, 3 and small notes, in
+SQLite or Redis.
+"""
 
 import hashlib
 import os
@@ -18,10 +20,15 @@ class NumberTaken(Exception):
 
 
 class Store(Protocol):
-    """Thread-safe. What fails raises Unavailable with a sentence; a write is on disk on return."""
+    """Thread-safe.
+
+    What fails raises Unavailable with a sentence; a write is on disk on return.
+    """
 
     def read(self, after: int) -> list[tuple[int, str]]:
-        """The numbers and texts of all switches with a larger number than `after`, in order."""
+        """The numbers and texts of all switches with a larger number than
+        `after`, in order.
+        """
 
     def append(self, number: int, text: str) -> None:
         """Write a switch. Raises NumberTaken if there is one with this number."""
@@ -50,7 +57,9 @@ def open_store(switch_log: str) -> Store:
 
 
 def check_switch_log(switch_log: str) -> None:
-    """Raises InvalidArgument for an unknown kind of store, OSError for an unwritable file."""
+    """Raises InvalidArgument for an unknown kind of store, OSError for an
+    unwritable file.
+    """
     if switch_log == OFF:
         return
     if switch_log.startswith(REDIS_SCHEMES):
@@ -63,7 +72,8 @@ def check_switch_log(switch_log: str) -> None:
 
 
 def name_store(settings: Settings) -> str:
-    """`--switch-log`, or the file of what is served here in the state folder: each has its own.
+    """`--switch-log`, or the file of what is served here in the state folder:
+    each has its own.
 
     Raises OSError if the state folder cannot be made.
     """

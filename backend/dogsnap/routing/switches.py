@@ -45,9 +45,10 @@ def check_author(name: str, address: str) -> Who:
 class Switch:
     """An entry of the log; `id` counts from 1, `at` is UTC in ISO 8601.
 
-    The first of `changes` is what was asked for, the others came with it. `undoes`: the id of
-    the switch that it undoes, or None. `forced`: the differences in spite of which it was made.
-    `is_guarded`: it is undone if its version is worse. `reason`: why the guard has undone another.
+    The first of `changes` is what was asked for, the others came with it.
+    `undoes`: the id of the switch that it undoes, or None. `forced`: the
+    differences in spite of which it was made. `is_guarded`: it is undone if its
+    version is worse. `reason`: why the guard has undone another.
     """
 
     id: int
@@ -125,7 +126,9 @@ class Switch:
             ) from error
 
     def to_json(self) -> dict[str, Any]:
-        """JSON for clients; `kind`, `name`, `from` and `to` are those of the first change."""
+        """JSON for clients; `kind`, `name`, `from` and `to` are those of the
+        first change.
+        """
         first = self.changes[0]
         return {
             "id": self.id,

@@ -1,4 +1,6 @@
-"""The status of all models: versions, labels, splits, shadows, and each version's requests, errors and latencies."""
+"""The status of all models: versions, labels, splits, shadows, and each
+version's requests, errors and latencies.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -21,14 +23,19 @@ SHOWN_DIFFERENCES = 10
 
 @dataclass
 class Figures:
-    """Counts and times of one version. `buckets`: upper bound in seconds -> requests at most that long."""
+    """Counts and times of one version.
+
+    `buckets`: upper bound in seconds -> requests at most that long.
+    """
 
     outcomes: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))
 
     def to_json(self) -> dict[str, Any]:
-        """`refused`: wrong requests; `failed`: failures of the server; times in milliseconds, null without requests."""
+        """`refused`: wrong requests; `failed`: failures of the server; times in
+        milliseconds, null without requests.
+        """
         requests, failed = self.outcomes.total(), sum(self.outcomes[each] for each in FAULTS)
         p50, p95 = (quantile_of(sorted(self.buckets.items()), each) for each in (0.5, 0.95))
         return {
@@ -43,7 +50,9 @@ class Figures:
 
 
 def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | None:
-    """A quantile from cumulative histogram buckets, with linear interpolation as in Prometheus' histogram_quantile."""
+    """A quantile from cumulative histogram buckets, with linear interpolation
+    as in Prometheus' histogram_quantile.
+    """
     if not buckets or not buckets[-1][1]:
         return None
     rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
@@ -76,7 +85,9 @@ def figures(metrics: Metrics) -> dict[ServableId, Figures]:
 
 
 def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
-    """By shadow version: the number of photos with each result (agree, differ, dropped, failed)."""
+    """By shadow version: the number of photos with each result (agree, differ,
+    dropped, failed).
+    """
     results = ("agree", "differ", "dropped", "failed")
     found: dict[ServableId, dict[str, int]] = defaultdict(lambda: dict.fromkeys(results, 0))
     for sample in _samples(metrics, "dogsnap_shadowed_photos"):
@@ -109,7 +120,9 @@ def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]
 
 
 def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
-    """How often a model's shadow names the same breed as the answers, and where both differ most; None without a shadow."""
+    """How often a model's shadow names the same breed as the answers, and where
+    both differ most; None without a shadow.
+    """
     shadow = predictor.repository.router.choices(name).shadow
     if shadow is None:
         return None

@@ -222,7 +222,9 @@ def _add_rollouts(routes: Blueprint, switch: Callable[..., Response]) -> None:
 
 
 def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
-    """The last switches, newest first, each as text, and whether it was or can be undone."""
+    """The last switches, newest first, each as text, and whether it was or can
+    be undone.
+    """
     router = repository.router
     described = []
     for switch in router.switches(model)[:SHOWN_SWITCHES]:
@@ -241,10 +243,14 @@ def _describe_switch(switch: Switch) -> dict[str, Any]:
 def verdict_on(
     model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None
 ) -> dict[str, Any]:
-    """Users' feedback on a model (null without), and where its shadow differs. Raises NotFound, Unavailable."""
+    """Users' feedback on a model (null without), and where its shadow differs.
+
+    Raises NotFound, Unavailable.
+    """
     if model not in predictor.repository.models():
         raise NotFound(
-            f"there is no model {model!r}; there are: {', '.join(predictor.repository.models()) or 'none'}"
+            f"there is no model {model!r}; there are: "
+            f"{', '.join(predictor.repository.models()) or 'none'}"
         )
     return {
         "model": model,
@@ -257,7 +263,9 @@ def verdict_on(
 def _answer_switch(
     predictor: Predictor, model: str, switch: Switch | None, **more: Any
 ) -> Response:
-    """The switch (null if nothing changed) and the status of its model (null if it was about all models)."""
+    """The switch (null if nothing changed) and the status of its model (null if
+    it was about all models).
+    """
     return json_response(
         {"switch": switch and _describe_switch(switch), **more, **_state(predictor, model)}
     )
@@ -276,7 +284,10 @@ def _state(predictor: Predictor, model: str) -> dict[str, Any]:
 
 
 def _fields() -> tuple[dict[str, Any], Who]:
-    """The fields of the body by BODIES, and the author. Raises InvalidArgument for a missing or unknown field."""
+    """The fields of the body by BODIES, and the author.
+
+    Raises InvalidArgument for a missing or unknown field.
+    """
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(
             f"expected Content-Type: application/json, received {request.mimetype or 'none'}"

@@ -119,7 +119,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
 
 def _find_spec(received: Mapping[str, Any], predictor: Predictor) -> ModelSpec:
-    """The version that a client asks by the fields `model`, `version` and `label`, else that which answers it by default."""
+    """The version that a client asks by the fields `model`, `version` and
+    `label`, else that which answers it by default.
+    """
     fields = {
         name: check_field(name, received.get(name)) for name, check_field in VERSION_FIELDS.items()
     }
@@ -128,7 +130,10 @@ def _find_spec(received: Mapping[str, Any], predictor: Predictor) -> ModelSpec:
 
 
 def _read_facts(file: Path) -> dict[str, dict[str, Any]]:
-    """What there is to know of breeds, by id; nothing without the file. Raises Unavailable if it cannot be read."""
+    """What there is to know of breeds, by id; nothing without the file.
+
+    Raises Unavailable if it cannot be read.
+    """
     if not file.is_file():
         return {}
     try:
@@ -142,7 +147,9 @@ def _read_facts(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _ranks(file: Path) -> dict[str, float]:
-    """How far to the front breeds stand, by id; none where the file cannot be read, since an order is not worth the list."""
+    """How far to the front breeds stand, by id; none where the file cannot be
+    read, since an order is not worth the list.
+    """
     if not file.is_file():
         return {}
     try:
@@ -156,7 +163,9 @@ def _ranks(file: Path) -> dict[str, float]:
 def describe(
     repository: Repository, name: str, breeds: Collection[str] = frozenset()
 ) -> dict[str, Any]:
-    """A model with its versions; `breeds`: ids of classes that are known to be breeds of dogs."""
+    """A model with its versions; `breeds`: ids of classes that are known to be
+    breeds of dogs.
+    """
     labels, pending = repository.labels(name)
     versions = []
     for status in repository.status(ModelSpec(name)):
@@ -174,10 +183,12 @@ def describe(
 def _with_feedback_ids(
     feedback: Feedback, result: Classification, spec: ModelSpec
 ) -> dict[str, Any]:
-    """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it; each dog has an id, too.
+    """The answer as JSON, with the id that takes feedback on it, and whether
+    the app is to ask for it; each dog has an id, too.
 
-    That id begins with the request's own, and takes its place in the answer and its header; logs have the
-    request's own. A client's own X-Request-Id stays what it is: it may come again with another request.
+    That id begins with the request's own, and takes its place in the answer and
+    its header; logs have the request's own. A client's own X-Request-Id stays
+    what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
     signed, asked = feedback.sign_answer(new_id() if is_clients else g.request_id, result, spec)
@@ -202,7 +213,9 @@ def require_feedback(feedback: Feedback | None) -> Feedback:
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
-    """The photo's bytes and the other fields, from JSON or what else `photo_bodies` takes; the query may have fields, too."""
+    """The photo's bytes and the other fields, from JSON or what else
+    `photo_bodies` takes; the query may have fields, too.
+    """
     body = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
     boundary = request.mimetype_params.get("boundary", "")
     if received := photo_bodies.parse(body, request.mimetype, boundary):
@@ -211,8 +224,10 @@ def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
         return received.photos[0], {**request.args.to_dict(), **received.fields}
     if not photo_bodies.may_be_json(body):
         raise InvalidArgument(
-            'expected a photo: {"image": "<base64>"} as JSON, the bytes of its file with Content-Type: image/jpeg, or a form '
-            f"with the field image; received {len(body)} bytes of type {request.mimetype or 'unknown'}"
+            'expected a photo: {"image": "<base64>"} as JSON, the bytes of its file '
+            "with Content-Type: image/jpeg, or a form "
+            f"with the field image; received {len(body)} bytes of type "
+            f"{request.mimetype or 'unknown'}"
         )
     fields = parse_json(body)
     del body  # as long as the photo, like its text, of which the decoded photo is a second copy
@@ -220,6 +235,7 @@ def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
     if not isinstance(text, str):
         kind = "nothing" if text is None else f"a {type(text).__name__}"
         raise InvalidArgument(
-            f'expected "image": the photo as base64 text, received {kind}; fields are image, {", ".join(FIELDS)}'
+            f'expected "image": the photo as base64 text, received {kind}; fields are '
+            f"image, {', '.join(FIELDS)}"
         )
     return decode_base64(text), fields

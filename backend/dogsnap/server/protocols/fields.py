@@ -1,4 +1,6 @@
-"""Fields of JSON bodies, forms and queries: a check for each type, and bodies made of them."""
+"""Fields of JSON bodies, forms and queries: a check for each type, and bodies
+made of them.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +17,9 @@ Check = Callable[[str, Any], Any]
 
 
 def whole_number(name: str, value: Any) -> int | None:
-    """A version number or count as JSON or form fields give it: 2, "2"; None for nothing. Raises InvalidArgument."""
+    """A version number or count as JSON or form fields give it: 2, "2"; None
+    for nothing. Raises InvalidArgument.
+    """
     if value is None or value == "":
         return None
     digits = str(value).lstrip("0") or "0"
@@ -46,7 +50,9 @@ def text_list(name: str, value: Any) -> list[str]:
 
 
 def of_type(expected: str, *types: type) -> Check:
-    """A check that a value from JSON has one of the `types`; unlike in Python, a bool is not a number."""
+    """A check that a value from JSON has one of the `types`; unlike in Python,
+    a bool is not a number.
+    """
 
     def check(name: str, value: Any) -> Any:
         if type(value) not in types:
@@ -78,7 +84,11 @@ class Body:
     optional: Mapping[str, Check] = field(default_factory=dict)
 
     def read_request(self) -> dict[str, Any]:
-        """The fields of this request's body. Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one."""
+        """The fields of this request's body.
+
+        Raises TooLarge, and InvalidArgument for a missing, unknown or wrong
+        one.
+        """
         fields = parse_json(read_body(1, "a fixed limit"))
         checks = {**self.required, **self.optional}
         missing = sorted(set(self.required) - set(fields))

@@ -16,12 +16,15 @@ HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for 
 
 
 class Health(health.HealthServicer):
-    """grpc.health.v1.Health: SERVING under every name of HEALTH_NAMES while `not_ready` returns no reason."""
+    """grpc.health.v1.Health: SERVING under every name of HEALTH_NAMES while
+    `not_ready` returns no reason.
+    """
 
     def __init__(self, not_ready: Callable[[], str]):
         super().__init__()
-        # grpc_health sends with its lock held. What sends waits for gRPC's thread, which takes that lock
-        # when a client ends its call at that moment: neither went on, and a stop took all its grace.
+        # grpc_health sends with its lock held. What sends waits for gRPC's thread,
+        # which takes that lock when a client ends its call at that moment: neither went
+        # on, and a stop took all its grace.
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="health")
         self._not_ready = not_ready
         self._known: int | None = None

@@ -1,4 +1,6 @@
-"""Names the classes: from probabilities to the best breeds or "no dog", with the labels stored in the version."""
+"""Names the classes: from probabilities to the best breeds or "no dog", with
+the labels stored in the version.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,14 +31,18 @@ class Breed:
 
 @dataclass(frozen=True)
 class Classification:
-    """The answer for a photo: `breeds` by descending probability; `dog` and `confident` by the model's thresholds.
+    """The answer for a photo: `breeds` by descending probability; `dog` and
+    `confident` by the model's thresholds.
 
-    `group`: the look-alikes to which the first breed belongs, with the sum of their probabilities. `held`: ids of the breeds of
-    which one is right in 95 % of photos. Both None where the version has no levels or sees no dog. `box`: where the dog is: left,
-    top, right, bottom, as fractions of the upright photo; None where the version does not say.
-    `dogs`: the same for each dog, from the largest to the smallest, of which the first is this answer; empty without a dog.
-    `more_dogs`: whether the photo shows more than these. `note`: that the version has no thresholds, or "".
-    `turned`: degrees clockwise by which the upright photo was turned for this answer: 0, 90, 180 or 270.
+    `group`: the look-alikes to which the first breed belongs, with the sum of
+    their probabilities. `held`: ids of the breeds of which one is right in 95 %
+    of photos. Both None where the version has no levels or sees no dog. `box`:
+    where the dog is: left, top, right, bottom, as fractions of the upright
+    photo; None where the version does not say. `dogs`: the same for each dog,
+    from the largest to the smallest, of which the first is this answer; empty
+    without a dog. `more_dogs`: whether the photo shows more than these. `note`:
+    that the version has no thresholds, or "". `turned`: degrees clockwise by
+    which the upright photo was turned for this answer: 0, 90, 180 or 270.
     """
 
     servable: ServableId
@@ -77,7 +83,10 @@ class Classification:
 
 
 def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
-    """`top_k`, or DEFAULT_TOP_K but at most all. Raises FailedPrecondition without labels, InvalidArgument outside 1 to all."""
+    """`top_k`, or DEFAULT_TOP_K but at most all.
+
+    Raises FailedPrecondition without labels, InvalidArgument outside 1 to all.
+    """
     labels = require_labels(servable)
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))
@@ -89,7 +98,10 @@ def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
 
 
 def require_labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
-    """The labels of a version, in class order. Raises FailedPrecondition where it has none."""
+    """The labels of a version, in class order.
+
+    Raises FailedPrecondition where it has none.
+    """
     labels = servable.description.labels
     if not labels:
         raise FailedPrecondition(
@@ -100,7 +112,9 @@ def require_labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
 
 
 def _advise_labels(servable: BaseServable) -> str:
-    """What gives a version labels: what takes photos needs them alone, what takes images is merged with them."""
+    """What gives a version labels: what takes photos needs them alone, what
+    takes images is merged with them.
+    """
     model, number = servable.id.name, servable.id.version
     signatures = servable.signatures.values()
     inputs = [spec for signature in signatures for spec in signature.inputs.values()]
@@ -114,10 +128,13 @@ def _advise_labels(servable: BaseServable) -> str:
 def name_breeds(
     servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int
 ) -> Classification:
-    """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
+    """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and,
+    if the version has it, `dog` (n).
 
-    Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure. Where
-    the outputs tell several dogs (`dogs_number` above 1), each is named, and the answer is that of the first.
+    Without the output `dog` or its threshold the answer is never "no dog";
+    without the other threshold it is never sure. Where the outputs tell several
+    dogs (`dogs_number` above 1), each is named, and the answer is that of the
+    first.
     """
     decision = servable.description.levels.decision
     if "dog" in outputs and not decision.sees_dog(float(outputs["dog"][row])):
@@ -140,7 +157,9 @@ def name_breeds(
 
 
 def turn_back(answer: Classification, degrees: int) -> Classification:
-    """The answer for a photo that was turned clockwise, with boxes in fractions of the photo before that."""
+    """The answer for a photo that was turned clockwise, with boxes in fractions
+    of the photo before that.
+    """
     boxed = replace(answer, box=_box_before(answer.box, degrees), turned=degrees)
     dogs = [replace(dog, box=_box_before(dog.box, degrees)) for dog in answer.dogs]
     return replace(boxed, dogs=tuple(dogs))

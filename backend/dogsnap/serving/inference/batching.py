@@ -1,6 +1,8 @@
-"""Runs waiting requests as one batch, by TensorFlow Serving's --batching_parameters_file.
+"""Runs waiting requests as one batch, by TensorFlow Serving's
+--batching_parameters_file.
 
-Off by default: on two CPU cores, requests side by side were as fast as requests that shared runs.
+Off by default: on two CPU cores, requests side by side were as fast as requests
+that shared runs.
 """
 
 import logging
@@ -32,7 +34,8 @@ Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], dict[str, np.ndarray]]
 
 USED = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
-# The fields of TensorFlow Serving's BatchingParameters (session_bundle_config.proto) that are messages around one value.
+# The fields of TensorFlow Serving's BatchingParameters (session_bundle_config.proto)
+# that are messages around one value.
 WRAPPED = {
     **dict.fromkeys((*USED, "max_execution_batch_size"), "Int64Value"),
     "thread_pool_name": "StringValue",
@@ -44,9 +47,11 @@ WRAPPED = {
 class BatchingParameters:
     """How requests share runs; the defaults are TensorFlow Serving's.
 
-    `max_batch_size`: rows of a run; a request of more runs alone. `batch_timeout_micros`: how long the first request of a run
-    waits for others. `max_enqueued_batches`: full batches that may wait. `num_batch_threads`: runs at the same time.
-    `allowed_batch_sizes`: a run has one of these sizes, filled up with copies of its last row; empty: any size.
+    `max_batch_size`: rows of a run; a request of more runs alone.
+    `batch_timeout_micros`: how long the first request of a run waits for
+    others. `max_enqueued_batches`: full batches that may wait.
+    `num_batch_threads`: runs at the same time. `allowed_batch_sizes`: a run has
+    one of these sizes, filled up with copies of its last row; empty: any size.
     """
 
     max_batch_size: int = 1000
@@ -57,7 +62,10 @@ class BatchingParameters:
 
     @classmethod
     def read(cls, file: Path) -> "BatchingParameters":
-        """The parameters in `file`, in protobuf's text format. Raises InvalidArgument naming what does not work."""
+        """The parameters in `file`, in protobuf's text format.
+
+        Raises InvalidArgument naming what does not work.
+        """
         message = _message_class()()
         try:
             text_format.Parse(file.read_text(encoding="utf-8"), message)
@@ -66,7 +74,8 @@ class BatchingParameters:
             raise InvalidArgument(f"{file}: {expected}: {error}") from error
         if message.pad_variable_length_inputs:
             raise InvalidArgument(
-                f"{file}: pad_variable_length_inputs is not supported; leave it out: requests of other shapes run by themselves"
+                f"{file}: pad_variable_length_inputs is not supported; leave it out: "
+                "requests of other shapes run by themselves"
             )
         given = {name: getattr(message, name).value for name in USED if message.HasField(name)}
         if message.HasField("max_execution_batch_size"):
@@ -83,14 +92,17 @@ class BatchingParameters:
             )
         if sizes and (sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] != most):
             raise InvalidArgument(
-                f"{file}: allowed_batch_sizes are {sizes}; expected rising numbers that end with max_batch_size, {most}"
+                f"{file}: allowed_batch_sizes are {sizes}; expected rising numbers that "
+                f"end with max_batch_size, {most}"
             )
         return parameters
 
 
 @cache
 def _message_class() -> type[Message]:
-    """BatchingParameters by the names of its fields, which is all that text needs; tensorflow-serving-api does not have it."""
+    """BatchingParameters by the names of its fields, which is all that text
+    needs; tensorflow-serving-api does not have it.
+    """
     file = descriptor_pb2.FileDescriptorProto(
         name="dogsnap/batching.proto", package="dogsnap", syntax="proto3"
     )
@@ -113,7 +125,11 @@ def _message_class() -> type[Message]:
 
 @dataclass(eq=False)
 class _Task:
-    """One request. `shapes`: of a row of each input; only equal ones share a run. `outputs`: None where the run has failed."""
+    """One request.
+
+    `shapes`: of a row of each input; only equal ones share a run. `outputs`:
+    None where the run has failed.
+    """
 
     inputs: Arrays
     rows: int
@@ -123,9 +139,12 @@ class _Task:
 
 
 class Batcher:
-    """Runs one signature for requests that come at the same time. Thread-safe, and without threads of its own.
+    """Runs one signature for requests that come at the same time.
 
-    The first waiting request that gets a place runs for all; where that fails, each runs again, so that a bad one fails alone.
+    Thread-safe, and without threads of its own.
+
+    The first waiting request that gets a place runs for all; where that fails,
+    each runs again, so that a bad one fails alone.
     """
 
     def __init__(
@@ -134,7 +153,9 @@ class Batcher:
         parameters: BatchingParameters,
         on_run: Callable[[int], None] = lambda rows: None,
     ):
-        """`on_run` is called before each run with its rows, without those that fill it up to an allowed size."""
+        """`on_run` is called before each run with its rows, without those that
+        fill it up to an allowed size.
+        """
         self._on_run, self._parameters = on_run, parameters
         self._run_network = run
         self._places = threading.Semaphore(parameters.num_batch_threads)
@@ -142,7 +163,10 @@ class Batcher:
         self._waiting: list[_Task] = []
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The outputs, each with a first dimension of rows. Raises what running them raises, Unavailable if too many wait."""
+        """The outputs, each with a first dimension of rows.
+
+        Raises what running them raises, Unavailable if too many wait.
+        """
         arrays = {alias: np.asarray(value) for alias, value in inputs.items()}
         rows = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
         if len(rows) != 1 or not 0 < max(rows) <= self._parameters.max_batch_size:
@@ -171,7 +195,9 @@ class Batcher:
         return self._run_network(inputs)
 
     def _batch_of(self, task: _Task) -> list[_Task]:
-        """The waiting requests that share a run with `task`; none if another run has taken it."""
+        """The waiting requests that share a run with `task`; none if another
+        run has taken it.
+        """
         with self._changed:
             left = task.arrived + self._parameters.batch_timeout_micros / 1e6 - time.monotonic()
             if left > 0:
@@ -200,11 +226,15 @@ class Batcher:
         return batch
 
     def _share(self, batch: Sequence[_Task]) -> None:
-        """Run once and give each request its rows, or None where that fails. Wakes all of them, whatever happens."""
+        """Run once and give each request its rows, or None where that fails.
+
+        Wakes all of them, whatever happens.
+        """
         try:
             inputs, size = self._together(batch)
             outputs = self._run(inputs, _rows(batch))
-            # An output without a row for each row of the inputs can only be told for each request by itself.
+            # An output without a row for each row of the inputs can only be told for
+            # each request by itself.
             if all(np.shape(value)[:1] == (size,) for value in outputs.values()) and outputs:
                 ends = np.cumsum([task.rows for task in batch])
                 for task, end in zip(batch, ends, strict=True):
@@ -221,7 +251,9 @@ class Batcher:
                     task.outputs.set_result(None)
 
     def _together(self, batch: Sequence[_Task]) -> tuple[dict[str, np.ndarray], int]:
-        """The inputs of all, one after the other, and copies of the last row up to an allowed size; and that size."""
+        """The inputs of all, one after the other, and copies of the last row up
+        to an allowed size; and that size.
+        """
         rows = _rows(batch)
         allowed = self._parameters.allowed_batch_sizes
         size = next((size for size in allowed if size >= rows), rows)

@@ -1,4 +1,6 @@
-"""Runs requests in a bounded number of threads, with a bounded queue and a deadline for each."""
+"""Runs requests in a bounded number of threads, with a bounded queue and a
+deadline for each.
+"""
 
 import math
 import threading
@@ -21,13 +23,17 @@ TOO_LATE = "the answer was not ready before the request's deadline; try again la
 
 
 def remaining(otherwise: float) -> float:
-    """Seconds until the deadline of the request that this thread works for; `otherwise` without a request."""
+    """Seconds until the deadline of the request that this thread works for;
+    `otherwise` without a request.
+    """
     deadline = DEADLINE.get(None)
     return otherwise if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def check_deadline() -> None:
-    """Raises DeadlineExceeded past the deadline of this thread's request; for loops over a client's values."""
+    """Raises DeadlineExceeded past the deadline of this thread's request; for
+    loops over a client's values.
+    """
     if remaining(math.inf) <= 0:
         raise DeadlineExceeded(TOO_LATE)
 
@@ -43,7 +49,9 @@ def within(deadline: float) -> Iterator[None]:
 
 
 class Executor:
-    """At most `threads` requests run and `queue_size` wait; further ones are refused at once."""
+    """At most `threads` requests run and `queue_size` wait; further ones are
+    refused at once.
+    """
 
     def __init__(self, threads: int, queue_size: int = 0, name: str = "run"):
         self.capacity = threads + queue_size
@@ -55,11 +63,14 @@ class Executor:
     def run(
         self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None
     ) -> Result:
-        """Run `work` and return its result; `deadline` is a time of time.monotonic().
+        """Run `work` and return its result; `deadline` is a time of
+        time.monotonic().
 
-        Raises Full if the queue is full, DeadlineExceeded if the result is not ready in time, Cancelled if the client
-        disconnects while it is queued, and Unavailable while the server stops. Work past its deadline is not started. Work that
-        has started runs to its end and keeps its place until then: TensorFlow cannot be interrupted.
+        Raises Full if the queue is full, DeadlineExceeded if the result is not
+        ready in time, Cancelled if the client disconnects while it is queued,
+        and Unavailable while the server stops. Work past its deadline is not
+        started. Work that has started runs to its end and keeps its place until
+        then: TensorFlow cannot be interrupted.
         """
         self._take_place()
         try:
@@ -108,9 +119,11 @@ class Executor:
 
 
 class InlineExecutor(Executor):
-    """Runs each request at once in the calling thread, for work that only waits and keeps the deadline itself.
+    """Runs each request at once in the calling thread, for work that only waits
+    and keeps the deadline itself.
 
-    Passing it to another thread and watching for a disconnect took a quarter of a gateway's time.
+    Passing it to another thread and watching for a disconnect took a quarter of
+    a gateway's time.
     """
 
     _closed = False
@@ -132,7 +145,9 @@ class InlineExecutor(Executor):
 
 
 def _result_by(future: Future[Result], deadline: float, is_gone: IsGone | None) -> Result:
-    """The result; meanwhile the calling thread, which has to wait anyway, looks now and then whether the client is there."""
+    """The result; meanwhile the calling thread, which has to wait anyway, looks
+    now and then whether the client is there.
+    """
     while True:
         try:
             return future.result(timeout=max(0.0, min(CHECK_SECONDS, deadline - time.monotonic())))

@@ -1,4 +1,6 @@
-"""Watches guarded switches: counts how versions answer, keeps that in the store, undoes the worse."""
+"""Watches guarded switches: counts how versions answer, keeps that in the
+store, undoes the worse.
+"""
 
 import hashlib
 import json
@@ -187,7 +189,10 @@ class WatchedMove(Watched):
 
 
 class Guard:
-    """Thread-safe. Every server writes what it has counted, and judges what all have counted."""
+    """Thread-safe.
+
+    Every server writes what it has counted, and judges what all have counted.
+    """
 
     def __init__(
         self,
@@ -206,7 +211,9 @@ class Guard:
         metrics.on_request = self.record
 
     def record(self, request: RequestRecord, error: BaseException | None) -> None:
-        """Count a request without a version number; what was refused unseen is nobody's fault."""
+        """Count a request without a version number; what was refused unseen is
+        nobody's fault.
+        """
         spec, servable = request.spec, request.servable
         if spec is None or servable is None or spec.version is not None:
             return
@@ -231,7 +238,9 @@ class Guard:
         return found
 
     def finding_of_split(self, setting: Setting) -> tuple[Finding, int]:
-        """Of the guarded split of a model's label; and the requests of all servers on its new side."""
+        """Of the guarded split of a model's label; and the requests of all
+        servers on its new side.
+        """
         watched = self._watched.get(setting)
         if not isinstance(watched, WatchedSplit):
             return NOTHING, 0
@@ -267,7 +276,9 @@ class Guard:
             self._watched = watched
 
     def _watch(self, setting: Setting, switch: Switch) -> Watched | None:
-        """None for a switch without a guard, or one that ended a split or removed a label."""
+        """None for a switch without a guard, or one that ended a split or
+        removed a label.
+        """
         for change in switch.changes:
             if change.kind in WATCHED_KINDS and (change.model, change.name) == setting:
                 break

@@ -1,4 +1,6 @@
-"""The path of a request: choose the version, check the values, run the network, name the result."""
+"""The path of a request: choose the version, check the values, run the network,
+name the result.
+"""
 
 import re
 import time
@@ -24,7 +26,8 @@ from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from dogsnap.serving.versions.servable import BaseServable
 from dogsnap.settings import Settings
 
-# Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.
+# Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality
+# that make about 250 kB.
 COPY_SIDE, COPY_QUALITY = 1280, 85
 # By the kind of values that came, how messages say that another kind was expected.
 OTHER_KIND = {
@@ -61,10 +64,12 @@ class Predictor:
         timeout: float | None = None,
         is_gone: IsGone | None = None,
     ) -> list[Any]:
-        """The path of a request: choose the version, wait for a place, check, run, offer it to the shadow, answer.
+        """The path of a request: choose the version, wait for a place, check,
+        run, offer it to the shadow, answer.
 
-        All of `works` are answered by one version. `timeout` in seconds; None: `deadline_ms`; `is_gone`
-        says whether the client has disconnected. Raises the types of `dogsnap.errors`.
+        All of `works` are answered by one version. `timeout` in seconds; None:
+        `deadline_ms`; `is_gone` says whether the client has disconnected.
+        Raises the types of `dogsnap.errors`.
         """
         seconds = self._deadline_seconds if timeout is None else timeout
         deadline = time.monotonic() + seconds
@@ -90,7 +95,9 @@ class Predictor:
     def _run(
         self, servable: BaseServable, work: Work, record: RequestRecord, queued: float
     ) -> tuple[Outputs, BaseServable]:
-        """Check the values and run, in a run thread; `queued`: when it was queued, by time.perf_counter()."""
+        """Check the values and run, in a run thread; `queued`: when it was
+        queued, by time.perf_counter().
+        """
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
         work.check(self._settings, self.metrics)
         try:
@@ -108,7 +115,9 @@ class Predictor:
     def _with_version_of_kind(
         self, servable: BaseServable, error: InvalidArgument
     ) -> InvalidArgument:
-        """The error; where text came for numbers or numbers for text, with a version that takes it, the likest or largest."""
+        """The error; where text came for numbers or numbers for text, with a
+        version that takes it, the likest or largest.
+        """
         kind = next((kind for kind, words in OTHER_KIND.items() if words.search(error.message)), "")
         own = servable.signatures.get(DEFAULT_SIGNATURE)
         fitting = []
@@ -142,7 +151,9 @@ class Predictor:
         return result
 
     def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
-        """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
+        """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE
+        pixels long; it takes a place as a photo does.
+        """
 
         def copy() -> bytes:
             return check(contents, self._settings).small_jpeg(COPY_SIDE, COPY_QUALITY)
@@ -153,7 +164,9 @@ class Predictor:
     def taking(
         self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]
     ) -> ModelSpec:
-        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take."""
+        """`spec`, or the largest version whose signature `takes` what the
+        version that `spec` means does not take.
+        """
         others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
         return next(
             (each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec

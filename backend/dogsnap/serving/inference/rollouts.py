@@ -1,4 +1,6 @@
-"""Makes the steps of rollouts, on time and while their guard is content; of several servers one does."""
+"""Makes the steps of rollouts, on time and while their guard is content; of
+several servers one does.
+"""
 
 import logging
 import time
@@ -17,7 +19,9 @@ LOOK_SECONDS = 1.0
 
 
 class Rollouts:
-    """Looks after guarded switches and rollouts whenever the router has followed its store."""
+    """Looks after guarded switches and rollouts whenever the router has
+    followed its store.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
-"""Runs photos that were answered on a shadow version, too, and counts where both name another breed.
+"""Runs photos that were answered on a shadow version, too, and counts where
+both name another breed.
 
-It runs after the answer, one photo at a time, and drops photos while the server is busy.
+It runs after the answer, one photo at a time, and drops photos while the server
+is busy.
 """
 
 import logging
@@ -44,7 +46,9 @@ class Shadow:
         ] = {}  # by model: its shadow, and where that differs
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
-        """Queue `run`, which gives None where it cannot run, for the shadow of this model. Returns at once, raises nothing."""
+        """Queue `run`, which gives None where it cannot run, for the shadow of
+        this model. Returns at once, raises nothing.
+        """
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
@@ -56,7 +60,9 @@ class Shadow:
             self._thread.submit(self._compare, answered.id, shadow, first, run)
 
     def _compare(self, answered: ServableId, shadow: int, first: list[str], run: Run) -> None:
-        """Run the shadow, and count where it agrees with `first`: the first class of each row that was answered."""
+        """Run the shadow, and count where it agrees with `first`: the first
+        class of each row that was answered.
+        """
         self._places.release()
         count = partial(self._metrics.count_shadow, answered, shadow)
         if self._is_busy():
@@ -84,7 +90,9 @@ class Shadow:
                 )
 
     def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
-        """What answers and this shadow named most often where they differ: (the answer's class, the shadow's), and how often."""
+        """What answers and this shadow named most often where they differ: (the
+        answer's class, the shadow's), and how often.
+        """
         with self._lock:
             return self._count_pairs(model, shadow).most_common(most)
 
@@ -99,7 +107,9 @@ class Shadow:
 
 
 def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
-    """The id of the most probable class of each row, or None unless `outputs` are the probabilities of named classes."""
+    """The id of the most probable class of each row, or None unless `outputs`
+    are the probabilities of named classes.
+    """
     labels, prediction = servable.description.labels, outputs.get("prediction")
     if (
         not labels

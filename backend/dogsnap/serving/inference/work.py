@@ -1,4 +1,7 @@
-"""The kinds of work that a request asks for. Each is one run of one signature; its methods are called in their order."""
+"""The kinds of work that a request asks for.
+
+Each is one run of one signature; its methods are called in their order.
+"""
 
 import math
 import time
@@ -36,13 +39,17 @@ from dogsnap.settings import Settings
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
 TURNS = (90, 180, 270)  # degrees clockwise
-# Turns are run only while so many times the time of the first run is left: three times for the turns, as much to be safe.
+# Turns are run only while so many times the time of the first run is left: three times
+# for the turns, as much to be safe.
 LEAST_TIMES_LEFT = 6
-# Levels of answers that are tried in the turns: of sets, which upright dogs have as well, turns change too many.
+# Levels of answers that are tried in the turns: of sets, which upright dogs have as
+# well, turns change too many.
 LITTLE = (Level.NO_DOG, Level.UNKNOWN, Level.UNSURE)
-# Levels of which a turn's answer has to be one, the less sure first: turned, other animals get sets as well.
+# Levels of which a turn's answer has to be one, the less sure first: turned, other
+# animals get sets as well.
 SURE = (Level.GROUP, Level.BREED)
-# Of the dog's probability in a turn: below, one photo of other animals in forty would be called a dog by a turn.
+# Of the dog's probability in a turn: below, one photo of other animals in forty would
+# be called a dog by a turn.
 LEAST_DOG_TURNED = 0.99
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
@@ -66,7 +73,9 @@ class Task:
 
 
 class Values:
-    """A signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes)."""
+    """A signature on arrays (alias -> array of the declared dtype; strings as
+    object arrays of bytes).
+    """
 
     def __init__(
         self,
@@ -74,15 +83,19 @@ class Values:
         signature_name: str = DEFAULT_SIGNATURE,
         output_filter: Sequence[str] = (),
     ):
-        """`inputs` may be a function that makes the arrays when the signature is known.
+        """`inputs` may be a function that makes the arrays when the signature
+        is known.
 
-        Where none is named (""), one whose inputs are exactly those of the request answers instead of the default.
+        Where none is named (""), one whose inputs are exactly those of the
+        request answers instead of the default.
         """
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
         self.size = 1  # rows in the run
 
     def check(self, limits: Settings, metrics: Metrics) -> None:
-        """Check what can be checked before a version is chosen and the signature is known: nothing."""
+        """Check what can be checked before a version is chosen and the
+        signature is known: nothing.
+        """
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         """Check the values for this version, and return the signature to run."""
@@ -114,13 +127,16 @@ class Values:
         return self._inputs(signature) if callable(self._inputs) else self._inputs
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """Run the signature; also returns the version that answered, which may be another one behind a gateway."""
+        """Run the signature; also returns the version that answered, which may
+        be another one behind a gateway.
+        """
         return servable.answer(signature, self._feed)
 
     def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
         if signature.inputs != self._runs.inputs:
             raise Unavailable(
-                f"the engine has just switched to {servable.id}, which takes other inputs; try again"
+                f"the engine has just switched to {servable.id}, which takes other "
+                "inputs; try again"
             )
         return self._arrays
 
@@ -140,7 +156,9 @@ class Values:
 
 
 def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
-    """The signatures with exactly these inputs; of several the one that is named like its only input, if there is one."""
+    """The signatures with exactly these inputs; of several the one that is
+    named like its only input, if there is one.
+    """
     names = [name for name, each in servable.signatures.items() if inputs == set(each.inputs)]
     alike = [name for name in names if inputs == {name}]
     return alike or names
@@ -171,7 +189,9 @@ class Examples(Values):
 
 
 class Photos:
-    """A signature on photos (the bytes of their files), in whatever form it takes them: one row for each."""
+    """A signature on photos (the bytes of their files), in whatever form it
+    takes them: one row for each.
+    """
 
     def __init__(self, contents: Sequence[bytes], signature_name: str = DEFAULT_SIGNATURE):
         self._contents, self._signature_name = contents, signature_name
@@ -213,9 +233,13 @@ class Photos:
 
 
 class Breeds(Photos):
-    """The breed of one photo. A long one in which no dog is seen is looked at again in overlapping squares.
+    """The breed of one photo.
 
-    Any other one of which little is said is turned: a phone held flat lays dogs on their side.
+    A long one in which no dog is seen is looked at again in overlapping
+    squares.
+
+    Any other one of which little is said is turned: a phone held flat lays dogs
+    on their side.
     """
 
     def __init__(self, contents: bytes, top_k: int | None):
@@ -272,7 +296,9 @@ class Breeds(Photos):
     def _run_turned(
         self, servable: BaseServable, signature: Signature
     ) -> tuple[Outputs, BaseServable] | None:
-        """Run the photo turned, and keep the turn of the surest answer, for a shadow as well; None if no answer is sure."""
+        """Run the photo turned, and keep the turn of the surest answer, for a
+        shadow as well; None if no answer is sure.
+        """
         self._turn(TURNS)
         try:
             outputs, answering = super().run(servable, signature)
@@ -299,7 +325,9 @@ class Breeds(Photos):
 
 
 def _says_little(answer: Classification) -> bool:
-    """Whether a turn may say more; one of a version without thresholds, which the note tells, is never sure."""
+    """Whether a turn may say more; one of a version without thresholds, which
+    the note tells, is never sure.
+    """
     return answer.level in LITTLE and len(answer.dogs) <= 1 and not answer.note
 
 
@@ -312,7 +340,9 @@ def _sees_surely(outputs: Outputs, row: int) -> bool:
 
 
 def _sureness(answer: Classification) -> tuple[int, float]:
-    """What sorts answers: breeds before groups before the rest, and of equal ones the more probable."""
+    """What sorts answers: breeds before groups before the rest, and of equal
+    ones the more probable.
+    """
     if not _is_sure(answer):
         return -1, 0.0
     probability = answer.breeds[0].probability
@@ -322,7 +352,9 @@ def _sureness(answer: Classification) -> tuple[int, float]:
 
 
 def _sees_dog(servable: BaseServable, outputs: Outputs) -> bool:
-    """Whether a version sees a dog in one photo; one that never says that there is none always does."""
+    """Whether a version sees a dog in one photo; one that never says that there
+    is none always does.
+    """
     decision = servable.description.levels.decision
     return "dog" not in outputs or bool(decision.sees_dog(float(outputs["dog"][0])))
 
@@ -342,9 +374,11 @@ Work = Values | Photos
 def _fit_arrays(
     signature: Signature, arrays: Arrays, holds_shapes: bool
 ) -> tuple[dict[str, np.ndarray], bool]:
-    """One string as the batch of one that an input takes, and a list of one as the value that a scalar input takes.
+    """One string as the batch of one that an input takes, and a list of one as
+    the value that a scalar input takes.
 
-    Also returns whether there was such a list, whose answer is a list of one again.
+    Also returns whether there was such a list, whose answer is a list of one
+    again.
     """
     fitted = {alias: np.asarray(value) for alias, value in arrays.items()}
     is_one_row = False
@@ -361,14 +395,18 @@ def _fit_arrays(
 
 
 def _as_row(output: np.ndarray) -> np.ndarray:
-    """The answer to a list of one: with a first dimension of 1, which most graphs give by themselves."""
+    """The answer to a list of one: with a first dimension of 1, which most
+    graphs give by themselves.
+    """
     return output if output.shape[:1] == (1,) else np.asarray(output)[np.newaxis]
 
 
 def _check_count(
     servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
 ) -> None:
-    """Raises TooLarge for more values than `max_photos` in an input of pictures, without a look at them."""
+    """Raises TooLarge for more values than `max_photos` in an input of
+    pictures, without a look at them.
+    """
     for alias in servable.picture_inputs(signature):
         values = arrays[alias]
         is_text = signature.inputs[alias].dtype == tf.string
@@ -378,7 +416,10 @@ def _check_count(
 def _checked_photos(
     servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
 ) -> tuple[Signature, Arrays]:
-    """Check photos in tensors that a graph decodes. Returns what to run: text decoded for the check is not decoded again."""
+    """Check photos in tensors that a graph decodes.
+
+    Returns what to run: text decoded for the check is not decoded again.
+    """
     if not servable.decoding.pictures:
         return signature, arrays
     if of_bytes := servable.of_bytes(signature):
@@ -399,12 +440,16 @@ def _checked_photos(
 
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
-    """Raises InvalidArgument, naming the alias, unless all inputs have the declared dtype and, with `shapes`, shape."""
+    """Raises InvalidArgument, naming the alias, unless all inputs have the
+    declared dtype and, with `shapes`, shape.
+    """
     expected, sent = set(signature.inputs), set(inputs)
     if expected != sent:
         raise InvalidArgument(
-            f"input size does not match signature: {len(sent)}!={len(expected)} len({_names(sent)}) != len({_names(expected)}). "
-            f"Sent extra: {_names(sent - expected)}. Missing but required: {_names(expected - sent)}."
+            f"input size does not match signature: {len(sent)}!={len(expected)} "
+            f"len({_names(sent)}) != len({_names(expected)}). "
+            f"Sent extra: {_names(sent - expected)}. Missing but required: "
+            f"{_names(expected - sent)}."
         )
     for alias, spec in signature.inputs.items():
         received = np.asarray(inputs[alias])

@@ -16,7 +16,10 @@ EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, 
 
 
 def decode_base64(text: str | bytes) -> bytes:
-    """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
+    """Either alphabet, padded or not, with line breaks, with a data: prefix.
+
+    Raises InvalidArgument.
+    """
     try:
         return pybase64.b64decode(text, validate=True)  # the usual form, decoded without a copy
     except ValueError:
@@ -26,7 +29,9 @@ def decode_base64(text: str | bytes) -> bytes:
 
 
 def first_bytes(text: bytes) -> bytes:
-    """The first bytes that base64 text encodes, at least 20 of long text; none where its beginning is something else."""
+    """The first bytes that base64 text encodes, at least 20 of long text; none
+    where its beginning is something else.
+    """
     start = DATA_PREFIX.sub(b"", text[:TRIED], count=1).translate(None, WHITE_SPACE).rstrip(b"=")
     try:
         return decode_base64(start[: len(start) // 4 * 4])
@@ -52,11 +57,15 @@ def _decode_other_form(text: bytes) -> bytes:
 
 
 def to_web_safe_base64(contents: bytes) -> bytes:
-    """Converts to the only form that tf.io.decode_base64 accepts: web-safe alphabet, no padding."""
+    """Converts to the only form that tf.io.decode_base64 accepts: web-safe
+    alphabet, no padding.
+    """
     return pybase64.urlsafe_b64encode(contents).rstrip(b"=")
 
 
 def web_safe(text: bytes) -> bytes:
-    """Standard alphabet to web-safe, without any other change; in TensorFlow it takes ten times as long."""
+    """Standard alphabet to web-safe, without any other change; in TensorFlow it
+    takes ten times as long.
+    """
     has_others = b"+" in text or b"/" in text
     return (text.translate(TO_WEB_SAFE) if has_others else text).rstrip(b"=")

@@ -1,6 +1,8 @@
-"""Asks another service whether a photo may be classified, in the form of WeChat's `img_sec_check`.
+"""Asks another service whether a photo may be classified, in the form of
+WeChat's `img_sec_check`.
 
-It gets a small upright JPEG of the photo, without EXIF, and nothing else: no address, no key, no request id.
+It gets a small upright JPEG of the photo, without EXIF, and nothing else: no
+address, no key, no request id.
 """
 
 import logging
@@ -24,10 +26,12 @@ log = logging.getLogger("dogsnap.content_check")
 
 
 class ContentCheck:
-    """Asks the service at `url`, which takes the form field `media` and answers {"errcode": 0} or {"errcode": 87014}.
+    """Asks the service at `url`, which takes the form field `media` and answers
+    {"errcode": 0} or {"errcode": 87014}.
 
-    In threads of its own: one that the service does not answer is busy for as long as the service holds the connection, and
-    keeps a place, but no client waits for it longer than TIMEOUT_SECONDS.
+    In threads of its own: one that the service does not answer is busy for as
+    long as the service holds the connection, and keeps a place, but no client
+    waits for it longer than TIMEOUT_SECONDS.
     """
 
     def __init__(self, url: str):
@@ -35,7 +39,9 @@ class ContentCheck:
         self._executor = Executor(CHECKS, WAITING, "content-check")
 
     def require_passed(self, photo: Photo) -> None:
-        """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""
+        """Raises PhotoRefused for a photo that did not pass, Unavailable
+        without an answer, UnsupportedPhoto if damaged.
+        """
         deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
             errcode = self._executor.run(
@@ -62,7 +68,9 @@ class ContentCheck:
 
 
 def _errcode(jpeg: bytes, url: str) -> object:
-    """What the service answers; its URL can carry an access token, so that no message shows it."""
+    """What the service answers; its URL can carry an access token, so that no
+    message shows it.
+    """
     try:
         response = requests.post(
             url,

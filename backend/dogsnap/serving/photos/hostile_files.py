@@ -1,4 +1,7 @@
-"""Refuses JPEG, PNG and GIF files made to keep a decoder busy. Damaged files are left to the decoders."""
+"""Refuses JPEG, PNG and GIF files made to keep a decoder busy.
+
+Damaged files are left to the decoders.
+"""
 
 import re
 import struct
@@ -7,7 +10,8 @@ from contextlib import suppress
 
 from dogsnap.errors import UnsupportedPhoto
 
-MAX_SEGMENTS = 1000  # before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
+# before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
+MAX_SEGMENTS = 1000
 # Of a progressive JPEG. libjpeg writes 10 for a photo and 18 for four colours (jcparam.c); decoding
 # each costs time for the whole picture.
 MAX_SCANS = 18
@@ -36,7 +40,9 @@ def check_structure(contents: bytes) -> None:
 
 
 def first_frame(contents: bytes) -> bytes:
-    """A GIF cut after its first frame, since TensorFlow's decoder would read the unused rest. Raises UnsupportedPhoto."""
+    """A GIF cut after its first frame, since TensorFlow's decoder would read
+    the unused rest. Raises UnsupportedPhoto.
+    """
     if not contents.startswith(GIF):
         return contents
     try:
@@ -47,9 +53,11 @@ def first_frame(contents: bytes) -> bytes:
 
 
 def gif_pixels(contents: bytes, most: int) -> int:
-    """How many pixels a decoder of all frames of a GIF fills, each frame as large as the picture or larger.
+    """How many pixels a decoder of all frames of a GIF fills, each frame as
+    large as the picture or larger.
 
-    Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all frames together than MAX_BLOCKS.
+    Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all
+    frames together than MAX_BLOCKS.
     """
     pixels = 0
     with suppress(_CutOff):
@@ -103,7 +111,9 @@ def _first_frame_end(contents: bytes) -> int:
 
 
 def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
-    """First byte and place of each frame and extension, and of what follows them (GIF89a, sections 18 to 24)."""
+    """First byte and place of each frame and extension, and of what follows
+    them (GIF89a, sections 18 to 24).
+    """
     place, blocks = 13 + _colours(_byte(contents, 10)), 0
     while (kind := contents[place : place + 1]) in (FRAME, EXTENSION):
         yield kind, place

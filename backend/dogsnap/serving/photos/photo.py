@@ -1,4 +1,7 @@
-"""Checks a photo by its header before it is decoded, and turns it upright. No photo is stored, and EXIF data is dropped."""
+"""Checks a photo by its header before it is decoded, and turns it upright.
+
+No photo is stored, and EXIF data is dropped.
+"""
 
 import io
 import math
@@ -15,24 +18,30 @@ from dogsnap.serving.photos.hostile_files import check_structure
 from dogsnap.settings import Settings
 
 pillow_heif.register_heif_opener()
-# Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
+# Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel
+# count before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
-# Pillow's readers for the accepted formats. MPO is a JPEG followed by a second picture, written by phones.
+# Pillow's readers for the accepted formats. MPO is a JPEG followed by a second picture,
+# written by phones.
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "HEIF", "AVIF")
 EXPECTED = "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"
-# Formats and modes that TensorFlow decodes exactly as Pillow does: such photos are passed on as they are, and decoded once.
+# Formats and modes that TensorFlow decodes exactly as Pillow does: such photos are
+# passed on as they are, and decoded once.
 UNTOUCHED_KINDS = ("JPEG", "MPO", "PNG")
 UNTOUCHED_MODES = ("RGB", "L")
-UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
-# The least side when the size that the network needs is unknown: twice the usual 299 pixels, so that the antialiased resize
-# that follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
+# pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
+UNTOUCHED_SIDE = 1024
+# The least side when the size that the network needs is unknown: twice the usual 299
+# pixels, so that the antialiased resize that follows gives nearly the same result as on
+# the whole photo (Pillow's recommendation for `reducing_gap`).
 REDUCED_SIDE = 640
-# A JPEG without its last bytes is shown by browsers; of one that lacks more of its height there is too little to see.
+# A JPEG without its last bytes is shown by browsers; of one that lacks more of its
+# height there is too little to see.
 MOST_MISSING = 0.1
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
-# A picture longer than this many times its shorter side, such as a screenshot of a whole chat, shows a dog too small to be
-# seen in the square that networks take.
+# A picture longer than this many times its shorter side, such as a screenshot of a
+# whole chat, shows a dog too small to be seen in the square that networks take.
 LONG = 2.0
 MOST_WINDOWS, STEP = (
     4,
@@ -68,9 +77,11 @@ class Photo:
     opened: Image.Image | None  # until its pixels are decoded
 
     def upright(self, least: int = REDUCED_SIDE) -> bytes:
-        """The bytes for the graph: unchanged, or turned upright, scaled down to sides of at least `least`, and encoded as BMP.
+        """The bytes for the graph: unchanged, or turned upright, scaled down to
+        sides of at least `least`, and encoded as BMP.
 
-        BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
+        BMP because encoding and decoding it costs only a memory copy. Raises
+        UnsupportedPhoto for damaged pixels.
         """
         self._end()
         image = self.opened or _open(self.contents)
@@ -86,7 +97,9 @@ class Photo:
             return _encode(_upright(image, least), "BMP")
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
-        """An upright JPEG without EXIF, longest side at most `longest` pixels, `quality` 1 to 95. Raises UnsupportedPhoto."""
+        """An upright JPEG without EXIF, longest side at most `longest` pixels,
+        `quality` 1 to 95. Raises UnsupportedPhoto.
+        """
         self._end()
         image = _open(self.contents)
         with _damage_refused():
@@ -107,7 +120,11 @@ class Photo:
 
 
 def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
-    """Read the header. Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels)."""
+    """Read the header.
+
+    Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or
+    TooLarge (too many pixels).
+    """
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
     check_structure(contents)
@@ -126,7 +143,8 @@ def check_pixels(width: int, height: int, limits: Settings) -> None:
     if width * height > limits.max_photo_pixels:
         raise TooLarge(
             f"the photo has {width * height / 1e6:.1f} megapixels ({width} x {height}); "
-            f"at most {limits.max_photo_pixels / 1e6:g} are taken (DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
+            f"at most {limits.max_photo_pixels / 1e6:g} are taken "
+            "(DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
         )
 
 
@@ -134,23 +152,28 @@ def check_count(count: int, limits: Settings) -> None:
     """Raises TooLarge, naming the limit, for too many photos in one request."""
     if count > limits.max_photos:
         raise TooLarge(
-            f"the request has {count} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
+            f"the request has {count} photos; at most {limits.max_photos} are taken "
+            "(DOGSNAP_MAX_PHOTOS); "
             "send several requests"
         )
 
 
 def check_together(photos: Iterable[Photo], limits: Settings) -> None:
-    """Raises TooLarge, naming the limit, if the photos of a request have too many pixels together."""
+    """Raises TooLarge, naming the limit, if the photos of a request have too
+    many pixels together.
+    """
     pixels = sum(photo.pixels for photo in photos)
     if pixels > limits.max_request_pixels:
         raise TooLarge(
-            f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
+            f"the photos have {pixels / 1e6:.1f} megapixels together; at most "
+            f"{limits.max_request_pixels / 1e6:g} are taken "
             "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
         )
 
 
 def windows(contents: bytes) -> list[Box]:
-    """The overlapping squares that cover an upright picture longer than LONG, at most MOST_WINDOWS; none of any other.
+    """The overlapping squares that cover an upright picture longer than LONG,
+    at most MOST_WINDOWS; none of any other.
 
     Of a picture for which these are too few they are longer than square.
     """
@@ -167,7 +190,9 @@ def windows(contents: bytes) -> list[Box]:
 
 
 def crop(contents: bytes, window: Box) -> bytes:
-    """What an upright picture shows in a window, as BMP. Raises UnsupportedPhoto for damaged pixels."""
+    """What an upright picture shows in a window, as BMP. Raises
+    UnsupportedPhoto for damaged pixels.
+    """
     image = _open(contents)
     left, top, right, bottom = window
     width, height = image.size
@@ -177,7 +202,8 @@ def crop(contents: bytes, window: Box) -> bytes:
 
 
 def turn(contents: bytes, degrees: int) -> bytes:
-    """An upright picture turned clockwise by 90, 180 or 270 degrees, as BMP of at most UNTOUCHED_SIDE; by 0 as it is.
+    """An upright picture turned clockwise by 90, 180 or 270 degrees, as BMP of
+    at most UNTOUCHED_SIDE; by 0 as it is.
 
     Raises UnsupportedPhoto for damaged pixels.
     """
@@ -209,7 +235,9 @@ def _describe(contents: bytes) -> str:
 
 @contextmanager
 def _damage_refused() -> Iterator[None]:
-    """Raises UnsupportedPhoto for whatever decoding raises: many types for damaged bytes."""
+    """Raises UnsupportedPhoto for whatever decoding raises: many types for
+    damaged bytes.
+    """
     try:
         yield
     except Exception as error:
@@ -219,7 +247,9 @@ def _damage_refused() -> Iterator[None]:
 
 
 def _orientation(image: Image.Image) -> int:
-    """The EXIF orientation; 1 (upright) without EXIF, or if it cannot be read: the picture itself may be fine."""
+    """The EXIF orientation; 1 (upright) without EXIF, or if it cannot be read:
+    the picture itself may be fine.
+    """
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:
@@ -254,7 +284,9 @@ def _upright(image: Image.Image, least: int) -> Image.Image:
 
 
 def _missing(contents: bytes) -> float:
-    """The share of a JPEG's height, at its lower end, that its decoder filled with one colour."""
+    """The share of a JPEG's height, at its lower end, that its decoder filled
+    with one colour.
+    """
     with _damage_refused():
         image = _open(contents)
         image.draft("L", (1, 1))
@@ -266,7 +298,9 @@ def _missing(contents: bytes) -> float:
 
 
 def _to_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
-    """An RGB picture in the colours that screens assume; as it is, where the profile is of another kind or damaged."""
+    """An RGB picture in the colours that screens assume; as it is, where the
+    profile is of another kind or damaged.
+    """
     if not profile:
         return image
     try:

@@ -1,4 +1,6 @@
-"""Applies the limits for photos to photos inside string tensors, where a model's graph decodes them."""
+"""Applies the limits for photos to photos inside string tensors, where a
+model's graph decodes them.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +33,8 @@ from dogsnap.serving.photos.hostile_files import (
 from dogsnap.serving.photos.photo import Photo
 from dogsnap.settings import Settings
 
-# The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in decode_image_op.cc).
+# The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in
+# decode_image_op.cc).
 BMP = b"BM"
 STARTS = (JPEG, PNG, b"GIF8", BMP)
 OPERATIONS = {
@@ -56,9 +59,11 @@ EXAMPLE_STARTS = (
 
 @dataclass(frozen=True)
 class Decoding:
-    """Whether a graph decodes pictures, and whether it reads more than the first frame.
+    """Whether a graph decodes pictures, and whether it reads more than the
+    first frame.
 
-    `tensors`: the names of the inputs that reach a decoder; None if that is not known. `base64`: it decodes base64 text.
+    `tensors`: the names of the inputs that reach a decoder; None if that is not
+    known. `base64`: it decodes base64 text.
     """
 
     pictures: bool = False
@@ -68,7 +73,9 @@ class Decoding:
 
     @classmethod
     def of(cls, graph: graph_pb2.GraphDef, inputs: Iterable[str] = ()) -> "Decoding":
-        """From the operations in a graph and its functions; `inputs`: the names of the signatures' tensors."""
+        """From the operations in a graph and its functions; `inputs`: the names
+        of the signatures' tensors.
+        """
         nodes = list(graph.node)
         for function in graph.library.function:
             nodes.extend(function.node_def)
@@ -86,7 +93,9 @@ class Decoding:
 
 
 def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
-    """Whether something that depends on a tensor is decoded as a picture; rather yes than no."""
+    """Whether something that depends on a tensor is decoded as a picture;
+    rather yes than no.
+    """
     functions = {each.signature.name: each for each in graph.library.function}
     visited = set[tuple[str, frozenset[str]]]()
     waiting = [(graph.node, frozenset([_node_name(tensor)]))]
@@ -112,7 +121,9 @@ def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
 def _dependent(
     nodes: Sequence[node_def_pb2.NodeDef], starts: frozenset[str]
 ) -> list[tuple[node_def_pb2.NodeDef, set[int]]]:
-    """The nodes that depend on those named, or on these arguments, each with the inputs by which it does."""
+    """The nodes that depend on those named, or on these arguments, each with
+    the inputs by which it does.
+    """
     readers = defaultdict[str, list[tuple[node_def_pb2.NodeDef, int]]](list)
     for node in nodes:
         for index, edge in enumerate(node.input):
@@ -145,15 +156,19 @@ def _node_name(edge: str) -> str:
 def check_and_cut_photos(
     arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings
 ) -> dict[str, np.ndarray]:
-    """Check the photos in string arrays against the limits: file bytes, base64 text, or tf.Examples with file bytes.
+    """Check the photos in string arrays against the limits: file bytes, base64
+    text, or tf.Examples with file bytes.
 
-    Returns the values for the graph: the same ones, but GIFs cut after the first frame if the graph reads no other. Values that
-    look like a picture but have no readable header are cut to a few bytes, in case the graph could decode them. Raises
-    TooLarge, UnsupportedPhoto as `check_structure` does, and InvalidArgument for an animated WebP.
+    Returns the values for the graph: the same ones, but GIFs cut after the
+    first frame if the graph reads no other. Values that look like a picture but
+    have no readable header are cut to a few bytes, in case the graph could
+    decode them. Raises TooLarge, UnsupportedPhoto as `check_structure` does,
+    and InvalidArgument for an animated WebP.
     """
     photos: list[Photo] = []
     safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
-    # A value that starts like a tf.Example may also be base64 text after a line break, so both are checked.
+    # A value that starts like a tf.Example may also be base64 text after a line break,
+    # so both are checked.
     seen = {
         alias: _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
         for alias, values in arrays.items()
@@ -163,7 +178,9 @@ def check_and_cut_photos(
 
 
 def decode_photos(texts: np.ndarray) -> np.ndarray | None:
-    """The photos for base64 texts or, from {"b64": ...}, for their bytes, (n,) -> (n,); None unless all are photos."""
+    """The photos for base64 texts or, from {"b64": ...}, for their bytes, (n,)
+    -> (n,); None unless all are photos.
+    """
     try:
         contents = _each(texts, lambda value: value if is_photo(value) else decode_base64(value))
     except InvalidArgument:
@@ -182,7 +199,10 @@ def is_base64_of_photo(value: bytes) -> bool:
 
 
 def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
-    """The values after `change`, in the same shape. Raises DeadlineExceeded when time is up."""
+    """The values after `change`, in the same shape.
+
+    Raises DeadlineExceeded when time is up.
+    """
     values = np.asarray(values, dtype=object)
     changed = np.empty(values.size, object)
     for index, value in enumerate(values.flat):
@@ -192,10 +212,12 @@ def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
 
 
 def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    """A tf.Example or tf.SequenceExample with checked pictures; any other value unchanged.
+    """A tf.Example or tf.SequenceExample with checked pictures; any other value
+    unchanged.
 
-    It is serialized again: of a feature that occurs twice TensorFlow reads the first, protobuf the last. Raises InvalidArgument
-    for one that only TensorFlow can parse.
+    It is serialized again: of a feature that occurs twice TensorFlow reads the
+    first, protobuf the last. Raises InvalidArgument for one that only
+    TensorFlow can parse.
     """
     if not value.startswith(EXAMPLE_STARTS):
         return value
@@ -210,7 +232,8 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
         except tf.errors.OpError:
             return value
         raise InvalidArgument(
-            "a tf.Example cannot be read: expected the names of its features in UTF-8; serialize it again"
+            "a tf.Example cannot be read: expected the names of its features in UTF-8; "
+            "serialize it again"
         ) from None
     rows = chain.from_iterable(each.feature for each in example.feature_lists.feature_list.values())
     features = [*example.context.feature.values(), *rows]

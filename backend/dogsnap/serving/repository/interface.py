@@ -1,4 +1,6 @@
-"""What the local repository and the gateway's have in common: the methods, and the thread that looks for versions."""
+"""What the local repository and the gateway's have in common: the methods, and
+the thread that looks for versions.
+"""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +29,8 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.differences import Differences, compare
 from dogsnap.serving.versions.servable import BaseServable
 
-# Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
+# Seconds between two scans until the server is ready and while versions are loaded, for
+# which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
 
 
@@ -46,7 +49,10 @@ class Plan:
 
 
 class ModelRepository(Protocol):
-    """Thread-safe. `dogsnap.serving.repository.repository.Repository` documents the methods."""
+    """Thread-safe.
+
+    `dogsnap.serving.repository.repository.Repository` documents the methods.
+    """
 
     router: Router
     _lock: threading.RLock
@@ -84,9 +90,11 @@ class ModelRepository(Protocol):
         return None if shadow == answered.version else shadow
 
     def plan(self, planners: Mapping[str, Planner], is_guarded: bool = False) -> Plan:
-        """What the planner of each model, of `dogsnap.routing.changes`, finds for what is chosen now.
+        """What the planner of each model, of `dogsnap.routing.changes`, finds
+        for what is chosen now.
 
-        Raises what planners raise, and InvalidArgument if a guard has nothing to compare with.
+        Raises what planners raise, and InvalidArgument if a guard has nothing
+        to compare with.
         """
         asked, planned = {}, []
         replaced: list[Replacement] = []
@@ -112,8 +120,9 @@ class ModelRepository(Protocol):
     def switch(self, plan: Plan, by: Who, is_forced: bool = False) -> Switch | None:
         """Make the planned changes; None if nothing changes.
 
-        Raises what planners and `Router.switch` raise, Aborted if something else is chosen by now,
-        and, unless it `is_forced`, FailedPrecondition if clients would feel the differences.
+        Raises what planners and `Router.switch` raise, Aborted if something
+        else is chosen by now, and, unless it `is_forced`, FailedPrecondition if
+        clients would feel the differences.
         """
         felt = plan.differences.felt
         if felt and not is_forced:
@@ -133,7 +142,8 @@ class ModelRepository(Protocol):
         return self.router.switch(make, by, forced=felt, is_guarded=plan.is_guarded)
 
     def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
-        """Send no more requests to the version that this change of `switch` chose, as the guard.
+        """Send no more requests to the version that this change of `switch`
+        chose, as the guard.
 
         Raises Aborted if it is not in force.
         """
@@ -176,7 +186,9 @@ class ModelRepository(Protocol):
         return switch, self.router.plan_undo(switch, self._answering_versions(switch))
 
     def _answering_versions(self, switch: Switch) -> dict[str, Versions]:
-        """Of each model: to go back, it is enough that the engines that answer have a version."""
+        """Of each model: to go back, it is enough that the engines that answer
+        have a version.
+        """
         return {model: self.versions(model).without_silent_engines() for model in switch.models}
 
     def is_undoable(self, switch: Switch) -> bool:
@@ -191,7 +203,9 @@ class ModelRepository(Protocol):
         return False
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Scan every `poll_seconds` in a thread; 0: until all is loaded, then only on `scan_soon`. `on_ready` is called once."""
+        """Scan every `poll_seconds` in a thread; 0: until all is loaded, then
+        only on `scan_soon`. `on_ready` is called once.
+        """
         self.router.start()
         self._thread = threading.Thread(
             target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True
@@ -216,7 +230,10 @@ class ModelRepository(Protocol):
         self._wake.set()
 
     def close(self) -> None:
-        """Stop scanning, and wait up to 5 seconds for the end of the last scan. Loaded versions are kept."""
+        """Stop scanning, and wait up to 5 seconds for the end of the last scan.
+
+        Loaded versions are kept.
+        """
         self._closed = True
         self._wake.set()
         if self._thread is not None:

@@ -1,4 +1,6 @@
-"""Watches the model folders, loads and unloads versions, and hands out the version that a request asks for."""
+"""Watches the model folders, loads and unloads versions, and hands out the
+version that a request asks for.
+"""
 
 import gc
 import logging
@@ -53,13 +55,17 @@ log = logging.getLogger("dogsnap.repository")
 
 # A folder unchanged for this long when the server starts is considered complete after one scan.
 SETTLED_SECONDS = 2.0
-# While a client waits for a new configuration: the interval of scans, and the longest wait if the client set no deadline.
+# While a client waits for a new configuration: the interval of scans, and the longest
+# wait if the client set no deadline.
 RELOAD_POLL_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
 
 
 class Repository(ModelRepository):
-    """All models and their versions. Thread-safe; `acquire` is the only way to get a servable."""
+    """All models and their versions.
+
+    Thread-safe; `acquire` is the only way to get a servable.
+    """
 
     def __init__(
         self,
@@ -71,14 +77,17 @@ class Repository(ModelRepository):
         prepare: Callable[[Servable], None] = lambda _: None,
         is_named: Callable[[str], bool] = lambda _: True,
     ):
-        """`configs` is called at every scan, `prepare` with each version that was loaded, before it is warmed up.
+        """`configs` is called at every scan, `prepare` with each version that
+        was loaded, before it is warmed up.
 
-        `is_named` says of a model whether the configuration names it, and not only a folder that it was found in.
+        `is_named` says of a model whether the configuration names it, and not
+        only a folder that it was found in.
         """
         super().__init__(router or Router())
         self.router.on_change = self._choices_changed
         self._configs = self._configs_at_start = configs
-        # The configuration that was sent to the running server; None while it uses that of its start.
+        # The configuration that was sent to the running server; None while it uses that
+        # of its start.
         self.sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
         self._retry_seconds = retry_seconds
@@ -98,7 +107,10 @@ class Repository(ModelRepository):
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
-        """The servable for `spec`, loaded until the block ends. Raises as `resolve`, and NotFound for no such model."""
+        """The servable for `spec`, loaded until the block ends.
+
+        Raises as `resolve`, and NotFound for no such model.
+        """
         with self._lock:
             version = self._model(spec.name).resolve(spec, self.started)
             version.in_use += 1
@@ -136,7 +148,9 @@ class Repository(ModelRepository):
             return self._model(name).available()
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
+        """The states of a model's versions, largest first; of one version if
+        `spec` names it. Raises NotFound.
+        """
         with self._lock:
             model = self._models.get(spec.name)
             if model is None:
@@ -178,7 +192,9 @@ class Repository(ModelRepository):
             return self._model(name).known_versions(folders, incomplete)
 
     def _choices_changed(self, name: str) -> None:
-        """Requests see all of a switch or nothing of it: the choices are replaced with the lock held."""
+        """Requests see all of a switch or nothing of it: the choices are
+        replaced with the lock held.
+        """
         with self._lock:
             if name in self._models:
                 self._adopt_choices(self._models[name])
@@ -200,8 +216,9 @@ class Repository(ModelRepository):
         self._retire(model, unloaded)
 
     def not_ready(self) -> str:
-        """Why the server is not ready; "" if the first scan is finished, and the models that were ready once or are named by the
-        configuration are available: at least one.
+        """Why the server is not ready; "" if the first scan is finished, and
+        the models that were ready once or are named by the configuration are
+        available: at least one.
         """
         with self._lock:
             if not self.router.is_known and self.router.trouble:
@@ -226,8 +243,10 @@ class Repository(ModelRepository):
     def _follow_configs(
         self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None
     ) -> Switch | None:
-        """Serve these models until a restart; None: those of the start. Available versions of models that stay configured go on
-        answering meanwhile. Returns the switch, None if nothing changed.
+        """Serve these models until a restart; None: those of the start.
+
+        Available versions of models that stay configured go on answering
+        meanwhile. Returns the switch, None if nothing changed.
         """
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
@@ -252,7 +271,9 @@ class Repository(ModelRepository):
         return switch
 
     def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
-        """As documented in the interface; also a configuration that was sent to this server."""
+        """As documented in the interface; also a configuration that was sent to
+        this server.
+        """
         switch = self.router.find(number, model, self.is_undoable)
         (first, *_) = switch.changes
         if first.kind != CONFIGURATION_KIND:
@@ -277,8 +298,10 @@ class Repository(ModelRepository):
         timeout: float,
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Wait until these models are available as configured, at most `timeout` seconds. Raises DeadlineExceeded, Cancelled once
-        `is_awaited` returns False, and an error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
+        """Wait until these models are available as configured, at most
+        `timeout` seconds. Raises DeadlineExceeded, Cancelled once `is_awaited`
+        returns False, and an error with the code UNKNOWN, as in TensorFlow
+        Serving, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
@@ -298,7 +321,9 @@ class Repository(ModelRepository):
                     self.scan_soon()
 
     def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
-        """The models that are not available yet as in these configurations, without those removed meanwhile."""
+        """The models that are not available yet as in these configurations,
+        without those removed meanwhile.
+        """
         models = [self._models[config.name] for config in configs if config.name in self._models]
         waiting = [model for model in models if not model.removed and not model.is_served()]
         failed = [version for model in waiting for version in model.list_failed()]
@@ -312,7 +337,9 @@ class Repository(ModelRepository):
             return any(model.is_loading() for model in self._models.values())
 
     def _scan_safely(self) -> None:
-        """Scan, and log what prevents it once, not at every scan; loaded versions go on answering."""
+        """Scan, and log what prevents it once, not at every scan; loaded
+        versions go on answering.
+        """
         try:
             troubles = self.scan()
         except (DogsnapError, OSError) as error:
@@ -332,9 +359,11 @@ class Repository(ModelRepository):
         self._unready, self._troubles = unready, troubles
 
     def scan(self, skip_settling: bool = False) -> list[str]:
-        """Load and unload what differs from configuration and folders; with `skip_settling` without waiting for a second scan.
+        """Load and unload what differs from configuration and folders; with
+        `skip_settling` without waiting for a second scan.
 
-        Returns what prevented it for single models; the others are not affected.
+        Returns what prevented it for single models; the others are not
+        affected.
         """
         with self._scanning:
             configs = self._configs
@@ -383,9 +412,11 @@ class Repository(ModelRepository):
             self._retire(self._models[name], self._models[name].available())
 
     def _write_labels(self) -> None:
-        """Write changed labels of the configuration; labels that were switched since are kept.
+        """Write changed labels of the configuration; labels that were switched
+        since are kept.
 
-        A server writes its own changes alone: with another one's configuration it does not compete.
+        A server writes its own changes alone: with another one's configuration
+        it does not compete.
         """
         for model in list(self._models.values()):
             if not model.has_labels_written:
@@ -449,7 +480,10 @@ class Repository(ModelRepository):
         return unsettled
 
     def _versions_to_load(self, model: Model, folders: dict[int, Path]) -> set[int]:
-        """The existing versions that version policy and choices select. Call with the lock held."""
+        """The existing versions that version policy and choices select.
+
+        Call with the lock held.
+        """
         return model.choices.versions_to_load(
             aspired_versions(model.config.model_version_policy, folders), folders
         )
@@ -469,7 +503,9 @@ class Repository(ModelRepository):
             return False
 
     def _is_settled(self, version: Version) -> bool:
-        """Whether the folder is complete and unchanged since the last scan, so that it is not being copied."""
+        """Whether the folder is complete and unchanged since the last scan, so
+        that it is not being copied.
+        """
         now: Fingerprint = ()
         error = ""
         try:
@@ -499,7 +535,8 @@ class Repository(ModelRepository):
             servable = Servable.load(version.id, version.path)
             self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0
-            give_back_free()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
+            # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
+            give_back_free()
         except (
             Exception
         ) as error:  # a damaged folder can raise anything; the other versions go on answering
@@ -545,9 +582,11 @@ class Repository(ModelRepository):
             self._moved_defaults.append((model.name, before, model.default()))
 
     def _keep_answering(self, model: Model) -> None:
-        """The version that answers by default goes on doing so when larger ones come, unless one is chosen.
+        """The version that answers by default goes on doing so when larger ones
+        come, unless one is chosen.
 
-        Only where it went from here another one takes its place: another server may have it.
+        Only where it went from here another one takes its place: another server
+        may have it.
         """
         now = model.default()
         is_missing = model.answering is None or model.retired
@@ -569,9 +608,11 @@ class Repository(ModelRepository):
             log.debug("which version answers by default is not written: %s", error)
 
     def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
-        """Give no new request to these versions; they are unloaded at the next scan after their last request.
+        """Give no new request to these versions; they are unloaded at the next
+        scan after their last request.
 
-        With `keep_one` the last available one stays. Call it with the lock held.
+        With `keep_one` the last available one stays. Call it with the lock
+        held.
         """
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
@@ -596,4 +637,6 @@ class Repository(ModelRepository):
             log.info("unloaded %s from %s", version.id, version.path)
         if ended or self._replaced:
             gc.collect()  # they contain reference cycles
-            give_back_free()  # without it, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36)
+            # without it, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64,
+            # glibc 2.36)
+            give_back_free()

@@ -1,4 +1,6 @@
-"""A version's description of itself: assets.extra/dogsnap.json, validated by description.schema.json."""
+"""A version's description of itself: assets.extra/dogsnap.json, validated by
+description.schema.json.
+"""
 
 import json
 from collections.abc import Collection, Mapping
@@ -16,8 +18,9 @@ SCHEMA_FILE = Path(__file__).with_name("description.schema.json")
 class Description:
     """The fields that serving uses; empty for a SavedModel without that file.
 
-    `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
-    `levels`: what its answers claim. `raw`: the whole file.
+    `labels`: one {"id", "name", "name_zh"} per class, in class order.
+    `input_size`: (height, width) of the network. `levels`: what its answers
+    claim. `raw`: the whole file.
     """
 
     labels: tuple[Mapping[str, str], ...] = ()
@@ -26,7 +29,9 @@ class Description:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
     def tells_dogs(self, breeds: Collection[str]) -> bool:
-        """Whether its classes are breeds of dogs: as `subject` says, else if it sees dogs or one of them is among `breeds`."""
+        """Whether its classes are breeds of dogs: as `subject` says, else if it
+        sees dogs or one of them is among `breeds`.
+        """
         stated = self.raw.get("subject")
         if stated is not None:
             return bool(stated == "dogs")
@@ -34,13 +39,18 @@ class Description:
         return sees_dogs or any(label["id"] in breeds for label in self.labels)
 
     def read_taught_breeds(self) -> tuple[Mapping[str, Any], ...]:
-        """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and the facts that came with them."""
+        """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and
+        the facts that came with them.
+        """
         labels = {label["id"]: label for label in self.labels}
         return tuple({**each["facts"], **labels[each["id"]]} for each in self.raw.get("taught", ()))
 
     @classmethod
     def read(cls, path: Path) -> "Description":
-        """The description of the version in folder `path`. Raises ValueError naming the field that is missing or wrong."""
+        """The description of the version in folder `path`.
+
+        Raises ValueError naming the field that is missing or wrong.
+        """
         file = path / DESCRIPTION_FILE
         if not file.exists():
             return cls()
@@ -60,7 +70,9 @@ class Description:
 
 
 def check_fields(raw: Any, name: str) -> None:
-    """Raises ValueError for a field that no description has, which would be ignored: {"decison": ...}."""
+    """Raises ValueError for a field that no description has, which would be
+    ignored: {"decison": ...}.
+    """
     schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     fields = schema["properties"]
     decision = {**fields["decision"], "additionalProperties": False}
@@ -76,7 +88,9 @@ def check_fields(raw: Any, name: str) -> None:
 
 
 def check(raw: Any, name: str) -> None:
-    """Raises ValueError for what does not fit the schema: better no version than one that fails on every photo."""
+    """Raises ValueError for what does not fit the schema: better no version
+    than one that fails on every photo.
+    """
     _check_schema(raw, json.loads(SCHEMA_FILE.read_text(encoding="utf-8")), name)
 
 
@@ -88,5 +102,6 @@ def _check_schema(raw: Any, schema: Mapping[str, Any], name: str) -> None:
     if error is not None:
         place = error.json_path.removeprefix("$").removeprefix(".")
         raise ValueError(
-            f"{name}: {place + ': ' if place else ''}{error.message} ({SCHEMA_FILE.name} has the format)"
+            f"{name}: {place + ': ' if place else ''}{error.message} "
+            f"({SCHEMA_FILE.name} has the format)"
         )
