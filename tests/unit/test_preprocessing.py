@@ -14,8 +14,10 @@ from dogsnap.serving.photos.preprocessing import (
     decode,
     decode_base64,
     decode_for,
+    images_and_picture,
     photos_to_images,
     resize,
+    windows_to_images,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,6 +78,31 @@ def test_no_other_kind_is_scaled_down_nor_what_is_resized_without_antialias() ->
         300,
         3,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "side", "is_kept"),
+    [("PNG", 300, True), ("BMP", 20, True), ("JPEG", 39, True), ("JPEG", 40, False)],
+)
+def test_windows_cut_from_the_decoded_picture_are_those_cut_from_the_file(
+    kind: str, side: int, is_kept: bool
+) -> None:
+    contents = tf.constant([file(kind, striped((200, 60, 50), 1, (side + 40, side)))])
+    images, picture = images_and_picture(contents, SIZE)
+    np.testing.assert_array_equal(images, to_images(contents))
+    # Of a JPEG that was scaled down a window needs more pixels.
+    assert picture.shape[0] == (side if is_kept else 0)
+    windows = tf.constant([[0.0, 0.0, 1.0, 1.0], [0.3, 0.1, 0.7, 0.8]])
+    twice = tf.repeat(contents, 2)
+    cut = windows_to_images(twice, windows, SIZE, picture)
+    np.testing.assert_array_equal(cut, windows_to_images(twice, windows, SIZE))
+
+
+def test_of_several_photos_no_picture_is_kept() -> None:
+    contents = tf.constant([file("PNG"), file("JPEG")])
+    images, picture = images_and_picture(contents, SIZE)
+    np.testing.assert_array_equal(images, to_images(contents))
+    assert tf.size(picture) == 0
 
 
 def test_the_whole_photo_is_squashed_and_nothing_is_cut_off() -> None:

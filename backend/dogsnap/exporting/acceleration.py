@@ -33,6 +33,7 @@ from dogsnap.serving.versions.openvino_runtime import (
     INT8,
     MANIFEST,
     NETWORK,
+    PLAN,
     IncompatibleNetwork,
     Network,
     NetworkManifest,
@@ -65,9 +66,11 @@ LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
 class Steps:
     """What a signature does before and after the network.
 
-    `before`: from its input `alias` to the network's input, shared by all signatures with that alias; None: they are the same.
+    `before`: from its input `alias` to the network's input, and the decoded picture for `again`, shared by all signatures with
+    that alias; None: they are the same.
     `after`: from the network's outputs to the signature's; None: they are the same ones, those named in `outputs`.
-    `again`: from its input `alias` and the network's box to the images of the second pass and their rows; None: one pass.
+    `again`: from its input `alias`, that picture, windows and the rows of their photos to the images of the second pass; None:
+    one pass.
     """
 
     alias: str
@@ -79,7 +82,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class Acceleration:
-    """A network and the signatures that use it. `combined`: from its outputs in both passes to those of one.
+    """A network and the signatures that use it. `plan`: from its outputs to the windows of the second pass and, where there are
+    none, those of the signatures; `combined`: from its outputs in both passes to those of one.
 
     `same_as`: a version with the same network, perhaps with an OpenVINO copy. `fast`: in the fastest precision, of which int8
     needs `ranges`; `required`: only if that is much faster than float32.
@@ -89,6 +93,7 @@ class Acceleration:
     reference: Function
     steps: Mapping[str, Steps]
     same_as: Path | None = None
+    plan: Function | None = None
     combined: Function | None = None
     fast: bool = False
     ranges: Ranges | None = None
@@ -335,6 +340,6 @@ def _save_around(folder: Path, acceleration: Acceleration) -> None:
             signatures[AGAIN + steps.alias] = steps.again
         if steps.after:
             signatures[AFTER + name] = steps.after
-    if acceleration.combined:
-        signatures[COMBINED] = acceleration.combined
+    if acceleration.plan and acceleration.combined:
+        signatures |= {PLAN: acceleration.plan, COMBINED: acceleration.combined}
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

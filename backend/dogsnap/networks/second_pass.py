@@ -100,9 +100,14 @@ class SecondPass:
         }
 
 
-def second_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def second_images(
+    contents: tf.Tensor,
+    windows: tf.Tensor,
+    size: tuple[int, int],
+    picture: tf.Tensor | None = None,
+) -> tf.Tensor:
     """What the second pass sees of each photo: as `windows_to_images`, mirrored."""
-    return tf.reverse(windows_to_images(contents, windows, size), axis=[2])
+    return tf.reverse(windows_to_images(contents, windows, size, picture), axis=[2])
 
 
 def box_in_photo(windows: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:

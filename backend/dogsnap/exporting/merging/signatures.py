@@ -24,9 +24,9 @@ from dogsnap.exporting.merging.options import MergeError, Options
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass, second_images
-from dogsnap.serving.photos.preprocessing import decode_base64
+from dogsnap.serving.photos.preprocessing import decode_base64, images_and_picture
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
-from dogsnap.serving.versions.openvino_runtime import SECOND
+from dogsnap.serving.versions.openvino_runtime import PICTURE, ROWS, SECOND, WINDOWS
 
 Tensors = dict[str, tf.Tensor]
 # A signature: its input, and the function from the network's outputs to its outputs.
@@ -49,8 +49,12 @@ ORDINARY = "activation|dropout|flatten|input|model|normalization|output|random_\
 GENERATED = re.compile(rf"(?:(?:{LAYERS})(?:_\d+)?|(?:{ORDINARY})_\d+)(?:_input)?")
 COUNTED = re.compile(r".*?(\d+)(?:_input)?")
 TOP_K = 5
-# Outputs that decide which parts of which photos get a second pass.
-PLANNED_BY = ("box", "prediction", CELLS)
+# The parts of photos that get a second pass, the indices of these photos, and the picture if there is only one.
+PLANNED = {
+    WINDOWS: tf.TensorSpec((None, 4), tf.float32),
+    ROWS: tf.TensorSpec((None,), tf.int64),
+    PICTURE: tf.TensorSpec((None, None, 3), tf.uint8),
+}
 IMAGE = "image"  # the input for photos
 PREDICTION = "prediction"  # the output by which a server names classes
 TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
@@ -188,6 +192,7 @@ class Merger:
                     "--fast needs a network that takes float32 images of one size and nothing else"
                 )
             return None
+        plan = self._plan_passes() if self.second_pass else None
         combined = self._combine_passes() if self.second_pass else None
         given = combined.structured_outputs if combined else self.outputs
         steps = {
@@ -198,6 +203,7 @@ class Merger:
             self.frozen,
             steps,
             same_as=source,
+            plan=plan,
             combined=combined,
             fast=self.options.fast,
             ranges=ranges,
@@ -205,27 +211,40 @@ class Merger:
         )
 
     def _again(self, alias: str) -> Function:
-        """A signature's input and the first answers that the plan needs -> the images of the second pass."""
+        """A signature's input, the decoded picture, windows and the rows of their photos -> the images of the second pass."""
 
         def again(**inputs: tf.Tensor) -> Tensors:
-            windows, rows = self.second_pass.plan(inputs)
-            photos = tf.gather(decode_contents(alias, inputs[alias]), rows)
-            images = layers.fit(second_images(photos, windows, self.wanted.size), self.wanted)
-            return {self.network_input.name: images}
+            photos = tf.gather(decode_contents(alias, inputs[alias]), inputs[ROWS])
+            size, picture = self.wanted.size, inputs[PICTURE]
+            images = second_images(photos, inputs[WINDOWS], size, picture)
+            return {self.network_input.name: layers.fit(images, self.wanted)}
 
-        first = {name: spec for name, spec in self.outputs.items() if name in PLANNED_BY}
-        return trace(again, alias, first)
+        return trace(again, alias, PLANNED)
 
-    def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
+    def _after_second_pass(
+        self, first: Tensors, alias: str, contents: tf.Tensor, picture: tf.Tensor
+    ) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
-        planned_by = {name: first[name] for name in PLANNED_BY if name in first}
-        images = self.again[alias](**{alias: contents}, **planned_by)[self.network_input.name]
+        windows, rows = self.second_pass.plan(first)
+        planned = {WINDOWS: windows, ROWS: rows, PICTURE: picture}
+        images = self.again[alias](**{alias: contents}, **planned)[self.network_input.name]
         second = tf.cond(
             tf.shape(images)[0] > 0,
             lambda: self.network(images),
             lambda: {name: first[name][:0] for name in first},
         )
         return self.second_pass.combined(first, second)
+
+    def _plan_passes(self) -> Function:
+        """The first answers -> the windows of the second pass, and what is answered if there are none."""
+
+        def plan(**first: tf.Tensor) -> Tensors:
+            windows, rows = self.second_pass.plan(first)
+            # Where there are windows, in place of what the second pass will see: these answers are not used then.
+            second = {name: tf.gather(value, rows) for name, value in first.items()}
+            return {WINDOWS: windows, ROWS: rows, **self.second_pass.combined(first, second)}
+
+        return trace(plan, specs=self.outputs)
 
     def _combine_passes(self) -> Function:
         def combine(**answers: tf.Tensor) -> Tensors:
@@ -257,11 +276,12 @@ class Merger:
 
     def _before(self, alias: str) -> Function:
         def before(**inputs: tf.Tensor) -> Tensors:
-            return {
-                self.network_input.name: layers.images_from_bytes(
-                    decode_contents(alias, inputs[alias]), self.wanted
-                )
-            }
+            contents, name = decode_contents(alias, inputs[alias]), self.network_input.name
+            if not self.second_pass:
+                return {name: layers.images_from_bytes(contents, self.wanted)}
+            size, how = self.wanted.size, self.wanted.resizing
+            images, picture = images_and_picture(contents, size, how)
+            return {name: layers.fit(images, self.wanted), PICTURE: picture}
 
         return trace(before, alias)
 
@@ -285,12 +305,13 @@ class Merger:
                 return layers.map_ragged(
                     photos, self.wanted, lambda image: answer(self.network(image, **inputs))
                 )
-            images = self.before[alias](**{alias: contents})[self.network_input.name]
+            decoded = self.before[alias](**{alias: contents})
+            images = decoded[self.network_input.name]
             if inputs:
                 return answer(self.network(images, **inputs))
             answers = layers.never_empty(self.network, images)
             if self.second_pass:
-                answers = self._after_second_pass(answers, alias, contents)
+                answers = self._after_second_pass(answers, alias, contents, decoded[PICTURE])
             return answer(answers)
 
         return trace(signature, alias, self.further_inputs)

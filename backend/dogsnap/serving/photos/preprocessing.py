@@ -126,28 +126,75 @@ def photos_to_images(
     return tf.ensure_shape(images, (None, *size, 3))
 
 
-def windows_to_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def images_and_picture(
+    contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `photos_to_images`, and the decoded picture for `windows_to_images`: uint8 (h, w, 3).
+
+    It is empty, (0, w, 3), where there are several photos, or where windows may need more pixels of it.
+    """
+
+    def decode_only_photo() -> tuple[tf.Tensor, tf.Tensor]:
+        picture = decode_for(contents[0], size, how)
+        images = resize(picture, size, how)[tf.newaxis]
+        return images, tf.cond(
+            _is_whole(contents[0], picture), lambda: picture, lambda: picture[:0]
+        )
+
+    images, picture = tf.cond(
+        tf.equal(tf.size(contents), 1),
+        decode_only_photo,
+        lambda: (_images_or_places(contents, size, how), tf.zeros((0, 0, 3), tf.uint8)),
+    )
+    return tf.ensure_shape(images, (None, *size, 3)), tf.ensure_shape(picture, (None, None, 3))
+
+
+def _is_whole(contents: tf.Tensor, picture: tf.Tensor) -> tf.Tensor:
+    """Whether a photo was not scaled down while it was decoded."""
+    shape = tf.shape(picture)
+    whole = tf.cond(
+        _is_jpeg(contents), lambda: tf.image.extract_jpeg_shape(contents), lambda: shape
+    )
+    return tf.reduce_all(tf.equal(whole, shape))
+
+
+def windows_to_images(
+    contents: tf.Tensor,
+    windows: tf.Tensor,
+    size: tuple[int, int],
+    picture: tf.Tensor | None = None,
+) -> tf.Tensor:
     """Cut a window out of each photo, in the photo's own resolution, and resize it.
 
     `contents`: string (n,), photos that can be decoded. `windows`: float32 (n, 4), left, top, right and bottom as fractions of
-    the photo; at least one pixel is taken. Returns float32 (n, height, width, 3) in [0, 1].
+    the photo; at least one pixel is taken. `picture`: from `images_and_picture`, of which all windows are cut unless it is
+    empty. Returns float32 (n, height, width, 3) in [0, 1].
     """
     kind = tf.TensorSpec((*size, 3), tf.float32)
-    return tf.map_fn(
-        lambda each: _window(each[0], each[1], size), (contents, windows), fn_output_signature=kind
-    )
+
+    def cut(each: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        decode_again = partial(_decode_for_window, *each, size)
+        if picture is None:
+            return _cut(decode_again(), each[1], size)
+        seen = tf.cond(tf.size(picture) > 0, lambda: picture, decode_again)
+        return _cut(seen, each[1], size)
+
+    return tf.map_fn(cut, (contents, windows), fn_output_signature=kind)
 
 
-def _window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _decode_for_window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     height, width = least_sides(size)
     wide, high = tf.maximum(window[2] - window[0], 1e-3), tf.maximum(window[3] - window[1], 1e-3)
     least_height = tf.cast(tf.math.ceil(height / high), tf.int32)
     least_width = tf.cast(tf.math.ceil(width / wide), tf.int32)
-    image = tf.cond(
+    return tf.cond(
         _is_jpeg(contents),
         lambda: _decode_jpeg_for(contents, least_height, least_width),
         lambda: decode(contents),
     )
+
+
+def _cut(image: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     shape = tf.shape(image)
     sides = tf.stack(
         [shape[1], shape[0]]

@@ -28,8 +28,10 @@ log = logging.getLogger("dogsnap.runtimes")
 FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
 MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
-COMBINED, SECOND = "combined", "second_"
-ROWS = "rows"  # of the photos with a second pass: a step's output and input in versions built before every dog was told
+PLAN, COMBINED, SECOND = "plan", "combined", "second_"
+# Parts of photos that get a second pass, and the indices of these photos. In earlier releases' versions `AGAIN` makes them.
+WINDOWS, ROWS = "windows", "rows"
+PICTURE = "picture"  # the decoded photo
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
 EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
@@ -130,13 +132,14 @@ class Accelerated:
 
     def _run(self, name: str, outputs: Sequence[str], /, **inputs: tf.Tensor) -> Mapping[str, Any]:
         (alias,) = inputs
-        before, after = self._steps.get(BEFORE + alias), self._steps.get(AFTER + name)
-        (images,) = (before(**inputs) if before else inputs).values()
+        before, again = self._steps.get(BEFORE + alias), self._steps.get(AGAIN + alias)
+        decoded = dict(before(**inputs)) if before else dict(inputs)
+        picture = {PICTURE: decoded.pop(PICTURE)} if PICTURE in decoded else {}
+        (images,) = decoded.values()
         answers = self._network.run(images.numpy())
-        if AGAIN + alias in self._steps:
-            answers = self._after_second_pass(
-                inputs, answers, self._steps[AGAIN + alias], self._steps[COMBINED]
-            )
+        if again:
+            answers = self._after_second_pass(again, {**inputs, **picture}, answers)
+        after = self._steps.get(AFTER + name)
         return (
             after(**_select_inputs(after, answers))
             if after
@@ -144,26 +147,34 @@ class Accelerated:
         )
 
     def _after_second_pass(
-        self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run
+        self, again: Run, photos: Mapping[str, tf.Tensor], first: Arrays
     ) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
-        planned = {
-            name: value.numpy()
-            for name, value in again(**inputs, **_select_inputs(again, first)).items()
-        }
-        rows = {ROWS: planned.pop(ROWS)} if ROWS in planned else {}
-        (images,) = planned.values()
+        planned: Arrays = {}
+        if PLAN in self._steps:
+            answers = _run_step(self._steps[PLAN], first)
+            planned = {name: answers.pop(name) for name in (WINDOWS, ROWS)}
+            if not len(planned[ROWS]):
+                return answers
+        cut = _run_step(again, {**first, **planned, **photos})
+        rows = {ROWS: cut.pop(ROWS)} if ROWS in cut else {}
+        (images,) = cut.values()
         second = (
             self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
         )
         seen = first | {SECOND + name: value for name, value in second.items()} | rows
-        answers = combined(**_select_inputs(combined, seen))
-        return {name: value.numpy() for name, value in answers.items()}
+        return _run_step(self._steps[COMBINED], seen)
 
 
-def _select_inputs(step: Any, answers: Arrays) -> dict[str, tf.Tensor]:
+def _run_step(step: Run, known: Mapping[str, Any]) -> Arrays:
+    """Run a step on those values that it takes."""
+    outputs = step(**_select_inputs(step, known))
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def _select_inputs(step: Any, known: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     names = step.structured_input_signature[1]
-    return {name: tf.constant(value) for name, value in answers.items() if name in names}
+    return {name: tf.constant(value) for name, value in known.items() if name in names}
 
 
 class Weights:
