@@ -97,6 +97,18 @@ def test_the_tree_is_the_table_of_contents() -> None:
     assert folders_in_the_tree() == packages - parts | folders
 
 
+def test_the_files_to_look_into_are_there() -> None:
+    """A path is one below the package, of the repository, or beside the one before it."""
+    table = DOCUMENTS["CONTRIBUTING.md"].partition("## Where to look")[2].partition("\n## ")[0]
+    package = ROOT / "backend" / "dogsnap"
+    for row in re.findall(r"^\|.*\| (.*) \|$", table, re.M):
+        folder = package
+        for name in re.findall(r"`([\w./]+(?:\.\w+|/))`", row):
+            places = [place for place in (package, folder, ROOT) if (place / name).exists()]
+            assert places, f"{name} of {row}"
+            folder = (places[0] / name).parent
+
+
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.inference.batching import Batcher, BatchingParameters
-from dogsnap.serving.inference.work import Values
+from dogsnap.serving.inference.request_kinds import Values
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings

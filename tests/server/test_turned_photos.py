@@ -12,7 +12,7 @@ from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.serving.answers.classification import turn_back
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.inference.executor import within
-from dogsnap.serving.inference.work import Breeds
+from dogsnap.serving.inference.request_kinds import Breeds
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos.photo import turn
 from dogsnap.serving.tensors.signatures import ServableId

@@ -13,7 +13,7 @@ from colour_photos import GREEN, encode, plain
 from dogsnap.errors import FailedPrecondition, Internal, InvalidArgument, Unavailable
 from dogsnap.serving.answers.classification import name_breeds
 from dogsnap.serving.assembly import create_predictor
-from dogsnap.serving.inference.work import Values
+from dogsnap.serving.inference.request_kinds import Values
 from dogsnap.serving.repository.model import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId, UnknownSignature
 from dogsnap.serving.versions.servable import Servable, kernel_sentence

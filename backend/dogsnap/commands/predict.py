@@ -193,7 +193,7 @@ class Here:
         return self._predictor.classify(contents, self._spec, top_k, "command").to_json()
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
-        from dogsnap.serving.inference.work import Values
+        from dogsnap.serving.inference.request_kinds import Values
         from dogsnap.serving.tensors import json_tensors
 
         work = Values(

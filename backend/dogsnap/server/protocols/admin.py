@@ -31,7 +31,7 @@ from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import require_feedback
-from dogsnap.server.protocols.fields import (
+from dogsnap.server.protocols.request_fields import (
     Body,
     json_object,
     number,

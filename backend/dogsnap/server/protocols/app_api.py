@@ -17,7 +17,7 @@ from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, parse_json
 from dogsnap.server.middleware.request_ids import new_id, own_sticky_key
 from dogsnap.server.protocols import photo_bodies
-from dogsnap.server.protocols.fields import Body, text_field, text_list, whole_number
+from dogsnap.server.protocols.request_fields import Body, text_field, text_list, whole_number
 from dogsnap.serving.answers.classification import Classification, require_labels
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor

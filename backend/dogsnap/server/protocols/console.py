@@ -22,7 +22,7 @@ from dogsnap.errors import NotFound, Unauthenticated, Unavailable
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.admin import log_of, verdict_on
-from dogsnap.server.protocols.fields import Body, text_field
+from dogsnap.server.protocols.request_fields import Body, text_field
 from dogsnap.server.protocols.web_app import HEADERS
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor

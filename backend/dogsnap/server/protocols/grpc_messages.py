@@ -15,7 +15,7 @@ from tensorflow_serving.apis import (
 
 from dogsnap.errors import DogsnapError, InvalidArgument, Unimplemented
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.inference.work import Task
+from dogsnap.serving.inference.request_kinds import Task
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.examples import METHODS, check_merged_size
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature

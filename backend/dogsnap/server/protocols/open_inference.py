@@ -19,7 +19,13 @@ from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import IsGone
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.work import Photos, Prediction, Values, Work, check_output_filter
+from dogsnap.serving.inference.request_kinds import (
+    Photos,
+    Prediction,
+    Values,
+    Work,
+    check_output_filter,
+)
 from dogsnap.serving.photos import photo_values
 from dogsnap.serving.tensors.json_tensors import MAX_RANK, OtherInputs
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature

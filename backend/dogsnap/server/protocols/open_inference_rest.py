@@ -18,7 +18,7 @@ from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import open_inference
 from dogsnap.server.protocols.open_inference import BYTES, TYPES, InferRequest, Tensor
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.work import Prediction
+from dogsnap.serving.inference.request_kinds import Prediction
 from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.tensors.json_parsing import reading
 from dogsnap.serving.tensors.json_tensors import to_array

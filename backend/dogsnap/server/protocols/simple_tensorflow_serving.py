@@ -22,9 +22,9 @@ from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, tensors_response
 from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import generated_clients, photo_bodies
-from dogsnap.server.protocols.fields import text_field, whole_number
+from dogsnap.server.protocols.request_fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.work import Photos, Prediction, Values
+from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values
 from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.json_parsing import reading
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature

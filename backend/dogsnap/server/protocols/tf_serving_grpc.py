@@ -41,7 +41,7 @@ from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols import open_inference_grpc
 from dogsnap.server.tracing import describe_answer
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.work import Examples, Task, Values, Work
+from dogsnap.serving.inference.request_kinds import Examples, Task, Values, Work
 from dogsnap.serving.tensors.signatures import UnknownSignature
 from dogsnap.serving.tensors.tensor_protos import fill_proto, tensor_bytes, to_arrays
 from dogsnap.serving.versions.model_configs import with_default_policy

@@ -25,7 +25,7 @@ from dogsnap.server.middleware.json_bodies import (
 from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import grpc_messages
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.work import Examples, Task, Values
+from dogsnap.serving.inference.request_kinds import Examples, Task, Values
 from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.examples import examples_from_body
 from dogsnap.serving.tensors.signatures import Signature

@@ -16,9 +16,9 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.inference.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guarding import Guard
+from dogsnap.serving.inference.request_kinds import Breeds, Outputs, Work
 from dogsnap.serving.inference.rollouts import Rollouts
 from dogsnap.serving.inference.shadow import Shadow
-from dogsnap.serving.inference.work import Breeds, Outputs, Work
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import check
 from dogsnap.serving.repository.interface import ModelRepository

@@ -17,7 +17,7 @@ from itertools import zip_longest
 import numpy as np
 
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.inference.work import Outputs
+from dogsnap.serving.inference.request_kinds import Outputs
 from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.tensors.signatures import ServableId
