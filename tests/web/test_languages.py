@@ -70,3 +70,48 @@ def test_while_an_input_method_composes_nothing_is_searched_for(open_phone):
         assert "不认识" not in line.inner_text()
     session.send("Input.insertText", {"text": "腊肠"})
     expect(names).to_have_text(["腊肠犬"])
+
+
+# As Chrome's and Safari's translators do it: each text node gives way to elements, also those that come later.
+TRANSLATE = """() => {
+    const isText = (node) => node.nodeType === Node.TEXT_NODE && node.data.trim() && !node.parentNode.closest('font')
+    const translate = (node) => {
+        const font = document.createElement('font')
+        font.append(Object.assign(document.createElement('font'), {textContent: `*${node.data}*`}))
+        node.replaceWith(font)
+    }
+    const translateAll = (root) => {
+        const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT)
+        const nodes = []
+        while (walker.nextNode()) if (isText(walker.currentNode)) nodes.push(walker.currentNode)
+        nodes.forEach(translate)
+    }
+    translateAll(document.body)
+    const observer = new MutationObserver(() => translateAll(document.body))
+    observer.observe(document.body, {childList: true, characterData: true, subtree: true})
+}"""
+
+
+def test_where_the_browser_translates_the_page_every_text_that_changes_is_seen_to(open_phone, dog):
+    phone = open_phone(locale="en-US")
+    phone.button("camera").wait_for()
+    phone.page.evaluate(TRANSLATE)
+    expect(phone.screen.locator(".headline")).to_have_text("*Which dog is this?*")
+    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
+    line = phone.screen.locator(".hint")
+    phone.screen.locator(".choice").first.wait_for()
+    phone.screen.locator(".search input").fill("zzz")
+    expect(line).to_have_text("*No breed called “zzz” is known here.*")
+    phone.screen.locator(".search input").fill("")
+    expect(line).to_contain_text("*Breeds that the app knows")
+    phone.back()
+    phone.page.route("**/api/classify", lambda route: route.abort(), times=1)
+    with phone.page.expect_file_chooser() as chooser:
+        phone.tap(phone.screen.locator(".button.primary"))
+    chooser.value.set_files(dog)
+    phone.screen.get_by_text("trying again").wait_for()
+    phone.screen.locator(".state-breed").wait_for()
+    assert phone.headline().startswith("*")
+    expect(phone.screen.locator("h1")).to_have_text(phone.headline())
+    phone.back()
+    assert phone.screen.locator(".recent-name").inner_text().startswith("*")

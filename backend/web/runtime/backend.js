@@ -13,13 +13,18 @@ export function createBackend(builtinTags) {
   const backend = new glassEasel.CurrentWindowBackendContext()
   backend.document = {
     createElement: (tag) => createElement(tag, builtinTags),
-    createTextNode: (text) => document.createTextNode(text),
+    createTextNode,
     createDocumentFragment: () => document.createDocumentFragment(),
   }
   backend.onEvent((target, type, detail, options) =>
     glassEasel.triggerEvent(target, type, detail, { ...options, extraFields: touchFields(options.originalEvent) }),
   )
   return backend
+}
+
+/** An element of its own: a browser that translates a page replaces text nodes, and what the engine then wrote would be seen by nobody. */
+function createTextNode(text) {
+  return Object.assign(document.createElement('wx-run'), { textContent: text })
 }
 
 function createElement(tag, builtinTags) {
