@@ -8,8 +8,8 @@ App({
   onLaunch() {
     appearance.follow()
     feedback.forgetRest()
-    waiting.follow(showAnswers)
-    wx.onNetworkStatusChange(({ isConnected }) => isConnected && waiting.send())
+    waiting.follow(showAnew)
+    wx.onNetworkStatusChange(({ isConnected }) => isConnected && showAnew())
   },
 
   onShow(options) {
@@ -29,7 +29,7 @@ App({
   },
 })
 
-/** On the page in view. */
-function showAnswers() {
+/** The page in view: an answer has come, or a connection. */
+function showAnew() {
   getCurrentPages().slice(-1).forEach((page) => page.onShow())
 }

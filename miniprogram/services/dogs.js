@@ -24,11 +24,12 @@ function feedbackIds(outcome) {
  * What lies on the photo for each dog, if there are several.
  * @param {Outcome} outcome
  * @param {string} label  with places for number and name
- * @returns {{style: string, label: string, isChosen: boolean}[]}
+ * @returns {{style: string, name: string, label: string, isChosen: boolean}[]}
  */
 function boxes({ dogs = [], chosen = 0 }, label) {
   return dogs.map((dog, place) => ({
     style: frame.css(frame.fromBox(dog.box)),
+    name: captions.headline(dog),
     label: wording.fill(label, { number: place + 1, name: captions.headline(dog) }),
     isChosen: place === chosen,
   }))

@@ -162,7 +162,9 @@ def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_pho
 
 
 @LOCALE
-def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_phone, dog, locale):
+def test_each_of_two_dogs_has_a_box_that_is_tapped_and_a_tab_that_is_reached_by_keyboard(
+    open_phone, dog, locale
+):
     phone = open_phone(locale=locale)
     parts = [
         ("breed", "n02110185", [0.0, 0.1, 0.5, 1.0]),
@@ -186,10 +188,12 @@ def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_p
     assert serious_violations(phone.page) == []
     phone.tap(boxes.nth(1))
     phone.screen.locator(".answer.state-unsure").wait_for()
-    boxes.first.focus()
+    tabs = phone.screen.locator(".tab")
+    assert tabs.count() == 2
+    tabs.first.focus()
     phone.page.keyboard.press("Enter")
     phone.screen.locator(".answer.state-breed").wait_for()
-    assert boxes.first.get_attribute("aria-checked") == "true"
+    assert tabs.first.get_attribute("aria-checked") == "true"
     phone.back()
     phone.tap("history")
     assert (

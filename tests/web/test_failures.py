@@ -153,17 +153,24 @@ def test_a_photo_that_waits_is_answered_when_the_app_starts(open_phone, dog):
     ],
     ids=["breed", "breeds", "settings"],
 )
-def test_a_page_without_connection_says_what_it_misses_and_a_retry_works(
-    open_phone, page, told, there
+@pytest.mark.parametrize("way", ["retry", "by itself"])
+def test_a_page_without_connection_says_what_it_misses_and_shows_it_once_there_is_one(
+    open_phone, page, told, there, way
 ):
     phone = open_phone()
     phone.button("camera").wait_for()
-    phone.context.set_offline(True)
+    phone.page.route("**/api/*", lambda route: route.abort("internetdisconnected"))
+    if way == "by itself":
+        phone.context.set_offline(True)
     phone.page.evaluate(f"location.hash = '#/pages/{page}'")
+    if page == "settings/settings":
+        phone.tap(phone.screen.locator(".models"))
     phone.screen.get_by_text(told).wait_for()
-    phone.button("retry").scroll_into_view_if_needed()
-    phone.context.set_offline(False)
-    phone.tap("retry")
+    phone.page.unroute("**/api/*")
+    if way == "by itself":
+        phone.context.set_offline(False)
+    else:
+        phone.tap("retry")
     phone.screen.locator(there).wait_for()
 
 
@@ -174,6 +181,7 @@ def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phon
     phone.choose(dog)
     assert "模型版本" in failure(phone)
     phone.tap(phone.screen.get_by_role("button", name="去设置"))
+    phone.tap(phone.screen.locator(".models"))
     phone.tap(phone.screen.get_by_role("radio", name="服务器默认"))
     phone.back()  # the photo is asked about again by itself
     phone.screen.locator(".state-breed").wait_for()

@@ -187,12 +187,14 @@ def test_the_settings_page_tells_what_is_asked_and_how_long_kept(
 ):
     phone = open_phone("desktop", server=server)
     phone.tap("settings")
+    phone.tap(phone.screen.locator(".more"))
     expect(phone.screen).to_contain_text("for up to 90 days")
     phone = open_phone("desktop", server=start_server(models))
     phone.snap(photos["c3"])
     assert phone.screen.locator(".feedback").count() == 0
     phone.back()
     phone.tap("settings")
+    phone.tap(phone.screen.locator(".more"))
     expect(phone.screen).to_contain_text("does not ask whether its answers were right")
 
 

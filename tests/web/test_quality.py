@@ -39,6 +39,7 @@ def every_page(open_phone, photo_that_is, unsure_server) -> Iterator[tuple[Phone
             phone.back()
     snap = phone.page.url.split("id=")[1]
     phone.open(".frame-button", ".frame")
+    phone.open(".fine", ".move")
     yield phone, "frame"
     phone.back()
     phone.open(".row", ".facts")
@@ -59,7 +60,8 @@ def every_page(open_phone, photo_that_is, unsure_server) -> Iterator[tuple[Phone
     yield phone, "breeds"
     phone.back()
     phone.tap("settings")
-    phone.screen.locator(".option.model").nth(1).wait_for()
+    phone.tap(phone.screen.locator(".more"))
+    phone.open(".models", ".option.model")
     yield phone, "settings"
     phone.page.evaluate(f"location.hash = '#/pages/correct/correct?id={snap}'")
     phone.screen.locator(".choice").first.wait_for()

@@ -11,6 +11,7 @@ const ATTRIBUTES = {
   ariaLabel: 'aria-label',
   ariaHidden: 'aria-hidden',
   ariaChecked: 'aria-checked',
+  ariaExpanded: 'aria-expanded',
   ariaLive: 'aria-live',
   ariaLevel: 'aria-level',
   ariaDisabled: 'aria-disabled',

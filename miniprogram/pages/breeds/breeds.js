@@ -42,6 +42,7 @@ Page({
   onShow() {
     this.dress()
     waiting.send()
+    if (this.data.state === 'failed') this.load()
     if (this.data.state === 'shown') this.show() // it may have been met meanwhile
   },
 

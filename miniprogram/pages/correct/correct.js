@@ -1,9 +1,11 @@
 /**
- * What the dog in a photo really is, said by the user: what is no breed, the guesses of the answer, then every breed, as
- * the server orders them, found by a few letters of any name; else the words themselves. One tap sends it and goes back.
+ * What the dog in a photo really is, said by the user: one of the guesses of the answer, what is no breed, or any other
+ * breed, as the server orders them, found by a few letters of any name; else the words themselves. One tap sends it and
+ * goes back.
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
+const candidates = require('../../services/candidates')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const routes = require('../../services/routes')
@@ -20,8 +22,8 @@ Page({
     /** @type {any} */
     text: {},
     words: '',
-    /** @type {Choice[]} */
-    choices: [],
+    /** Without a title while something is searched. @type {{title: string, choices: Choice[]}[]} */
+    sections: [],
     /** Said where a search finds nothing. */
     notKnown: '',
     /** @type {'loading' | 'choosing' | 'failed'} */
@@ -47,6 +49,7 @@ Page({
   onShow() {
     this.dress()
     waiting.send()
+    if (this.data.state === 'failed' && this.outcome) this.load()
   },
 
   dress() {
@@ -57,7 +60,7 @@ Page({
     this.setData({ state: 'loading' })
     try {
       if (!this.outcome) throw new Error('the photo is not in the history any more')
-      this.breeds = guessesFirst(await breeds.all(), this.outcome)
+      this.breeds = await breeds.all()
       this.setData({ state: 'choosing' })
     } catch (failure) {
       this.setData({ state: 'failed' })
@@ -67,11 +70,22 @@ Page({
 
   show() {
     const { text, language, words } = /** @type {any} */ (this.data)
-    const found = breeds.search(this.breeds, words).map((breed) => ofBreed(breed, language))
+    const likely = guesses(this.breeds, this.outcome)
+    const others = this.breeds.filter((breed) => !likely.includes(breed))
+    const toChoices = (some) => some.map((breed) => ofBreed(breed, language))
     const verdicts = VERDICTS.map((verdict) => ofVerdict(verdict, text)).filter(({ label }) => label)
+    const found = breeds.search([...likely, ...others], words)
     const meant = breeds.isMix(words) ? verdicts.filter(({ key }) => key !== 'no_dog') : [] // a mix, or a breed that is not here
-    const choices = words ? [...meant, ...found, ofWords(words, text)] : [...verdicts, ...found]
-    this.setData({ choices, notKnown: found.length || !text.notKnown ? '' : wording.fill(text.notKnown, { words }) })
+    const all = [
+      { title: text.likely, choices: toChoices(likely) },
+      { title: text.none, choices: verdicts },
+      { title: text.all, choices: toChoices(others) },
+    ]
+    const sections = words ? [{ title: '', choices: [...meant, ...toChoices(found), ofWords(words, text)] }] : all
+    this.setData({
+      sections: sections.filter(({ choices }) => choices.length),
+      notKnown: found.length || !text.notKnown ? '' : wording.fill(text.notKnown, { words }),
+    })
   },
 
   onInput({ detail }) {
@@ -81,7 +95,8 @@ Page({
 
   async onChoose({ currentTarget }) {
     if (this.data.sending) return
-    const { said } = this.data.choices.find(({ key }) => key === currentTarget.dataset.key)
+    const choices = this.data.sections.flatMap((section) => section.choices)
+    const { said } = choices.find(({ key }) => key === currentTarget.dataset.key)
     this.setData({ sending: true })
     try {
       await feedback.give(this.outcome.feedbackId, said)
@@ -94,11 +109,11 @@ Page({
   },
 })
 
-/** Likely ones need no search. The one breed that was named as sure is what the user has just said no to. */
-function guessesFirst(all, { breeds: guesses, state }) {
-  const open = state === 'breed' ? guesses.slice(1) : guesses
-  const likely = open.map(({ id }) => all.find((breed) => breed.id === id)).filter(Boolean)
-  return [...likely, ...all.filter((breed) => !likely.includes(breed))]
+/** Likely ones need no search. The one breed that was named is what the user has just said no to. */
+function guesses(all, outcome) {
+  if (!outcome) return []
+  const open = outcome.breeds.filter((guess) => guess !== candidates.named(outcome))
+  return open.map(({ id }) => all.find((breed) => breed.id === id)).filter(Boolean)
 }
 
 /** @typedef {{key: string, label: string, second: string, said: import('../../services/feedback').Said}} Choice */

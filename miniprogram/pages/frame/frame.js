@@ -27,6 +27,8 @@ Page({
     photoStyle: '',
     frameStyle: '',
     label: '',
+    /** Whether the arrows are shown. */
+    isFine: false,
     moves: ['left', 'right', 'up', 'down', 'smaller', 'larger'],
   },
 
@@ -110,6 +112,10 @@ Page({
   pointOf({ clientX, clientY }) {
     const { left, top, width, height } = this.area
     return { x: within((clientX - left) / width), y: within((clientY - top) / height) }
+  },
+
+  onFine() {
+    this.setData({ isFine: !this.data.isFine })
   },
 
   onMove({ currentTarget }) {

@@ -53,7 +53,7 @@ Page({
     photoRatio: 0,
     /** Where the dog is, as CSS; '' where the server did not say. */
     boxStyle: '',
-    /** Each dog on the photo, where there are several. @type {{style: string, label: string, isChosen: boolean}[]} */
+    /** Each dog on the photo, where there are several. @type {{style: string, name: string, label: string, isChosen: boolean}[]} */
     dogs: [],
     dogsHeadline: '',
     /** What of the photo has to be seen, as CSS: the dogs, or what is a little above the middle. */
@@ -147,6 +147,7 @@ Page({
 
   start() {
     this.problem = null
+    wx.setNavigationBarTitle({ title: this.data.text.title })
     this.setData({ state: 'working', stage: 'shrinking' })
     this.stop = snaps.run(this.snapId, this.data.photo, (news) => this.hear(news))
   },
@@ -201,6 +202,7 @@ Page({
       dogsHeadline: captions.count(this.outcome),
       answeredBy: wording.fill(text.answeredBy, model),
     })
+    wx.setNavigationBarTitle({ title: named ? captions.headline(this.outcome) : text.title })
     this.showDifferences()
     this.showAbout()
   },

@@ -1,4 +1,5 @@
-/** Language, theme, the model version that answers, and what happens to photos. Choices take effect at once. */
+/** Language, theme, what happens to photos, and the model version that answers. Choices take effect at once. */
+const { VERSION } = require('../../config')
 const appearance = require('../../services/appearance')
 const models = require('../../services/models')
 const settings = require('../../services/settings')
@@ -22,6 +23,9 @@ Page({
     feedbackLine: '',
     /** @type {'loading' | 'shown' | 'failed'} */
     modelState: 'loading',
+    version: VERSION,
+    isMoreShown: false,
+    isModelShown: false,
   },
 
   /** @type {import('../../services/models').Model[]} */
@@ -37,6 +41,7 @@ Page({
   onShow() {
     this.dress()
     waiting.send()
+    if (this.data.modelState === 'failed') this.loadModels()
   },
 
   dress() {
@@ -73,6 +78,14 @@ Page({
       this.setData({ modelState: 'failed' })
     }
     this.show()
+  },
+
+  onMore() {
+    this.setData({ isMoreShown: !this.data.isMoreShown })
+  },
+
+  onModels() {
+    this.setData({ isModelShown: !this.data.isModelShown })
   },
 
   onOption({ currentTarget }) {

@@ -42,7 +42,7 @@ async function correcting(page) {
   return correct
 }
 
-const names = (page) => page.data.choices.map(({ label }) => label)
+const names = (page) => page.data.sections.flatMap(({ choices }) => choices.map(({ label }) => label))
 
 test('one tap says that an answer is right, and it is not asked again', async () => {
   const page = await answered()
@@ -150,16 +150,13 @@ test('a server that takes no feedback is given none, and after a day it is too l
   assert.equal(phone.open('result', { id: page.snapId }).data.feedback, '')
 })
 
-test('what is no breed comes first, then the other guesses, then all breeds as the server orders them', async () => {
+test('the other guesses come first, then what is no breed, then the rest as the server orders them, each under its title', async () => {
   const correct = await correcting(await answered())
-  assert.deepEqual(names(correct), [
-    '混血犬',
-    '这里没有的品种',
-    '不是狗',
-    '拉布拉多寻回犬',
-    '西施犬',
-    '金毛寻回犬',
-    '西伯利亚雪橇犬',
+  const sections = correct.data.sections.map(({ title, choices }) => [title, choices.map(({ label }) => label)])
+  assert.deepEqual(sections, [
+    ['可能是', ['拉布拉多寻回犬']],
+    ['都不是', ['混血犬', '这里没有的品种', '不是狗']],
+    ['全部品种', ['西施犬', '金毛寻回犬', '西伯利亚雪橇犬']],
   ])
 })
 

@@ -66,6 +66,11 @@ test('names and order of the breeds come from the server: the package holds none
   }
 })
 
+test('the app says the version of the package', () => {
+  const [, version] = /^version = "(.*)"$/m.exec(fs.readFileSync(path.join(BACKEND, '../pyproject.toml'), 'utf8'))
+  assert.match(program.files.get('config.js'), new RegExp(`VERSION = '${version}'`))
+})
+
 test('only config.js knows a host', () => {
   for (const [file, text] of program.files) {
     const hosts = text.replaceAll('http://www.w3.org/2000/svg', '').match(/https?:\/\/\S+/g) ?? []
