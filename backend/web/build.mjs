@@ -106,6 +106,10 @@ function minified(script) {
   return esbuild.transformSync(script, { minify: true, target: BROWSERS, charset: 'utf8' }).code
 }
 
+/** What only the engine's own code calls so. */
+const ENGINES_OWN = /^_\$./
+const ASKED_BY_NAME = /^_\$(lifetimeFuncs|pageLifetimeFuncs|dataGroupObserverTree)$/
+
 /** @returns {string}  the file with all that it imports */
 function bundle(entry) {
   const { outputFiles } = esbuild.buildSync({
@@ -113,6 +117,8 @@ function bundle(entry) {
     write: false,
     bundle: true,
     minify: true,
+    mangleProps: ENGINES_OWN,
+    reserveProps: ASKED_BY_NAME,
     format: 'iife',
     target: BROWSERS,
     legalComments: 'none',

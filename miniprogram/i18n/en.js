@@ -136,7 +136,7 @@ module.exports = {
       typed: 'It is “{words}”',
       likely: 'Likely',
       none: 'None of these',
-      all: 'All breeds',
+      all: 'All',
       verdicts: { mix: 'A mix of breeds', other: 'A breed that is not here', no_dog: 'Not a dog' },
       kept: 'The server keeps its answer and what you say or type here, but not the photo. No other user sees it.',
       notSent: 'That could not be sent. Please try again later.',
@@ -225,15 +225,13 @@ module.exports = {
       privacyShort: 'A photo is looked at and forgotten: the server stores none. Your history is on this phone only.',
       more: 'More',
       about: 'About',
-      app: 'dogsnap',
       privacyLines: [
-        'A photo is first made small on your phone and loses its location and other details. Then the server looks at it. A photo that the phone cannot open or make small goes as it is.',
-        'The server forgets it right away: it stores no photo and writes none to its logs.',
-        'A random number goes along, only so that the same model version answers this phone each time. It says nothing about you, and "Delete all" replaces it.',
-        'Your history, with photos that wait for a connection, is on this phone only. You can delete it at any time.',
+        'Your phone makes a photo small and takes out its location and other details before it is sent; one that it cannot open goes as it is.',
+        'The server stores no photo, and writes none to its logs.',
+        'A random number goes along, so that one model version answers this phone each time. "Delete all" replaces it.',
       ],
       feedbackKept:
-        'If you say whether an answer was right, the server keeps that answer and what you said or typed for up to {days} days, to find the better model and what to learn next; no other user sees it. While it compares two models it also keeps a scrambled mark of this phone, so that each phone counts once; the key to it is deleted when the comparison ends. Nothing in it leads to you, unless you type it, and "Delete all" in the history deletes it there, too.',
+        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and what to learn next; no other user sees them. While it compares two models it also keeps a scrambled mark of this phone, so that each counts once. Nothing in it leads to you, unless you type it. "Delete all" in the history deletes it there, too.',
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },
@@ -262,12 +260,11 @@ module.exports = {
     title: 'No access to camera or album',
     confirm: 'OK',
     reasons: {
-      undeclared:
-        'This mini program is not yet registered to use the camera and the album. Whoever runs it has to declare that in its privacy agreement; you can do nothing about it here.',
+      undeclared: 'This mini program is not registered to use camera and album. Only whoever runs it can change that, in its privacy agreement.',
       privacy:
         'You have not agreed to the privacy agreement, so WeChat hands over no photo. Choose a photo again and agree to go on.',
       camera:
-        'The camera may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”. Photos of the album can still be chosen.',
+        'The camera may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”. You can still choose from the album.',
       other:
         'The camera or the album may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”.',
     },

@@ -23,6 +23,7 @@ Page({
     feedbackLine: '',
     /** @type {'loading' | 'shown' | 'failed'} */
     modelState: 'loading',
+    app: '',
     version: VERSION,
     isMoreShown: false,
     isModelShown: false,
@@ -53,6 +54,7 @@ Page({
     const { text } = this.data
     const { language, theme, model } = settings.get()
     this.setData({
+      app: appearance.texts().card.app,
       groups: [
         {
           key: 'language',

@@ -156,7 +156,7 @@ test('the other guesses come first, then what is no breed, then the rest as the 
   assert.deepEqual(sections, [
     ['可能是', ['拉布拉多寻回犬']],
     ['都不是', ['混血犬', '这里没有的品种', '不是狗']],
-    ['全部品种', ['西施犬', '金毛寻回犬', '西伯利亚雪橇犬']],
+    ['全部', ['西施犬', '金毛寻回犬', '西伯利亚雪橇犬']],
   ])
 })
 
