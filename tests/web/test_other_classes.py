@@ -63,11 +63,14 @@ def test_every_page_names_the_classes_that_there_are_and_speaks_of_no_dog(
         ("breed/breed?id=s2", ".headline"),
         ("breed/breed?id=n02085620", ".lead"),
         ("history/history", ".list"),
-        ("settings/settings", ".option.model"),
+        ("settings/settings", ".models"),
     ):
         phone.page.evaluate(f"location.hash = '#/pages/{path}'")
         phone.screen.locator(shows).first.wait_for()
         check_words()
+    phone.tap(phone.screen.locator(".more"))
+    phone.open(".models", ".option.model")
+    check_words()
     phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
     expect(phone.screen.locator(".choice .name")).to_have_text(sorted(NAMES))
 
@@ -84,6 +87,7 @@ def test_the_words_follow_the_version_that_is_chosen_in_the_settings(
         ("The server's default", "Which dog is this?", 3),
     ):
         phone.page.evaluate("location.hash = '#/pages/settings/settings'")
+        phone.open(".models", ".option.model")
         phone.tap(phone.screen.locator(".option.model", has_text=choice))
         phone.page.evaluate("location.hash = '#/pages/home/home'")
         expect(phone.screen.locator(".headline")).to_have_text(headline)
