@@ -242,24 +242,28 @@ class Settings:
         Raises click.UsageError on an unknown DOGSNAP_ variable, which may be
         misspelt, and on a value that cannot be.
         """
-        environ = {
-            name: value
-            for name, value in environ.items()
-            if not SERVICE_LINK.fullmatch(f"{name}={value}")
-        }
-        file = flags.get("settings_file") or environ.get(variable("settings_file"))
-        environ = {**(_read_settings_file(Path(file)) if file else {}), **environ}
-        rows = {row.name: row for row in table()}
-        known = {variable(name) for name in rows} | set(OTHER_VARIABLES)
-        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+        given = {}
+        for name, value in environ.items():
+            if name.startswith(PREFIX) and not SERVICE_LINK.fullmatch(f"{name}={value}"):
+                given[name] = value
+        file = flags.get("settings_file") or given.get(variable("settings_file"))
+        if file:
+            given = {**_read_settings_file(Path(file)), **given}
+        known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
+        unknown = sorted(set(given) - known)
         if unknown:
             raise click.UsageError(
                 f"unknown setting in the environment: {', '.join(unknown)}; known: "
                 f"{', '.join(sorted(known))}"
             )
-        values = {name: environ[variable(name)] for name in rows if variable(name) in environ}
-        values |= {name: value for name, value in flags.items() if value is not None}
-        return cls(**{name: _parse(rows[name], value) for name, value in values.items()})
+        values = {}
+        for row in table():
+            value = flags.get(row.name)
+            if value is None:
+                value = given.get(variable(row.name))
+            if value is not None:
+                values[row.name] = _parse(row, value)
+        return cls(**values)
 
 
 def _read_settings_file(file: Path) -> dict[str, str]:
@@ -268,16 +272,20 @@ def _read_settings_file(file: Path) -> dict[str, str]:
     Raises click.UsageError.
     """
     try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"the settings file cannot be read: {error}") from None
-    rows = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    for name, equals, _ in rows:
-        if not equals or not name.strip().startswith(PREFIX):
+    values = {}
+    for line in text.splitlines():
+        if not line.strip() or line.strip().startswith("#"):
+            continue
+        name, equals, value = line.strip().partition("=")
+        if not equals or not name.startswith(PREFIX):
             raise click.UsageError(
                 f"{file}: expected lines of the form {PREFIX}NAME=value, received {name!r}"
             )
-    return {name.strip(): value.strip() for name, _, value in rows}
+        values[name.strip()] = value.strip()
+    return values
 
 
 def table() -> tuple[dataclasses.Field, ...]:

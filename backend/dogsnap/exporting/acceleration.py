@@ -1,4 +1,5 @@
-"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
+"""Adds an OpenVINO copy of a version's network, if that is measurably faster
+and gives the same answers.
 
 Why OpenVINO, and why bfloat16 before int8: docs/lab_notes.md.
 """
@@ -43,22 +44,27 @@ from dogsnap.serving.versions.openvino_runtime import (
 
 Report = Callable[[str], None]
 
-# For smaller networks it does not matter: base64, decoding and resizing of one photo take about 5 ms.
+# For smaller networks it does not matter: base64, decoding and resizing of one photo
+# take about 5 ms.
 SMALLEST_BYTES = 2_000_000
 ROUNDS, RUNS = 3, 1
 TRIAL_IMAGES = 4
 FILES = (NETWORK, Path(NETWORK).with_suffix(".bin").name)  # of a network in OpenVINO's format
 
-# The largest difference allowed from TensorFlow's float32 outputs (probabilities), by precision.
-# A network in int8 that names breeds is compared on drawn pictures alone: on the trial images, which are noise, "is this a dog"
-# differs by 0.49 with the right ranges, and by 0.1 with halved ones.
+# The largest difference allowed from TensorFlow's float32 outputs (probabilities), by
+# precision. A network in int8 that names breeds is compared on drawn pictures alone: on
+# the trial images, which are noise, "is this a dog" differs by 0.49 with the right
+# ranges, and by 0.1 with halved ones.
 TOLERANCES = {EXACT: 1e-3, BFLOAT16: 0.1, INT8: 0.3}
-# Of the probability of the breeds in a drawn picture, int8 may move this share to others, in the mean. Measured with Inception v3
-# and weights of 7 and 8 bits on a processor without VNNI: 0.08 to 0.09 and 0.12 to 0.14 (of 8 bits too much, since sums overflow
-# there); with ranges in reverse order but the first 0.18 and 0.21; halved, divided by ten, multiplied by thirty 0.37 and more.
+# Of the probability of the breeds in a drawn picture, int8 may move this share to
+# others, in the mean. Measured with Inception v3 and weights of 7 and 8 bits on a
+# processor without VNNI: 0.08 to 0.09 and 0.12 to 0.14 (of 8 bits too much, since sums
+# overflow there); with ranges in reverse order but the first 0.18 and 0.21; halved,
+# divided by ten, multiplied by thirty 0.37 and more.
 MOST_MOVED = 0.15
 NAMING = "prediction"  # the output of probabilities (n, classes)
-# Less would not justify a second copy of the weights on disk (over TensorFlow), or another version (over float32).
+# Less would not justify a second copy of the weights on disk (over TensorFlow), or
+# another version (over float32).
 LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
 
 
@@ -66,11 +72,12 @@ LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
 class Steps:
     """What a signature does before and after the network.
 
-    `before`: from its input `alias` to the network's input, and the decoded picture for `again`, shared by all signatures with
-    that alias; None: they are the same.
-    `after`: from the network's outputs to the signature's; None: they are the same ones, those named in `outputs`.
-    `again`: from its input `alias`, that picture, windows and the rows of their photos to the images of the second pass; None:
-    one pass.
+    `before`: from its input `alias` to the network's input, and the decoded
+    picture for `again`, shared by all signatures with that alias; None: they
+    are the same. `after`: from the network's outputs to the signature's; None:
+    they are the same ones, those named in `outputs`. `again`: from its input
+    `alias`, that picture, windows and the rows of their photos to the images of
+    the second pass; None: one pass.
     """
 
     alias: str
@@ -82,11 +89,15 @@ class Steps:
 
 @dataclass(frozen=True)
 class Acceleration:
-    """A network and the signatures that use it. `plan`: from its outputs to the windows of the second pass and, where there are
-    none, those of the signatures; `combined`: from its outputs in both passes to those of one.
+    """A network and the signatures that use it.
 
-    `same_as`: a version with the same network, perhaps with an OpenVINO copy. `fast`: in the fastest precision, of which int8
-    needs `ranges`; `required`: only if that is much faster than float32.
+    `plan`: from its outputs to the windows of the second pass and, where there
+    are none, those of the signatures; `combined`: from its outputs in both
+    passes to those of one.
+
+    `same_as`: a version with the same network, perhaps with an OpenVINO copy.
+    `fast`: in the fastest precision, of which int8 needs `ranges`; `required`:
+    only if that is much faster than float32.
     """
 
     graph: FrozenGraph
@@ -101,13 +112,17 @@ class Acceleration:
 
 
 class NotFaster(ValueError):
-    """No precision is so much faster than float32 here that it justifies another version; the message says by how much."""
+    """No precision is so much faster than float32 here that it justifies
+    another version; the message says by how much.
+    """
 
 
 def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
-    """Write assets.extra/runtime into a version that is being built, if OpenVINO is installed and fast enough; reports which.
+    """Write assets.extra/runtime into a version that is being built, if
+    OpenVINO is installed and fast enough; reports which.
 
-    Raises IncompatibleNetwork if it is not and that is required, NotFaster if it only is too slow.
+    Raises IncompatibleNetwork if it is not and that is required, NotFaster if
+    it only is too slow.
     """
     if not acceleration.fast and acceleration.graph.graph_def.ByteSize() < SMALLEST_BYTES:
         return False
@@ -127,14 +142,17 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     manifest.write(folder)
     _save_around(folder / AROUND, acceleration)
     report(
-        f"OpenVINO runs the network in {manifest.precision}: {manifest.speedup:g} times as fast as TensorFlow, "
+        f"OpenVINO runs the network in {manifest.precision}: {manifest.speedup:g} times "
+        "as fast as TensorFlow, "
         f"answers within {manifest.largest_difference:.1g}"
     )
     return True
 
 
 def takes_images_of_one_size(graph: FrozenGraph) -> bool:
-    """Whether the only input is a batch of float32 images (n, height, width, channels) of one size."""
+    """Whether the only input is a batch of float32 images (n, height, width,
+    channels) of one size.
+    """
     first, *further = graph.specs.values()
     if further or first.dtype != tf.float32 or first.shape.rank != 4:
         return False
@@ -142,7 +160,9 @@ def takes_images_of_one_size(graph: FrozenGraph) -> bool:
 
 
 def choose(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
-    """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then."""
+    """The network in float32 or, if asked for, in the precision that is fastest
+    here; its files are in `folder` then.
+    """
     known = _link_network(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)
     is_known = known and known.precision == EXACT and known.measured_by == _name_releases()
@@ -150,7 +170,8 @@ def choose(acceleration: Acceleration, folder: Path, report: Report) -> NetworkM
     if not acceleration.fast:
         if exact.speedup < LEAST_SPEEDUP:
             raise IncompatibleNetwork(
-                f"OpenVINO in {EXACT} is {exact.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
+                f"OpenVINO in {EXACT} is {exact.speedup:.2f} times as fast, expected at "
+                f"least {LEAST_SPEEDUP:g}"
             )
         return exact
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
@@ -179,7 +200,9 @@ def _trials(
     outputs: Sequence[str],
     report: Report,
 ) -> dict[str, NetworkManifest]:
-    """Each faster precision that gives the right answers, by name; an int8 network is in `temporary` then."""
+    """Each faster precision that gives the right answers, by name; an int8
+    network is in `temporary` then.
+    """
     trials = {}
     folders = {BFLOAT16: folder}
     if acceleration.ranges:
@@ -205,7 +228,9 @@ def _reason(error: Exception) -> str:
 
 
 def _link_network(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
-    """Hard links to the float32 network of another version, whose manifest is returned; None if it has none."""
+    """Hard links to the float32 network of another version, whose manifest is
+    returned; None if it has none.
+    """
     same = acceleration.same_as and acceleration.same_as / FOLDER
     if not same or not (same / MANIFEST).is_file():
         return None
@@ -223,7 +248,10 @@ def _link_network(acceleration: Acceleration, folder: Path) -> NetworkManifest |
 def _measure_precision(
     precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration
 ) -> NetworkManifest:
-    """Load, compare and measure a network. Raises IncompatibleNetwork if answers differ by more than is allowed."""
+    """Load, compare and measure a network.
+
+    Raises IncompatibleNetwork if answers differ by more than is allowed.
+    """
     # Not kept: the networks of all precisions at once would take 0.5 GB.
     network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
     judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
@@ -252,7 +280,9 @@ def _name_releases() -> str:
 
 
 def convert(graph: FrozenGraph, folder: Path) -> list[str]:
-    """Write the network in OpenVINO's format for one image; returns its outputs in order. Raises IncompatibleNetwork."""
+    """Write the network in OpenVINO's format for one image; returns its outputs
+    in order. Raises IncompatibleNetwork.
+    """
     openvino = import_openvino()
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "frozen.pb"
@@ -267,14 +297,18 @@ def convert(graph: FrozenGraph, folder: Path) -> list[str]:
         aliases = [alias for alias, name in graph.outputs.items() if name in names_of_output]
         if len(aliases) != 1:
             raise IncompatibleNetwork(
-                f"OpenVINO's output {names_of_output} corresponds to {aliases} of the network's outputs"
+                f"OpenVINO's output {names_of_output} corresponds to {aliases} of the "
+                "network's outputs"
             )
         outputs += aliases
     return outputs
 
 
 def _difference(network: Network, reference: Function, tolerance: float) -> float:
-    """The largest absolute difference over images and outputs. Raises IncompatibleNetwork if it or a shape is wrong."""
+    """The largest absolute difference over images and outputs.
+
+    Raises IncompatibleNetwork if it or a shape is wrong.
+    """
     images = trial_images(network.shape)
     expected = reference(tf.constant(images))
     answers = network.run(images)
@@ -282,18 +316,22 @@ def _difference(network: Network, reference: Function, tolerance: float) -> floa
     for name, value in expected.items():
         if answers[name].shape != tuple(value.shape):
             raise IncompatibleNetwork(
-                f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow {tuple(value.shape)}'
+                f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow '
+                f"{tuple(value.shape)}"
             )
         largest = max(largest, float(np.abs(answers[name] - value.numpy()).max()))
     if not largest <= tolerance:
         raise IncompatibleNetwork(
-            f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at most {tolerance:g}"
+            f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at "
+            f"most {tolerance:g}"
         )
     return largest
 
 
 def _difference_of_names(network: Network, reference: Function, tolerance: float) -> float:
-    """The same over the probabilities of breeds in drawn pictures, of which no more than MOST_MOVED may be others' now."""
+    """The same over the probabilities of breeds in drawn pictures, of which no
+    more than MOST_MOVED may be others' now.
+    """
     pictures = drawn_pictures(network.shape[:2])
     expected = reference(tf.constant(pictures))[NAMING].numpy()
     differences = np.abs(network.run(pictures)[NAMING] - expected)
@@ -301,15 +339,19 @@ def _difference_of_names(network: Network, reference: Function, tolerance: float
     largest = float(differences.max())
     if not (moved <= MOST_MOVED and largest <= tolerance):
         raise IncompatibleNetwork(
-            f"in {INT8} the network changes {moved:.0%} of its answers on {len(pictures)} test pictures "
-            f"(limit {MOST_MOVED:.0%}), and one probability by {largest:.2g} (limit {tolerance:g}); "
+            f"in {INT8} the network changes {moved:.0%} of its answers on "
+            f"{len(pictures)} test pictures "
+            f"(limit {MOST_MOVED:.0%}), and one probability by {largest:.2g} (limit "
+            f"{tolerance:g}); "
             "`dogsnap quantize` measures the ranges again"
         )
     return largest
 
 
 def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarray:
-    """Images in [0, 1] with coarse and fine random patches, similar to photos: (count, *shape)."""
+    """Images in [0, 1] with coarse and fine random patches, similar to photos:
+    (count, *shape).
+    """
     coarse = tf.random.stateless_uniform((count, 5, 5, shape[-1]), (1, 2))
     fine = tf.random.stateless_uniform((count, 50, 50, shape[-1]), (3, 4))
     size = shape[:2]
@@ -319,7 +361,9 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
 
 
 def _speedup(network: Network, reference: Function) -> float:
-    """TensorFlow's processor time for one image over the network's; other programs would distort wall-clock time."""
+    """TensorFlow's processor time for one image over the network's; other
+    programs would distort wall-clock time.
+    """
     image = trial_images(network.shape, 1)
     tensor = tf.constant(image)
     ratios = []
@@ -331,7 +375,9 @@ def _speedup(network: Network, reference: Function) -> float:
 
 
 def _save_around(folder: Path, acceleration: Acceleration) -> None:
-    """Save the steps before, between and after the runs of the network as a SavedModel without the network."""
+    """Save the steps before, between and after the runs of the network as a
+    SavedModel without the network.
+    """
     signatures = {}
     for name, steps in acceleration.steps.items():
         if steps.before:

@@ -66,10 +66,10 @@ class FrozenGraph:
             )
             return dict(zip(self.outputs, results, strict=True))
 
-        specs = [
-            tf.TensorSpec(self.specs[name].shape, self.specs[name].dtype, name)
-            for name in self.inputs
-        ]
+        specs = []
+        for name in self.inputs:
+            spec = self.specs[name]
+            specs.append(tf.TensorSpec(spec.shape, spec.dtype, name))
         return network.get_concrete_function(*specs)
 
 
@@ -93,10 +93,12 @@ def freeze(signature: Function) -> FrozenGraph:
 
     nameless = [tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names]
     placed = by_place.get_concrete_function(*nameless)
-    fed = {
-        name: tensor.name for name, tensor in zip(names, placed.inputs, strict=False)
-    }  # captured variables follow
-    given = {name: tensor.name for name, tensor in zip(outputs, placed.outputs, strict=True)}
+    fed = {}
+    for name, tensor in zip(names, placed.inputs, strict=False):  # captured variables follow
+        fed[name] = tensor.name
+    given = {}
+    for name, tensor in zip(outputs, placed.outputs, strict=True):
+        given[name] = tensor.name
     return FrozenGraph(
         _fold(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs
     )
@@ -163,20 +165,22 @@ def _freeze_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
 def _import_signature(
     graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef
 ) -> Function:
-    needed = tf.compat.v1.graph_util.extract_sub_graph(
-        graph_def, sorted({info.name.split(":")[0] for info in signature.outputs.values()})
-    )
+    results = [info.name for info in signature.outputs.values()]
+    nodes = sorted({name.split(":")[0] for name in results})
+    needed = tf.compat.v1.graph_util.extract_sub_graph(graph_def, nodes)
     kept = {node.name for node in needed.node}
 
     @tf.function(autograph=False)
     def function(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        fed = {signature.inputs[alias].name: value for alias, value in inputs.items()}
-        fed = {name: value for name, value in fed.items() if name.split(":")[0] in kept}
-        names = [info.name for info in signature.outputs.values()]
-        results = tf.graph_util.import_graph_def(
-            needed, input_map=fed, return_elements=names, name=""
+        fed = {}
+        for alias, value in inputs.items():
+            name = signature.inputs[alias].name
+            if name.split(":")[0] in kept:
+                fed[name] = value
+        values = tf.graph_util.import_graph_def(
+            needed, input_map=fed, return_elements=results, name=""
         )
-        return dict(zip(signature.outputs, results, strict=True))
+        return dict(zip(signature.outputs, values, strict=True))
 
     return function.get_concrete_function(**specs_of(signature))
 
@@ -193,8 +197,11 @@ def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     for function in graph_def.library.function:  # bodies of loops and branches
         # A reference of its own: without it, one that is known goes with the signature.
         context.context().add_function_def(function)
-    fed = [node for node in graph_def.node if node.op == "Placeholder"]
-    if left := sum(node.attr["dtype"].type == tf.resource.as_datatype_enum for node in fed):
+    left = 0
+    for node in graph_def.node:
+        if node.op == "Placeholder":
+            left += node.attr["dtype"].type == tf.resource.as_datatype_enum
+    if left:
         raise FreezingError(
             f"the signature holds {left} resources other than variables (lookup tables, "
             "say), which cannot become "
@@ -238,16 +245,17 @@ def _with_placeholders(
     graph_def: tf.compat.v1.GraphDef,
 ) -> tuple[tf.compat.v1.GraphDef, dict[str, Node]]:
     """The graph with placeholders for its large constants, and these by name."""
-    large = [
-        node for node in graph_def.node if node.op == "Const" and node.ByteSize() >= LARGE_BYTES
-    ]
-    # Without control dependencies, whose nodes folding may remove.
-    constants = {node.name: Node(name=node.name, op=node.op, attr=node.attr) for node in large}
-    placeholders = {name: Node(name=name, op="Placeholder") for name in constants}
-    for name, node in placeholders.items():
-        value = constants[name].attr["value"].tensor
-        node.attr["dtype"].type = value.dtype
-        node.attr["shape"].shape.CopyFrom(value.tensor_shape)
+    constants, placeholders = {}, {}
+    for node in graph_def.node:
+        if node.op != "Const" or node.ByteSize() < LARGE_BYTES:
+            continue
+        # Without control dependencies, whose nodes folding may remove.
+        constants[node.name] = Node(name=node.name, op=node.op, attr=node.attr)
+        placeholder = Node(name=node.name, op="Placeholder")
+        value = node.attr["value"].tensor
+        placeholder.attr["dtype"].type = value.dtype
+        placeholder.attr["shape"].shape.CopyFrom(value.tensor_shape)
+        placeholders[node.name] = placeholder
     return _with_nodes(graph_def, placeholders), constants
 
 
@@ -309,9 +317,9 @@ def _without_large_constants(
 
 def check_size(constants: Iterable[tf.Tensor]) -> None:
     """Raises FreezingError when one file cannot hold them all."""
-    size = sum(
-        value.dtype.size * value.shape.num_elements() for value in constants if value.dtype.size
-    )
+    size = 0
+    for value in constants:
+        size += (value.dtype.size or 0) * value.shape.num_elements()
     if size > MAX_CONSTANT_BYTES:
         raise FreezingError(
             f"the constants take {size / 1e9:.1f} GB; a SavedModel without variables can hold "

@@ -52,25 +52,27 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     """Write the version after `source` that takes photos instead of images;
     returns its folder.
 
-    `source`: a version directory with a SavedModel, or a version in memory. Signatures of the new
-    version, where the source's
-    `serving_default` takes `image` and gives `prediction`, a signature `scores` gives more, and the
+    `source`: a version directory with a SavedModel, or a version in memory.
+    Signatures of the new version, where the source's `serving_default` takes
+    `image` and gives `prediction`, a signature `scores` gives more, and the
     labels are known:
+
       decode base64   serving_default  image string (n), base64 text           -> prediction
                       image_bytes      image_bytes string (n), bytes of files  -> prediction
-                      scores           image_bytes                             -> prediction and what else it gives
-                      labels           image                                   -> labels string (n, k), probabilities (n, k)
+                      scores           image_bytes                             -> what it gives
+                      labels           image                                   -> labels, probabilities (n, k)
       decode bytes    the same without image_bytes, each of input_bytes string (n)
-    With encode png the image output becomes output_bytes string (n); a network that takes any size
-    then gets each picture in
-    its own size, unless `size` is given. All signatures share one frozen network. The numbers for
-    black and white come from the
-    options, else from the source's description, else they are 0 and 1 if a trial run stays within
-    them; they are reported, and
-    unknown ones are an error.
-    Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and
-    NotFaster if `fast` gains too
-    little; the folder of versions is then unchanged.
+
+    With encode png the image output becomes output_bytes string (n); a network
+    that takes any size then gets each picture in its own size, unless `size` is
+    given. All signatures share one frozen network. The numbers for black and
+    white come from the options, else from the source's description, else they
+    are 0 and 1 if a trial run stays within them; they are reported, and unknown
+    ones are an error.
+
+    Raises MergeError, InspectionError or FreezingError, ValueError for a wrong
+    description, and NotFaster if `fast` gains too little; the folder of
+    versions is then unchanged.
     """
     source = source if isinstance(source, Source) else Source(source)
     folder = source.folder.resolve()

@@ -1,4 +1,6 @@
-"""Puts decoding in front of a frozen network, and answers in the wanted form behind it: the signatures of a merged version."""
+"""Puts decoding in front of a frozen network, and answers in the wanted form
+behind it: the signatures of a merged version.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,15 +34,18 @@ Tensors = dict[str, tf.Tensor]
 # A signature: its input, and the function from the network's outputs to its outputs.
 SignatureParts = tuple[str, Callable[[Tensors], Tensors]]
 
-BYTES = "_bytes"  # by convention an input with this suffix takes the bytes of files, and others take base64 text
+# by convention an input with this suffix takes the bytes of files, and others take base64 text
+BYTES = "_bytes"
 PNG_CHANNELS = (1, 3, 4)
-# The names of TensorFlow's Object Detection API: the option that chooses each, a word in an output's name, and what is expected.
+# The names of TensorFlow's Object Detection API: the option that chooses each, a word
+# in an output's name, and what is expected.
 DETECTIONS = {
     "detection_boxes": ("boxes", "box", "boxes (n, k, 4)"),
     "detection_classes": ("classes", "class", "a class per box (n, k)"),
     "detection_scores": ("scores", "score", "a score per box (n, k)"),
 }
-# Names that nobody chose. Keras counts them through a process: the same network has others when it is exported again.
+# Names that nobody chose. Keras counts them through a process: the same network has
+# others when it is exported again.
 LAYERS = (
     "batch_normalization|conv2d|dense|functional|global_average_pooling2d|global_max_pooling2d|input_layer|keras_layer|keras_tensor|"
     "rescaling|sequential|zero_padding2d"
@@ -49,7 +54,8 @@ ORDINARY = "activation|dropout|flatten|input|model|normalization|output|random_\
 GENERATED = re.compile(rf"(?:(?:{LAYERS})(?:_\d+)?|(?:{ORDINARY})_\d+)(?:_input)?")
 COUNTED = re.compile(r".*?(\d+)(?:_input)?")
 TOP_K = 5
-# The parts of photos that get a second pass, the indices of these photos, and the picture if there is only one.
+# The parts of photos that get a second pass, the indices of these photos, and the
+# picture if there is only one.
 PLANNED = {
     WINDOWS: tf.TensorSpec((None, 4), tf.float32),
     ROWS: tf.TensorSpec((None,), tf.int64),
@@ -70,7 +76,9 @@ def noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
 def warmup_requests(
     signatures: Mapping[str, Function], size: tuple[int, int] | None
 ) -> dict[str, dict[str, np.ndarray]]:
-    """One request per signature: a grey photo of `size`, as bytes or base64 text, and zeros for further inputs."""
+    """One request per signature: a grey photo of `size`, as bytes or base64
+    text, and zeros for further inputs.
+    """
     photo = tf.io.encode_jpeg(tf.fill((*(size or TRIAL_SIZE), 3), tf.constant(128, tf.uint8)))
     strings = {True: photo, False: tf.io.encode_base64(photo)}
 
@@ -82,14 +90,18 @@ def warmup_requests(
     requests = {}
     for name, signature in signatures.items():
         inputs = inputs_of(signature)
-        requests[name] = {alias: example(alias, spec) for alias, spec in inputs.items()}
+        requests[name] = {}
+        for alias, spec in inputs.items():
+            requests[name][alias] = example(alias, spec)
     return requests
 
 
 def trace(
     function: Callable[..., Tensors], alias: str | None = None, specs: Specs | None = None
 ) -> Function:
-    """Trace `function`: its inputs are strings (n,) named `alias`, if any, and those in `specs`."""
+    """Trace `function`: its inputs are strings (n,) named `alias`, if any, and
+    those in `specs`.
+    """
     inputs = {alias: tf.TensorSpec((None,), tf.string, alias)} if alias else {}
     for name, spec in (specs or {}).items():
         inputs[name] = tf.TensorSpec(spec.shape, spec.dtype, name)
@@ -102,16 +114,20 @@ def decode_contents(alias: str, contents: tf.Tensor) -> tf.Tensor:
 
 
 def is_one_number(spec: tf.TensorSpec, rank: int) -> bool:
-    """Whether an output holds one number for each picture: (n, 1) or (n,) where class outputs have the rank 2."""
+    """Whether an output holds one number for each picture: (n, 1) or (n,) where
+    class outputs have the rank 2.
+    """
     if not spec.dtype.is_floating or spec.shape.rank is None:
         return False
     return spec.shape.rank == rank - 1 or (spec.shape.rank == rank and spec.shape[-1] == 1)
 
 
 def lasting_names(names: Sequence[str], base: str) -> dict[str, str]:
-    """By each name, the one to give it: generated ones are `base`_1, `base`_2... in their order; chosen ones stay.
+    """By each name, the one to give it: generated ones are `base`_1,
+    `base`_2... in their order; chosen ones stay.
 
-    ["keras_tensor_9", "age", "keras_tensor_10"], "input" -> "input_1", "age", "input_2"
+    ["keras_tensor_9", "age", "keras_tensor_10"], "input" -> "input_1", "age",
+    "input_2"
     """
 
     def count(name: str) -> int:
@@ -185,7 +201,9 @@ class Merger:
         return parts
 
     def acceleration(self, source: Path, ranges: Ranges | None) -> Acceleration | None:
-        """The network of the version `source` and the steps around it, for a faster runtime; None if they cannot be separated."""
+        """The network of the version `source` and the steps around it, for a
+        faster runtime; None if they cannot be separated.
+        """
         if not takes_images_of_one_size(self.graph):
             if self.options.fast:
                 raise MergeError(
@@ -195,9 +213,9 @@ class Merger:
         plan = self._plan_passes() if self.second_pass else None
         combined = self._combine_passes() if self.second_pass else None
         given = combined.structured_outputs if combined else self.outputs
-        steps = {
-            name: self._steps(alias, answer, given) for name, (alias, answer) in self.parts.items()
-        }
+        steps = {}
+        for name, (alias, answer) in self.parts.items():
+            steps[name] = self._steps(alias, answer, given)
         return Acceleration(
             self.graph,
             self.frozen,
@@ -211,7 +229,9 @@ class Merger:
         )
 
     def _again(self, alias: str) -> Function:
-        """A signature's input, the decoded picture, windows and the rows of their photos -> the images of the second pass."""
+        """A signature's input, the decoded picture, windows and the rows of
+        their photos -> the images of the second pass.
+        """
 
         def again(**inputs: tf.Tensor) -> Tensors:
             photos = tf.gather(decode_contents(alias, inputs[alias]), inputs[ROWS])
@@ -224,7 +244,9 @@ class Merger:
     def _after_second_pass(
         self, first: Tensors, alias: str, contents: tf.Tensor, picture: tf.Tensor
     ) -> Tensors:
-        """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
+        """The network's answers after both passes; `first`: to the whole photos
+        in the input `alias`.
+        """
         windows, rows = self.second_pass.plan(first)
         planned = {WINDOWS: windows, ROWS: rows, PICTURE: picture}
         images = self.again[alias](**{alias: contents}, **planned)[self.network_input.name]
@@ -236,11 +258,14 @@ class Merger:
         return self.second_pass.combined(first, second)
 
     def _plan_passes(self) -> Function:
-        """The first answers -> the windows of the second pass, and what is answered if there are none."""
+        """The first answers -> the windows of the second pass, and what is
+        answered if there are none.
+        """
 
         def plan(**first: tf.Tensor) -> Tensors:
             windows, rows = self.second_pass.plan(first)
-            # Where there are windows, in place of what the second pass will see: these answers are not used then.
+            # Where there are windows, in place of what the second pass will see: these
+            # answers are not used then.
             second = {name: tf.gather(value, rows) for name, value in first.items()}
             return {WINDOWS: windows, ROWS: rows, **self.second_pass.combined(first, second)}
 
@@ -258,12 +283,13 @@ class Merger:
     def _steps(self, alias: str, answer: Callable[[Tensors], Tensors], given: Specs) -> Steps:
         """`given`: what the network, or both passes of it, give."""
         after = trace(lambda **answers: answer(answers), specs=given)
+        dtypes = {spec.dtype for spec in self.outputs.values()}
         plain = answer in (self._main, self._all) and not (
             self.options.softmax
             or self.options.encode
             or self.renamed
             or self.is_one_number
-            or any(spec.dtype in layers.HALVES for spec in self.outputs.values())
+            or dtypes & set(layers.HALVES)
         )
         after_network = None if plain else after
         return Steps(
@@ -291,7 +317,7 @@ class Merger:
         def run(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
             fed = {name: further[alias] for name, alias in self.names_of_further.items()}
             fed[self.network_input.name] = images
-            return self.frozen(*[fed[name] for name in order])
+            return self.frozen(*map(fed.get, order))
 
         if self.network_input.layout.batch != "many":
             return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
@@ -331,10 +357,9 @@ class Merger:
             classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
             names, first = self.names, self.options.first_class
             answers |= layers.detected_classes(answers[classes], classes, names, first)
-        rest = {
-            name: value for name, value in answers.items() if name not in (*self.renamed, CELLS)
-        }
-        return rest | {new: answers[old] for old, new in self.renamed.items()}
+        answers.pop(CELLS, None)
+        renamed = {new: answers.pop(old) for old, new in self.renamed.items()}
+        return answers | renamed
 
     def _main(self, answers: Tensors) -> Tensors:
         answers = self._all(answers)
@@ -342,7 +367,10 @@ class Merger:
         return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
 
     def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
-        """Find out which numbers become black and white in the PNG files. Raises MergeError if that is unknown."""
+        """Find out which numbers become black and white in the PNG files.
+
+        Raises MergeError if that is unknown.
+        """
         options, spec = self.options, self.outputs[self.image_output]
         if spec.dtype.is_integer:
             return
@@ -350,7 +378,8 @@ class Merger:
         origin = "" if options.output_range else ", as the source says"
         if stated is None:
             advice = (
-                "; which are black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255, and "
+                "; which are black and white is not stated: give them with "
+                "--output-range LOW HIGH, like -1 1 or 0 255, and "
                 "those of the input, if they are as well, with --input-range LOW HIGH"
             )
             self._check_trial(self._run_on_noise(), self.image_output, 0.01, advice)
@@ -359,11 +388,14 @@ class Merger:
         self.output_range = checked_range("--output-range", stated)
         low, high = self.output_range
         report(
-            f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}'
+            f'output "{self.image_output}" holds numbers from {low:g} (black) to '
+            f"{high:g} (white){origin}"
         )
 
     def check_probabilities(self) -> None:
-        """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
+        """Raises MergeError where the class output, tried with noise, holds
+        other numbers than probabilities.
+        """
         advice = ", which are no probabilities; add --softmax if they are logits"
         self._check_trial(self._all(self._run_on_noise()), self.class_alias, 0.001, advice)
 
@@ -371,15 +403,16 @@ class Merger:
         low, high = float(tf.reduce_min(answers[output])), float(tf.reduce_max(answers[output]))
         if low < -beyond or high > 1 + beyond:
             raise MergeError(
-                f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise{advice}'
+                f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a '
+                f"trial with noise{advice}"
             )
 
     def _run_on_noise(self) -> Tensors:
         """What the network gives for noise, and zeros for further inputs."""
-        zeros = {
-            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
-            for name, spec in self.further_inputs.items()
-        }
+        zeros = {}
+        for name, spec in self.further_inputs.items():
+            shape = [size or 1 for size in spec.shape]
+            zeros[name] = tf.zeros(shape, spec.dtype)
         return self.network(noise_images(2, self.wanted), **zeros)
 
     def _choose_names(self) -> dict[str, str]:
@@ -413,18 +446,15 @@ class Merger:
         if not (self.names or self.options.softmax):
             return None
         rank = self._class_rank()
-        specs = {name: self.outputs[name] for name in self.main_outputs}
-        numbers = {
-            name: spec
-            for name, spec in specs.items()
-            if spec.dtype.is_floating and spec.shape.rank == rank
-        }
         classes = len(self.names)
-        fitting = [
-            name
-            for name, spec in numbers.items()
-            if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
-        ]
+        specs = {name: self.outputs[name] for name in self.main_outputs}
+        numbers, fitting = {}, []
+        for name, spec in specs.items():
+            if not spec.dtype.is_floating or spec.shape.rank != rank:
+                continue
+            numbers[name] = spec
+            if spec.shape[-1] == classes if classes else spec.shape[-1] != 1:
+                fitting.append(name)
         if classes == 2 and not fitting:
             fitting = [name for name, spec in specs.items() if is_one_number(spec, rank)]
         if classes and numbers and not fitting:
@@ -449,11 +479,10 @@ class Merger:
 
     def _image_output(self) -> str:
         named = self.options.output
-        fitting = [
-            name
-            for name in self.main_outputs
-            if layout_of(self.outputs[name], PNG_CHANNELS, name == named)
-        ]
+        fitting = []
+        for name in self.main_outputs:
+            if layout_of(self.outputs[name], PNG_CHANNELS, name == named):
+                fitting.append(name)
         return self._only(fitting, "images (n, height, width, 1, 3 or 4)")
 
     def _only(self, fitting: Sequence[str], what: str, option: str = "output") -> str:
@@ -462,9 +491,8 @@ class Merger:
             return self.options.output
         if len(fitting) == 1:
             return fitting[0]
-        listed = "; ".join(
-            f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs
-        )
+        described = [f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs]
+        listed = "; ".join(described)
         candidates = ", ".join(fitting) or "none"
         raise MergeError(
             f"expected one output with {what}, found {candidates} among: {listed}; "

@@ -1,4 +1,6 @@
-"""Runs a version's network in OpenVINO, if the version has a copy for it; TensorFlow runs everything else."""
+"""Runs a version's network in OpenVINO, if the version has a copy for it;
+TensorFlow runs everything else.
+"""
 
 import heapq
 import itertools
@@ -29,7 +31,8 @@ FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
 MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
 PLAN, COMBINED, SECOND = "plan", "combined", "second_"
-# Parts of photos that get a second pass, and the indices of these photos. In earlier releases' versions `AGAIN` makes them.
+# Parts of photos that get a second pass, and the indices of these photos. In earlier
+# releases' versions `AGAIN` makes them.
 WINDOWS, ROWS = "windows", "rows"
 PICTURE = "picture"  # the decoded photo
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
@@ -49,10 +52,13 @@ class IncompatibleNetwork(ValueError):
 class NetworkManifest:
     """What an export measured and wrote into runtime.json.
 
-    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: over TensorFlow; `compared`: that of each precision that was measured.
-    `largest_difference`: between their answers, at most `tolerance`. `measured_by`: programs and processor.
-    `outputs`: of the network, in its order. `signatures`: the outputs of each. `grey`: the outputs for a grey image.
-    `weight_bits`: of the weights of an int8 network; a manifest of earlier releases does not say, and may mean 8.
+    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: over TensorFlow;
+    `compared`: that of each precision that was measured. `largest_difference`:
+    between their answers, at most `tolerance`. `measured_by`: programs and
+    processor. `outputs`: of the network, in its order. `signatures`: the
+    outputs of each. `grey`: the outputs for a grey image. `weight_bits`: of the
+    weights of an int8 network; a manifest of earlier releases does not say, and
+    may mean 8.
     """
 
     precision: str
@@ -75,12 +81,16 @@ class NetworkManifest:
             raise IncompatibleNetwork(f"{folder / MANIFEST} cannot be read: {error}") from error
 
     def check_processor(self) -> None:
-        """Raises IncompatibleNetwork for an int8 network whose sums overflow here: the self-test on one image may not show it."""
+        """Raises IncompatibleNetwork for an int8 network whose sums overflow
+        here: the self-test on one image may not show it.
+        """
         most = processor.int8_weight_bits()
         if self.precision == INT8 and self.weight_bits > most:
             raise IncompatibleNetwork(
-                f"its int8 weights have {self.weight_bits} bits, expected at most {most} on this processor "
-                f"({processor.name()}), which has no VNNI; build the version here to have it in int8"
+                f"its int8 weights have {self.weight_bits} bits, expected at most "
+                f"{most} on this processor "
+                f"({processor.name()}), which has no VNNI; build the version here to "
+                "have it in int8"
             )
 
     def write(self, folder: Path) -> None:
@@ -88,18 +98,26 @@ class NetworkManifest:
 
     def summary(self) -> dict[str, Any]:
         reason = f"{self.precision} is {self.speedup:g} times as fast as TensorFlow"
-        if others := [
-            f"{name} {speedup:g}"
-            for name, speedup in self.compared.items()
-            if name != self.precision
-        ]:
+        others = []
+        for name, speedup in self.compared.items():
+            if name != self.precision:
+                others.append(f"{name} {speedup:g}")
+        if others:
             reason += f"; measured too: {', '.join(others)}"
-        shown = ("precision", "speedup", "largest_difference", "measured_by")
-        return {"name": OPENVINO, **{each: getattr(self, each) for each in shown}, "reason": reason}
+        return {
+            "name": OPENVINO,
+            "precision": self.precision,
+            "speedup": self.speedup,
+            "largest_difference": self.largest_difference,
+            "measured_by": self.measured_by,
+            "reason": reason,
+        }
 
 
 def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":
-    """The version's signatures in OpenVINO, None if TensorFlow has to run them; and the runtime for `/api/models`."""
+    """The version's signatures in OpenVINO, None if TensorFlow has to run them;
+    and the runtime for `/api/models`.
+    """
     if not (version / FOLDER).is_dir():
         return None, {"name": TENSORFLOW}
     try:
@@ -116,19 +134,22 @@ def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str
 
 
 class Accelerated:
-    """The signatures of a version, each in three steps: TensorFlow, the network in OpenVINO, TensorFlow."""
+    """The signatures of a version, each in three steps: TensorFlow, the network
+    in OpenVINO, TensorFlow.
+    """
 
     def __init__(self, folder: Path):
-        """Raises IncompatibleNetwork, or what OpenVINO raises, if it cannot run the network or fails the self-test."""
+        """Raises IncompatibleNetwork, or what OpenVINO raises, if it cannot run
+        the network or fails the self-test.
+        """
         self.manifest = NetworkManifest.read(folder)
         self.manifest.check_processor()
         self._network = shared_network(folder, self.manifest)
         self._around = tf.saved_model.load(str(folder / AROUND))
         self._steps = self._around.signatures
-        self.signatures: dict[str, Run] = {
-            name: partial(self._run, name, outputs)
-            for name, outputs in self.manifest.signatures.items()
-        }
+        self.signatures: dict[str, Run] = {}
+        for name, outputs in self.manifest.signatures.items():
+            self.signatures[name] = partial(self._run, name, outputs)
 
     def _run(self, name: str, outputs: Sequence[str], /, **inputs: tf.Tensor) -> Mapping[str, Any]:
         (alias,) = inputs
@@ -140,29 +161,32 @@ class Accelerated:
         if again:
             answers = self._after_second_pass(again, {**inputs, **picture}, answers)
         after = self._steps.get(AFTER + name)
-        return (
-            after(**_select_inputs(after, answers))
-            if after
-            else {each: answers[each] for each in outputs}
-        )
+        if after:
+            return after(**_select_inputs(after, answers))
+        return {output: answers[output] for output in outputs}
 
     def _after_second_pass(
         self, again: Run, photos: Mapping[str, tf.Tensor], first: Arrays
     ) -> Arrays:
-        """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
+        """Run the network on the windows that `again` cuts out of the photos,
+        perhaps none, and combine both answers.
+        """
         planned: Arrays = {}
         if PLAN in self._steps:
             answers = _run_step(self._steps[PLAN], first)
-            planned = {name: answers.pop(name) for name in (WINDOWS, ROWS)}
+            planned = {WINDOWS: answers.pop(WINDOWS), ROWS: answers.pop(ROWS)}
             if not len(planned[ROWS]):
                 return answers
         cut = _run_step(again, {**first, **planned, **photos})
         rows = {ROWS: cut.pop(ROWS)} if ROWS in cut else {}
         (images,) = cut.values()
-        second = (
-            self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
-        )
-        seen = first | {SECOND + name: value for name, value in second.items()} | rows
+        if len(images):
+            second = self._network.run(images)
+        else:
+            second = {name: value[:0] for name, value in first.items()}
+        seen = first | rows
+        for name, value in second.items():
+            seen[SECOND + name] = value
         return _run_step(self._steps[COMBINED], seen)
 
 
@@ -186,10 +210,12 @@ class Weights:
 
 
 class InferRequests:
-    """OpenVINO's inference requests of a compiled network, each for one image at a time.
+    """OpenVINO's inference requests of a compiled network, each for one image
+    at a time.
 
-    The one that becomes idle goes to the waiting image whose deadline comes first: a photo's second pass does not wait behind
-    photos that came later, so that the slowest answers take less time.
+    The one that becomes idle goes to the waiting image whose deadline comes
+    first: a photo's second pass does not wait behind photos that came later, so
+    that the slowest answers take less time.
     """
 
     def __init__(self, requests: Sequence[Any]):
@@ -200,7 +226,9 @@ class InferRequests:
 
     @contextmanager
     def idle(self, deadline: float) -> Iterator[Any]:
-        """Wait for an idle request; `deadline`: a time of time.monotonic(), math.inf for none."""
+        """Wait for an idle request; `deadline`: a time of time.monotonic(),
+        math.inf for none.
+        """
         request = self._take(deadline)
         try:
             yield request
@@ -225,16 +253,23 @@ class InferRequests:
 
 
 class Network:
-    """A network compiled for this processor: one copy for all threads and for all versions with the same network.
+    """A network compiled for this processor: one copy for all threads and for
+    all versions with the same network.
 
-    Lab note, Inception v3 on two cores, ms per photo with base64 and decoding, the best of seven alternating rounds:
+    Lab note, Inception v3 on two cores, ms per photo with base64 and decoding,
+    the best of seven alternating rounds:
+
                                float32, 1 caller   8 callers   bfloat16, 1 caller   8 callers
     one stream of two threads  46.6                48.9        17.5                 15.9
     two streams of one thread  85.5                44.3        22.1                 10.9
-    So concurrent images get one core each; a single image gets all cores by a second compiled network (80 MB).
-    In bfloat16 that would save 5 ms, which is not worth the memory. With pinned threads (OpenVINO's default) it took 1.6 times
-    as long beside another program.
-    `one_caller`: images of concurrent callers, or of a batch, run one after the other; compiles in half the time.
+
+    So concurrent images get one core each; a single image gets all cores by a
+    second compiled network (80 MB). In bfloat16 that would save 5 ms, which is
+    not worth the memory. With pinned threads (OpenVINO's default) it took 1.6
+    times as long beside another program.
+
+    `one_caller`: images of concurrent callers, or of a batch, run one after the
+    other; compiles in half the time.
     """
 
     def __init__(
@@ -246,7 +281,8 @@ class Network:
         streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
         self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
         self._streams = streams
-        # Of the images of batches: with more than one for each stream, the earliest deadline goes first.
+        # Of the images of batches: with more than one for each stream, the earliest
+        # deadline goes first.
         self._threads = ThreadPoolExecutor(THREADS_A_STREAM * streams, thread_name_prefix="network")
         self._running, self._lock = 0, threading.Lock()
 
@@ -266,15 +302,18 @@ class Network:
         finally:
             with self._lock:
                 self._running -= 1
-        return {
-            name: np.stack([row[place] for row in rows])[: len(images)]
-            for place, name in enumerate(self._outputs)
-        }
+        outputs = {}
+        for index, name in enumerate(self._outputs):
+            values = [row[index] for row in rows]
+            outputs[name] = np.stack(values)[: len(images)]
+        return outputs
 
     def _rows(
         self, parts: Sequence[np.ndarray], deadline: float, is_only_caller: bool
     ) -> list[list[np.ndarray]]:
-        """Side by side as far as there are streams; a last one that is left over takes all cores, if nobody else needs them."""
+        """Side by side as far as there are streams; a last one that is left
+        over takes all cores, if nobody else needs them.
+        """
         *others, last = parts
         run = partial(self._row, self._together, deadline)
         futures = [self._threads.submit(run, image) for image in others]
@@ -282,7 +321,8 @@ class Network:
             wait(futures)
             run = partial(self._row, self._alone, deadline)
         row = run(last)
-        return [*(future.result() for future in futures), row]
+        rows = [future.result() for future in futures]
+        return [*rows, row]
 
     def _row(self, requests: InferRequests, deadline: float, image: np.ndarray) -> list[np.ndarray]:
         with requests.idle(deadline) as request:
@@ -290,10 +330,12 @@ class Network:
 
 
 def _requests(weights: Weights, precision: str, streams: int) -> InferRequests:
-    """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up.
+    """The network compiled for `streams` concurrent images, and an inference
+    request for each, run once as warm-up.
 
-    `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that feed one wait for ever, and after an error in a
-    callback it ends the process.
+    `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that
+    feed one wait for ever, and after an error in a callback it ends the
+    process.
     """
     settings = {
         "INFERENCE_PRECISION_HINT": EXACT
@@ -316,7 +358,10 @@ _LOADING = threading.Lock()
 
 
 def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
-    """The network of a version, shared with others that have the same files. Raises IncompatibleNetwork as the self-test."""
+    """The network of a version, shared with others that have the same files.
+
+    Raises IncompatibleNetwork as the self-test.
+    """
     file = folder / NETWORK
     content = checksums.digest(file) + checksums.digest(file.with_suffix(".bin"))
     with _LOADING:
@@ -331,7 +376,9 @@ def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
 
 
 def self_test(network: Network, manifest: NetworkManifest) -> None:
-    """Raises IncompatibleNetwork unless the outputs for a grey image equal those recorded at the export. Also a warm-up."""
+    """Raises IncompatibleNetwork unless the outputs for a grey image equal
+    those recorded at the export. Also a warm-up.
+    """
     answers = network.run(np.full((1, *network.shape), 0.5, np.float32))
     for name, expected in manifest.grey.items():
         difference = float(np.abs(answers[name] - np.asarray(expected)).max())
@@ -343,7 +390,9 @@ def self_test(network: Network, manifest: NetworkManifest) -> None:
 
 
 def import_openvino() -> Any:
-    """openvino without its model converter, which sends telemetry when imported. Raises IncompatibleNetwork if not installed."""
+    """openvino without its model converter, which sends telemetry when
+    imported. Raises IncompatibleNetwork if not installed.
+    """
     converter = "openvino.tools.ovc"
     left_out = converter not in sys.modules
     if left_out:

@@ -253,11 +253,8 @@ class BaseServable:
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
-            return (
-                list(photos)
-                if alias.endswith(BYTES_SUFFIX)
-                else [to_web_safe_base64(photo) for photo in photos]
-            )
+            takes_files = alias.endswith(BYTES_SUFFIX)
+            return list(photos) if takes_files else list(map(to_web_safe_base64, photos))
         if spec.dtype != tf.float32 or spec.shape.rank != 4:
             cannot = f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} {spec.shape}'
             raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
@@ -441,12 +438,12 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     """Names the inputs whose shape is not the declared one, which the graph's
     message does not; "" for none.
     """
-    return "".join(
-        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received '
-        f"{np.shape(value)}"
-        for alias, value in inputs.items()
-        if not signature.inputs[alias].shape.is_compatible_with(np.shape(value))
-    )
+    text = ""
+    for alias, value in inputs.items():
+        declared, received = signature.inputs[alias].shape, np.shape(value)
+        if not declared.is_compatible_with(received):
+            text += f'; input "{alias}": declared shape {declared}, received {received}'
+    return text
 
 
 def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
