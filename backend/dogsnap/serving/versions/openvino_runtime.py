@@ -180,10 +180,9 @@ class Accelerated:
         cut = _run_step(again, {**first, **planned, **photos})
         rows = {ROWS: cut.pop(ROWS)} if ROWS in cut else {}
         (images,) = cut.values()
+        second = {name: value[:0] for name, value in first.items()}
         if len(images):
             second = self._network.run(images)
-        else:
-            second = {name: value[:0] for name, value in first.items()}
         seen = first | rows
         for name, value in second.items():
             seen[SECOND + name] = value
