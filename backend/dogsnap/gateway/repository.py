@@ -41,7 +41,10 @@ log = logging.getLogger("dogsnap.engine")
 STATES = get_model_status_pb2.ModelVersionStatus.State
 # If the settings say to scan only at the start: an engine may stop and start again.
 POLL_SECONDS = 1.0
-ASK_ENGINE = "the models run in an engine behind this server, which loads them itself: send this request to the engine"
+ASK_ENGINE = (
+    "the models run in an engine behind this server, which loads them itself: send this "
+    "request to the engine"
+)
 Answer = TypeVar("Answer")
 
 

@@ -168,5 +168,8 @@ def _read(data: bytes, handler: grpc.RpcMethodHandler, context: Context) -> Any:
     try:
         return handler.request_deserializer(data)
     except DecodeError:
-        sentence = f"expected the request of this method, received {len(data)} bytes of something else; see its .proto"
+        sentence = (
+            f"expected the request of this method, received {len(data)} bytes of "
+            "something else; see its .proto"
+        )
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, sentence)

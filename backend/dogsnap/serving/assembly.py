@@ -102,7 +102,10 @@ def predictor_over(
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
     metrics.watch_splits(repository.router.splits)
-    text = "1 while every model that is configured or was ready before has an available version, as /readyz"
+    text = (
+        "1 while every model that is configured or was ready before has an available "
+        "version, as /readyz"
+    )
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
     return Predictor(repository, executor, metrics, settings)
 

@@ -122,8 +122,10 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
             known = f"the {len(labels)} breeds of labels.json"
             raise DatasetError(f"class folder {unknown[0]} is not among {known}; remove it")
     if not path.is_file():
-        lines = "a list of photos, one `<folder>/<file>.jpg` a line"
-        raise DatasetError(f"{path} does not exist; expected {lines}{_from_matlab(path)}")
+        raise DatasetError(
+            f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line "
+            f"(Stanford's archive has it for MATLAB: scipy.io.loadmat reads {name}.mat)"
+        )
     examples = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():
@@ -244,17 +246,6 @@ def _checked(sides: Sequence[str | float]) -> Box:
             "<= y0 < y1 <= 1"
         )
     return left, top, right, bottom
-
-
-def _from_matlab(path: Path) -> str:
-    """How to convert the list from MATLAB's format, as in Stanford's archive,
-    if that file exists.
-    """
-    matlab = path.with_suffix(".mat")
-    rows = f"(row[0][0] for row in loadmat('{matlab}')['file_list'])"
-    program = f"from scipy.io import loadmat; print(*{rows}, sep='\\n')"
-    advice = f'. With SciPy installed, {matlab.name} becomes it by: python -c "{program}" > {path}'
-    return advice if matlab.is_file() else ""
 
 
 def check_taught(folders: list[str], training: list[Example]) -> None:

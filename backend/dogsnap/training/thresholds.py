@@ -230,7 +230,10 @@ def as_text(scores: Mapping) -> str:
         right = scores[level].get("right")
         told = f"{level:12} {scores[level]['share']:7.1%} of the photos"
         lines.append(told if right is None else f"{told}, right {right:.1%}")
-    sets = f"sets hold the right breed in {scores['coverage']:.1%}; mean size {scores['mean_set_size']}"
+    sets = (
+        f"sets hold the right breed in {scores['coverage']:.1%}; mean size "
+        f"{scores['mean_set_size']}"
+    )
     return "\n".join([*lines, sets])
 
 

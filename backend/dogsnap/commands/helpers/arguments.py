@@ -17,7 +17,10 @@ PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
 NUMBERED_LABEL = re.compile(r"(?P<number>\d+)[\s:,]+(?P<name>\D.*)")
-LABELS_EXPECTED = 'expected as JSON a list of names or of {"id", "name"}, or an object from number to name or from name to number'
+LABELS_EXPECTED = (
+    'expected as JSON a list of names or of {"id", "name"}, or an object from number to '
+    "name or from name to number"
+)
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 

@@ -69,7 +69,10 @@ def _proxy(url: str) -> str:
         return ""
     address = proxy.rpartition("@")[2]  # without its password
     host = urlsplit(url).hostname
-    return f"; asked through the proxy {address} (http_proxy, https_proxy): add {host} to no_proxy to ask it directly"
+    return (
+        f"; asked through the proxy {address} (http_proxy, https_proxy): add {host} to "
+        "no_proxy to ask it directly"
+    )
 
 
 def json_object(response: requests.Response) -> dict[str, Any]:

@@ -12,7 +12,10 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
     if feedback is None:
         yield f"{verdict['model']}: this server accepts no feedback; start it with --feedback FILE"
     else:
-        yield f"{verdict['model']}: {feedback['answers']} answers with feedback, kept for {verdict['kept_days']} days"
+        yield (
+            f"{verdict['model']}: {feedback['answers']} answers with feedback, kept for "
+            f"{verdict['kept_days']} days"
+        )
         yield from _versions(feedback["versions"])
         for comparison in feedback["comparisons"]:
             yield from _comparison(comparison)
@@ -82,9 +85,15 @@ def _comparison(comparison: Mapping[str, Any]) -> Iterator[str]:
 def _shadow(shadow: Mapping[str, Any]) -> Iterator[str]:
     seen = shadow["agree"] + shadow["differ"]
     share = f" ({percent(shadow['agreement'])})" if seen else ""
-    yield f"shadow version {shadow['version']}: the same breed as the answer in {shadow['agree']} of {seen} photos{share}"
+    yield (
+        f"shadow version {shadow['version']}: the same breed as the answer in "
+        f"{shadow['agree']} of {seen} photos{share}"
+    )
     for each in shadow["differences"]:
-        yield f"    {each['times']} x {each['answered']} in the answer, {each['shadow']} in the shadow"
+        yield (
+            f"    {each['times']} x {each['answered']} in the answer, {each['shadow']} "
+            "in the shadow"
+        )
 
 
 def _share(interval: Mapping[str, float] | None) -> tuple[str, str]:

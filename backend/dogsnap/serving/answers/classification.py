@@ -16,7 +16,10 @@ from dogsnap.serving.versions.servable import BaseServable
 
 DEFAULT_TOP_K = 5
 IMAGES_RANK = 4  # (n, height, width, channels)
-WITHOUT_THRESHOLDS = "this version has no thresholds: it never says that a photo shows no dog, and is sure of no breed"
+WITHOUT_THRESHOLDS = (
+    "this version has no thresholds: it never says that a photo shows no dog, and is "
+    "sure of no breed"
+)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,10 @@ def _advise_labels(servable: BaseServable) -> str:
     if any(spec.dtype == tf.string for spec in inputs):
         return "write them into that file, as docs/models.md says"
     if any(spec.shape.rank == IMAGES_RANK for spec in inputs):
-        return f"`dogsnap merge {model}/{number} --labels FILE` makes a version that takes photos and has them"
+        return (
+            f"`dogsnap merge {model}/{number} --labels FILE` makes a version that takes "
+            "photos and has them"
+        )
     return f"it takes no photo, so call it by its tensors under /v1/models/{model}"
 
 

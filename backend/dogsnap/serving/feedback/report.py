@@ -21,7 +21,10 @@ CORRECTIONS = f"""SELECT first AS answered, iif(breed = '', verdict, breed) AS s
 ANSWERS = "SELECT ifnull(sum(answers), 0) AS answers FROM sums WHERE model = ? AND version = ?"
 TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
     GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
-SPLITS = "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
+SPLITS = (
+    "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE "
+    "model = ? ORDER BY id"
+)
 
 
 def verdict(
@@ -113,10 +116,16 @@ def _sentence(
 ) -> str:
     both = f"version {versions[0]} and version {versions[1]}"
     if is_stopped:
-        return f"No verdict: people answer at different rates for {both}, so those who answered cannot be compared."
+        return (
+            f"No verdict: people answer at different rates for {both}, so those who "
+            "answered cannot be compared."
+        )
     if better is not None:
         worse = sum(versions) - better
-        return f"Version {better} is better than version {worse}: of those who answered, more found its first breed right."
+        return (
+            f"Version {better} is better than version {worse}: of those who answered, "
+            "more found its first breed right."
+        )
     if more is None:
         return f"The split ended before {both} could be told apart."
     return (

@@ -102,7 +102,10 @@ FORGET_VOTES = "UPDATE phones SET vote = NULL WHERE vote IN (SELECT value FROM j
 IS_OPEN = "SELECT 1 FROM splits WHERE id = ? AND ended IS NULL"
 KEPT = "the feedback is kept, and counts in no comparison"
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
-EXPORT = f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY number LIMIT {AT_ONCE}"
+EXPORT = (
+    f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY "
+    f"number LIMIT {AT_ONCE}"
+)
 OLDEST = f"strftime('{TIME}', 'now', :days)"
 # Table, key, and which rows of it are old.
 OLD = (
@@ -216,7 +219,10 @@ class Store:
                 return f"the split that this answer was part of has ended; {KEPT}"
             _ask(connection, row["split"], row["phone"], row["version"])
             if not connection.execute(VOTE, row).rowcount:
-                return f"each phone has one vote in a split, on the version it was first asked about; {KEPT}"
+                return (
+                    "each phone has one vote in a split, on the version it was first "
+                    f"asked about; {KEPT}"
+                )
             is_right = row["is_right"]
             block = _count(
                 connection,

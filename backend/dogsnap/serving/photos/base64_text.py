@@ -12,7 +12,10 @@ TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/",
 OTHER = re.compile(rb"[^A-Za-z0-9+/]")
 WHITE_SPACE = b" \t\r\n\f\v"
 TRIED = 128  # characters, of which a data: prefix takes about 25
-EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, line breaks and a data: prefix allowed)"
+EXPECTED = (
+    "expected base64 text (standard or web-safe alphabet, padded or not, line breaks "
+    "and a data: prefix allowed)"
+)
 
 
 def decode_base64(text: str | bytes) -> bytes:

@@ -1,4 +1,6 @@
-"""Turns the bytes of a photo into the network's input with TensorFlow operations; used by training, merging and version 1."""
+"""Turns the bytes of a photo into the network's input with TensorFlow
+operations; used by training, merging and version 1.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,21 +12,25 @@ KINDS = "JPEG, PNG, GIF, BMP or WebP"
 # Photos of one request that are decoded in parallel; each takes a core for some milliseconds.
 PARALLEL_DECODERS = 4
 JPEG_START = b"\xff\xd8\xff"
-# libjpeg scales down while it decodes, by these factors: 12 megapixels by 8 cost half of the time, and 0.6 MB instead of 36.
+# libjpeg scales down while it decodes, by these factors: 12 megapixels by 8 cost half
+# of the time, and 0.6 MB instead of 36.
 JPEG_SCALES = (1, 2, 4, 8)
-# The scaled photo is at least this many times the network's size. On 46 photos of 12 megapixels scaled by 8, probabilities
-# differed from those of the whole photo by at most 0.016 on average (by 4: 0.009), and 45 photos kept their breed in both
-# cases.
+# The scaled photo is at least this many times the network's size. On 46 photos of 12
+# megapixels scaled by 8, probabilities differed from those of the whole photo by at
+# most 0.016 on average (by 4: 0.009), and 45 photos kept their breed in both cases.
 KEPT_TIMES = 1.25
 WEB_SAFE = "[A-Za-z0-9_-]*"
 
 
 @dataclass(frozen=True)
 class Resizing:
-    """How an image is resized to the network's input; the defaults are for the networks trained here.
+    """How an image is resized to the network's input; the defaults are for the
+    networks trained here.
 
-    `crop`: use the largest centre crop with the proportions of the size; otherwise the whole image is squashed.
-    `method`: "bilinear", "nearest" or "bicubic". `antialias`: phone photos are several times larger than the network's input.
+    `crop`: use the largest centre crop with the proportions of the size;
+    otherwise the whole image is squashed. `method`: "bilinear", "nearest" or
+    "bicubic". `antialias`: phone photos are several times larger than the
+    network's input.
     """
 
     crop: bool = False
@@ -38,21 +44,27 @@ SQUASHED = Resizing()
 def decode(contents: tf.Tensor) -> tf.Tensor:
     """Decode one photo.
 
-    `contents`: scalar string, the bytes of a JPEG, PNG, GIF (first frame), BMP or WebP file.
-    Returns uint8 (height, width, 3). Raises InvalidArgumentError when the bytes are none of these, and for an animated
-    WebP. Channels are fixed at 3: with channels=0 TensorFlow 2.21 writes out of bounds on such a WebP.
+    `contents`: scalar string, the bytes of a JPEG, PNG, GIF (first frame), BMP
+    or WebP file. Returns uint8 (height, width, 3). Raises InvalidArgumentError
+    when the bytes are none of these, and for an animated WebP. Channels are
+    fixed at 3: with channels=0 TensorFlow 2.21 writes out of bounds on such a
+    WebP.
     """
     image = tf.io.decode_image(contents, channels=3, expand_animations=False)
     return tf.ensure_shape(image, (None, None, 3))
 
 
 def least_sides(size: tuple[int, int]) -> tuple[int, int]:
-    """How far a photo may be scaled down, (height, width), before it is resized to `size` with antialias."""
+    """How far a photo may be scaled down, (height, width), before it is resized
+    to `size` with antialias.
+    """
     return math.ceil(KEPT_TIMES * size[0]), math.ceil(KEPT_TIMES * size[1])
 
 
 def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
-    """As `decode`, but a JPEG far larger than `size` (height, width) is scaled down on the way to a resize with antialias."""
+    """As `decode`, but a JPEG far larger than `size` (height, width) is scaled
+    down on the way to a resize with antialias.
+    """
     if not how.antialias:  # without antialias, scaling first would select other pixels
         return decode(contents)
     return tf.cond(
@@ -65,7 +77,10 @@ def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUAS
 def _decode_jpeg_for(
     contents: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor
 ) -> tf.Tensor:
-    """Keeps at least `height` and `width` pixels. The factor is an attribute of the operation, so there is one per factor."""
+    """Keeps at least `height` and `width` pixels.
+
+    The factor is an attribute of the operation, so there is one per factor.
+    """
     shape = tf.image.extract_jpeg_shape(contents)
     spare = tf.minimum(shape[0] // height, shape[1] // width)
     usable = tf.reduce_sum(tf.cast(spare >= JPEG_SCALES, tf.int32))
@@ -83,16 +98,19 @@ def _scaled_jpeg(contents: tf.Tensor, scale: int) -> tf.Tensor:
 
 
 def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
-    """Bring an image, or a batch of one size, to `size` (height, width); squashed, nothing is cut off.
+    """Bring an image, or a batch of one size, to `size` (height, width);
+    squashed, nothing is cut off.
 
-    `image`: uint8 in [0, 255] or float32 in [0, 1], (h, w, 3) or (n, h, w, 3). Returns float32 in [0, 1].
+    `image`: uint8 in [0, 255] or float32 in [0, 1], (h, w, 3) or (n, h, w, 3).
+    Returns float32 in [0, 1].
     """
     scale = 1.0 / 255.0 if image.dtype == tf.uint8 else 1.0
     seen = _middle(image, size) if how.crop else image
     resized = tf.cond(  # resizing an image that already has the size would cost 3 ms
         tf.reduce_all(tf.equal(tf.shape(seen)[-3:-1], size)),
         lambda: tf.cast(seen, tf.float32),
-        # Bytes are resized as bytes: 50 megapixels as float32 would take 600 MB more, and eight times as long.
+        # Bytes are resized as bytes: 50 megapixels as float32 would take 600 MB more,
+        # and eight times as long.
         lambda: tf.cast(
             tf.image.resize(seen, size, how.method, antialias=how.antialias), tf.float32
         ),
@@ -112,10 +130,12 @@ def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 def photos_to_images(
     contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED
 ) -> tf.Tensor:
-    """Decode and resize a vector of photos: string (n,) -> float32 (n, height, width, 3) in [0, 1].
+    """Decode and resize a vector of photos: string (n,) -> float32 (n, height,
+    width, 3) in [0, 1].
 
-    Raises InvalidArgumentError: for one photo with the decoder's message, for several with the positions of all that cannot be
-    decoded, so that the others can be sent again.
+    Raises InvalidArgumentError: for one photo with the decoder's message, for
+    several with the positions of all that cannot be decoded, so that the others
+    can be sent again.
     """
     one = tf.equal(tf.size(contents), 1)
     images = tf.cond(
@@ -129,9 +149,11 @@ def photos_to_images(
 def images_and_picture(
     contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `photos_to_images`, and the decoded picture for `windows_to_images`: uint8 (h, w, 3).
+    """As `photos_to_images`, and the decoded picture for `windows_to_images`:
+    uint8 (h, w, 3).
 
-    It is empty, (0, w, 3), where there are several photos, or where windows may need more pixels of it.
+    It is empty, (0, w, 3), where there are several photos, or where windows may
+    need more pixels of it.
     """
 
     def decode_only_photo() -> tuple[tf.Tensor, tf.Tensor]:
@@ -164,11 +186,13 @@ def windows_to_images(
     size: tuple[int, int],
     picture: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Cut a window out of each photo, in the photo's own resolution, and resize it.
+    """Cut a window out of each photo, in the photo's own resolution, and resize
+    it.
 
-    `contents`: string (n,), photos that can be decoded. `windows`: float32 (n, 4), left, top, right and bottom as fractions of
-    the photo; at least one pixel is taken. `picture`: from `images_and_picture`, of which all windows are cut unless it is
-    empty. Returns float32 (n, height, width, 3) in [0, 1].
+    `contents`: string (n,), photos that can be decoded. `windows`: float32 (n,
+    4), left, top, right and bottom as fractions of the photo; at least one
+    pixel is taken. `picture`: from `images_and_picture`, of which all windows
+    are cut unless it is empty. Returns float32 (n, height, width, 3) in [0, 1].
     """
     kind = tf.TensorSpec((*size, 3), tf.float32)
 
@@ -206,7 +230,9 @@ def _cut(image: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tenso
 
 
 def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
-    """Uses tf.data, which can continue after a photo that fails; it costs 1 ms per batch (two cores, 8 photos)."""
+    """Uses tf.data, which can continue after a photo that fails; it costs 1 ms
+    per batch (two cores, 8 photos).
+    """
     count = tf.size(contents, out_type=tf.int64)
     # The first element is a dummy, so that a batch without decodable photos is not empty.
     photos = tf.data.Dataset.range(-1, count).map(
@@ -223,7 +249,8 @@ def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing)
     readable = tf.debugging.Assert(
         tf.equal(tf.size(missing), 0),
         [
-            f"cannot decode the photos at these places of the batch (counted from 0; expected {KINDS}):",
+            "cannot decode the photos at these places of the batch (counted from 0; "
+            f"expected {KINDS}):",
             missing,
         ],
         summarize=100,
@@ -245,8 +272,9 @@ def _image_at(
 def decode_base64(text: tf.Tensor) -> tf.Tensor:
     """Decode base64 text in any common form: string (n,) -> string (n,).
 
-    Takes the standard and the web-safe alphabet, padded or not, with white space and with a `data:...;base64,` prefix.
-    Raises InvalidArgumentError with the positions of all texts that are not base64.
+    Takes the standard and the web-safe alphabet, padded or not, with white
+    space and with a `data:...;base64,` prefix. Raises InvalidArgumentError with
+    the positions of all texts that are not base64.
     """
     # Most texts need no change; checking that takes a fifth of the time of changing them.
     needs_none = tf.reduce_all(tf.strings.regex_full_match(text, WEB_SAFE))
@@ -268,7 +296,9 @@ def decode_base64(text: tf.Tensor) -> tf.Tensor:
 
 
 def _bare(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Texts converted to the web-safe alphabet without prefix, white space and padding, and whether each is valid."""
+    """Texts converted to the web-safe alphabet without prefix, white space and
+    padding, and whether each is valid.
+    """
     bare = tf.strings.regex_replace(text, r"(?i)^\s*data:[^,]{0,256},", "", replace_global=False)
     bare = tf.strings.regex_replace(bare, r"\s+|={1,2}\s*$", "")
     bare = tf.strings.regex_replace(tf.strings.regex_replace(bare, r"\+", "-"), "/", "_")

@@ -150,7 +150,10 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
             f"the configuration {file} cannot be read: {error.strerror}"
         ) from error
     except (text_format.ParseError, json_format.ParseError, ValueError) as error:
-        expected = "expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON"
+        expected = (
+            "expected a model_config_list in protobuf's text format, or Simple "
+            "TensorFlow Serving's JSON"
+        )
         raise InvalidArgument(f"{file}: {expected}: {error}") from error
     check_configs(configs)
     return configs

@@ -256,7 +256,10 @@ class BaseServable:
             takes_files = alias.endswith(BYTES_SUFFIX)
             return list(photos) if takes_files else list(map(to_web_safe_base64, photos))
         if spec.dtype != tf.float32 or spec.shape.rank != 4:
-            cannot = f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} {spec.shape}'
+            cannot = (
+                f'input "{alias}" of {self.id} cannot take a photo: it takes '
+                f"{spec.dtype.name} {spec.shape}"
+            )
             raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:

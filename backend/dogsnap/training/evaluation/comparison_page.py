@@ -64,7 +64,10 @@ def _item(pair: Mapping, names: Sequence[str]) -> str:
     if pair["right"]:
         lines.append(f"<p>is: {escape(pair['right'])}</p>")
     path = escape(str(pair["photo"]))
-    return f'<li><img alt="{path}" src="{_thumbnail(pair["photo"])}">{"".join(lines)}<p><small>{path}</small></p></li>\n'
+    return (
+        f'<li><img alt="{path}" '
+        f'src="{_thumbnail(pair["photo"])}">{"".join(lines)}<p><small>{path}</small></p></li>\n'
+    )
 
 
 def _thumbnail(photo: Path) -> str:
