@@ -19,6 +19,7 @@ FLOORS = (
         "files",
         "allocator",
         "tensorflow_import",
+        "memory",
         "processor",
         "logs",
         "settings",

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import re
 import shutil
 import signal
 import socket
@@ -318,3 +319,25 @@ def test_a_wrong_model_platform_and_a_wrong_settings_file_end_the_start_with_a_s
     file.write_text("max_photos=3\n")
     said = "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'"
     assert said in refused(dogsnap("serve", "--settings-file", file))
+
+
+def test_a_version_that_would_not_fit_into_memory_is_refused_with_both_figures_and_loads_when_it_does(
+    start_server, models
+):
+    server = start_server(models, "--poll-seconds", "0.2", "--retry-seconds", "0.2")
+    large = models / "half" / "2"
+    shutil.copytree(models / "half" / "1", large)
+    with (large / "variables" / "sparse").open("wb") as file:
+        file.truncate(10**12)
+
+    def version_2() -> dict:
+        versions = server.get("/api/admin/models/half").json()["model"]["versions"]
+        return next((found for found in versions if found["version"] == 2), {"error": ""})
+
+    wait_until(lambda: version_2()["error"], 60)
+    assert version_2()["state"] == "FAILED"
+    needs = r"loading it needs about 2,384,1\d\d MB of memory \(2.5 times its files\), [\d,]+ MB are free"
+    assert re.match(needs, version_2()["error"])
+    assert answer(server) == 2.0
+    (large / "variables" / "sparse").unlink()
+    wait_until(lambda: version_2().get("state") == "AVAILABLE", 60)

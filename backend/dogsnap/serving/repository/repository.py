@@ -44,6 +44,7 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import (
     Fingerprint,
     aspired_versions,
+    check_memory,
     describe_unreadable,
     fingerprint,
     missing,
@@ -532,6 +533,8 @@ class Repository(ModelRepository):
         started = time.monotonic()
         try:
             version.fingerprint = fingerprint(version.path)
+            if self.started:  # the loaded versions must go on answering
+                check_memory(version.fingerprint)
             servable = Servable.load(version.id, version.path)
             self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0

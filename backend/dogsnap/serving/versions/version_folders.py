@@ -14,7 +14,10 @@ from typing import TypeAlias
 
 from tensorflow_serving.config import file_system_storage_path_source_pb2
 
+from dogsnap.errors import NoRoom
+from dogsnap.memory import free_bytes
 from dogsnap.serving.versions import saved_model_file
+from dogsnap.settings import MEBIBYTE
 
 VersionPolicy: TypeAlias = (
     file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
@@ -22,6 +25,8 @@ VersionPolicy: TypeAlias = (
 log = logging.getLogger("dogsnap.models")
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
+# What a load takes at most, over the size of the files: 2.4 to 2.9 for versions of Inception v3.
+MEMORY_OF_FILES = 2.5
 VERSION = re.compile("0*[0-9]{1,19}")
 MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
 SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
@@ -137,6 +142,17 @@ def missing(path: Path) -> str:
         return "variables/variables.data-*" if has_index else "variables/variables.index"
     is_part = counts and len(shards) != max(counts)
     return f"some of the {max(counts)} files variables/variables.data-*" if is_part else ""
+
+
+def check_memory(files: Fingerprint) -> None:
+    """Raises NoRoom if a version of these files would not fit into what is free now."""
+    needed, free = MEMORY_OF_FILES * sum(size for _, size, *_ in files), free_bytes()
+    if free is not None and needed > free:
+        raise NoRoom(
+            f"loading it needs about {needed / MEBIBYTE:,.0f} MB of memory ({MEMORY_OF_FILES:g} times "
+            f"its files), {free / MEBIBYTE:,.0f} MB are free; unload another version, or give the "
+            "server more"
+        )
 
 
 def fingerprint(path: Path) -> Fingerprint:
