@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
+import tensorflow1_models
 import tiny_models
 from colour_photos import BLUE, GREEN, RED, encode, plain
 from dogsnap.server.protocols import generated_clients
@@ -244,6 +245,65 @@ def test_the_generated_json_is_data_that_the_server_answers(server, query):
         (text,) = data["image"]
         assert Image.open(io.BytesIO(base64.b64decode(text))).size == (1, 1)
     assert infer(server, {"model_name": query.split("/")[0], "data": data}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def picky_server(start_server, tmp_path_factory):
+    """Graphs that refuse what their signatures allow: of text without a list, of bytes of one size, of magic words."""
+
+    def decode(picture: tf.Tensor, side: int) -> tf.Tensor:
+        pixels = tf.io.decode_png(picture, channels=3)
+        return tf.ensure_shape(pixels, (side, side, 3))
+
+    def of_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        web_safe = tf.strings.regex_replace(tf.strings.regex_replace(text, "[+]", "-"), "/", "_")
+        return {"y": decode(tf.io.decode_base64(tf.ensure_shape(web_safe, ())), 1)}
+
+    def of_magic(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        with tf.control_dependencies([tf.debugging.assert_equal(text, "magic")]):
+            return {"y": tf.identity(text)}
+
+    def of_images(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"y": tf.reduce_mean(tf.ensure_shape(images, (None, 224, 224, 3)), axis=(1, 2))}
+
+    models = tmp_path_factory.mktemp("models")
+    for name, function, spec in (
+        ("text", of_text, tf.TensorSpec(None, tf.string, "x")),
+        ("bytes", lambda x: {"y": decode(x, 256)}, tf.TensorSpec([], tf.string, "x")),
+        ("magic", of_magic, tf.TensorSpec([None], tf.string, "x")),
+        ("images", of_images, tf.TensorSpec([None, None, None, 3], tf.float32, "x")),
+    ):
+        signature = tiny_models.signature(function, spec)
+        tiny_models.save(models / name / "1", serving_default=signature)
+    tensorflow1_models.image_to_image(models / "cyclegan" / "1")
+    return start_server(models)
+
+
+@pytest.mark.parametrize("model", ["text", "bytes", "images", "cyclegan"])
+def test_an_example_is_generated_that_the_model_answers_whatever_its_signature_leaves_open(
+    picky_server, model
+):
+    data = picky_server.get(f"/v1/models/{model}/gen_json").json()
+    answer = infer(picky_server, {"model_name": model, "data": data})
+    assert answer.status_code == 200, answer.text
+    source = picky_server.get(f"/v1/models/{model}/gen_client?language=python").text
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False)
+    assert "error" not in json.loads(done.stdout), done
+
+
+def test_a_graph_that_quotes_bytes_in_its_reason_refuses_them_with_a_sentence(picky_server):
+    data = {"x": [{"b64": base64.b64encode(b"\x89").decode()}]}
+    assert_refused(infer(picky_server, {"model_name": "magic", "data": data}), 400, "no text")
+
+
+def test_without_an_example_that_the_model_answers_none_is_given_and_its_reason_is_told(
+    picky_server,
+):
+    for path in ("gen_json", "gen_client"):
+        said = 'no example is known that signature "serving_default" of magic version 1 answers; '
+        response = picky_server.get(f"/v1/models/magic/{path}")
+        print(picky_server.log()[-3000:])
+        assert_refused(response, 400, said, "magic")
 
 
 COMMANDS = {"python": [sys.executable], "javascript": [NODE], "bash": ["bash"]}

@@ -5,19 +5,24 @@ Example values are written as "this value, in lists of these sizes", so that a
 client for images stays short.
 """
 
+import base64
+import io
 import json
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from string import Template
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image
 
 from dogsnap.errors import InvalidArgument, TooLarge
-from dogsnap.serving.tensors.signatures import Signature
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, Signature
 
 # A photo of one grey pixel, as base64 text: what a text input of a photo model can really decode.
 ONE_PIXEL = (
@@ -25,6 +30,8 @@ ONE_PIXEL = (
 )
 
 MOST_VALUES = 1_000_000  # of an example as JSON
+# Sides of pictures and images: those that networks usually take, after the smallest.
+SIDES = (1, 224, 256, 299, 128, 64, 32, 28, 96, 160, 192, 240, 384, 512, 150, 180, 100)
 
 BASH = """#!/bin/bash
 
@@ -130,6 +137,9 @@ class Filled:
     sizes: list[int]
 
 
+Example: TypeAlias = Mapping[str, Filled]
+
+
 @dataclass(frozen=True)
 class Language:
     """A client's template, and how the language writes a text and the request."""
@@ -139,7 +149,13 @@ class Language:
     write_request: Callable[[dict[str, Any]], str]
 
 
-def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature) -> str:
+def client(
+    name: str,
+    endpoint: str,
+    asked: dict[str, Any],
+    signature: Signature,
+    example: Example | None = None,
+) -> str:
     """The source of a client in language `name` for example data.
 
     Raises InvalidArgument for another language.
@@ -147,9 +163,7 @@ def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature
     if name not in LANGUAGES:
         raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
     language = LANGUAGES[name]
-    data = {}
-    for alias, spec in signature.inputs.items():
-        data[alias] = Filled(*_example(spec))
+    data = next(find_examples(signature)) if example is None else example
     request = language.write_request({**asked, "data": data})
     endpoint = language.write_text(endpoint)
     return Template(language.template).substitute(endpoint=endpoint, request=request)
@@ -208,30 +222,62 @@ LANGUAGES = {
 }
 
 
-def example_data(signature: Signature) -> dict[str, Any]:
-    """Example data for every input, as POST / takes it.
-
-    Raises TooLarge for more than MOST_VALUES of them.
+def find_examples(signature: Signature) -> Iterator[Example]:
+    """Example data for every input, the simplest first: pictures and open sizes of each of SIDES, as text
+    or bytes, and in a list of one or alone where the signature does not say.
     """
-    examples = {alias: _example(spec) for alias, spec in signature.inputs.items()}
-    for alias, (_, sizes) in examples.items():
-        if math.prod(sizes) > MOST_VALUES:
-            raise TooLarge(
-                f'input "{alias}" takes {math.prod(sizes)} values; examples have at '
-                f"most {MOST_VALUES}; "
-                "a generated client (gen_client) makes them itself"
-            )
-    return {
-        alias: np.full(sizes, value, dtype=object).tolist()
-        for alias, (value, sizes) in examples.items()
-    }
+    given: list[Example] = []
+    for side, is_listed, is_base64 in product(SIDES, (True, False), (True, False)):
+        example = {}
+        for alias, spec in signature.inputs.items():
+            value = _example_value(spec, side, is_base64)
+            example[alias] = Filled(value, _example_sizes(spec, side, is_listed))
+        if example not in given:
+            given.append(example)
+            yield example
 
 
-def _example(spec: tf.TensorSpec) -> tuple[Any, list[int]]:
-    """A value and the sizes of the lists around it; one where a size is open."""
-    sizes = [1] if spec.shape.rank is None else [size or 1 for size in spec.shape]
+def count_values(example: Example) -> int:
+    return max((math.prod(filled.sizes) for filled in example.values()), default=0)
+
+
+def to_data(example: Example) -> dict[str, Any]:
+    """Example data as POST / takes it. Raises TooLarge for more than MOST_VALUES of an input."""
+    if count_values(example) > MOST_VALUES:
+        raise TooLarge(
+            f"an input takes {count_values(example)} values; examples have at most {MOST_VALUES}; "
+            "a generated client (gen_client) makes them itself"
+        )
+    data = {}
+    for alias, filled in example.items():
+        data[alias] = np.full(filled.sizes, filled.value, dtype=object).tolist()
+    return data
+
+
+def _example_sizes(spec: tf.TensorSpec, side: int, is_listed: bool) -> list[int]:
+    """The sizes of the lists around a value: of one where the rank or the number of rows is open."""
+    if spec.shape.rank is None:
+        return [1] if is_listed else []
+    is_picture = spec.shape.rank == 3  # without a dimension for several
+    sizes = [size or side for size in spec.shape]
+    if sizes and spec.shape[0] is None and not is_picture:
+        sizes[0] = 1
+    return sizes
+
+
+def _example_value(spec: tf.TensorSpec, side: int, is_base64: bool) -> Any:
     if spec.dtype == tf.string:
-        return ({"b64": ONE_PIXEL} if spec.name.endswith("_bytes") else ONE_PIXEL), sizes
+        text = ONE_PIXEL if side == 1 else _grey_picture(side)
+        is_text = is_base64 and not spec.name.endswith(BYTES_SUFFIX)
+        return text if is_text else {"b64": text}
     if spec.dtype == tf.bool:
-        return True, sizes
-    return (1 if spec.dtype.is_integer else 1.0), sizes
+        return True
+    return 1 if spec.dtype.is_integer else 1.0
+
+
+@cache
+def _grey_picture(side: int) -> str:
+    """A square of this side as PNG, as base64 text."""
+    file = io.BytesIO()
+    Image.new("RGB", (side, side), (128, 128, 128)).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()

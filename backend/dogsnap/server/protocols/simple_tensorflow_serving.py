@@ -9,6 +9,7 @@ ran code out of the model, or wrote files.
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,12 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/v1/models/<name>/gen_json")
     def gen_json(name: str) -> Response:
-        _, signature = _find_signature(predictor, name)
-        return json_response(generated_clients.example_data(signature))
+        _, _, example = _find_example(predictor, name)
+        return json_response(generated_clients.to_data(example))
 
     @routes.get("/v1/models/<name>/gen_client")
     def gen_client(name: str) -> Response:
-        servable, signature = _find_signature(predictor, name)
+        servable, signature, example = _find_example(predictor, name)
         asked = {
             "model_name": servable.name,
             "model_version": servable.version,
@@ -78,7 +79,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         }
         language = request.args.get("language", "bash")
         return Response(
-            generated_clients.client(language, _own_address(), asked, signature),
+            generated_clients.client(language, _own_address(), asked, signature, example),
             mimetype="text/plain",
         )
 
@@ -156,6 +157,30 @@ def _find_signature(predictor: Predictor, name: str) -> tuple[ServableId, Signat
         _spec(predictor, name, request.args.get("version"))
     ) as servable:
         return servable.id, servable.signature(request.args.get("signature_name", ""))
+
+
+def _find_example(
+    predictor: Predictor, name: str
+) -> tuple[ServableId, Signature, generated_clients.Example]:
+    """The first example that the model answers; a very large one is not tried. Raises InvalidArgument if it refuses each."""
+    servable, signature = _find_signature(predictor, name)
+    spec = ModelSpec(servable.name, servable.version)
+    refusals = []
+    for example in generated_clients.find_examples(signature):
+        if generated_clients.count_values(example) > generated_clients.MOST_VALUES:
+            return servable, signature, example
+        inputs = partial(json_tensors.from_data, generated_clients.to_data(example))
+        try:
+            predictor.answer(
+                spec, [Values(inputs, signature.name)], PROTOCOL, is_gone=client_is_gone()
+            )
+        except InvalidArgument as error:
+            refusals.append(error.in_words_of(PROTOCOL))
+        else:
+            return servable, signature, example
+    raise InvalidArgument(
+        f'no example is known that signature "{signature.name}" of {servable} answers; it says of the simplest: {refusals[0]}'
+    )
 
 
 def _details(predictor: Predictor) -> list[dict[str, Any]]:

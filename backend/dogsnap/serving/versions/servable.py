@@ -360,6 +360,10 @@ class Servable(BaseServable):
         except tf.errors.OpError as error:
             note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
             raise _translate_error(error, note) from error
+        except UnicodeDecodeError as error:  # TensorFlow quotes bytes of the input in its reason
+            raise InvalidArgument(
+                f'signature "{signature.name}" of {self.id} refuses these values; its reason quotes them, and is no text'
+            ) from error
         except MemoryError as error:
             raise Unavailable(NO_MEMORY) from error
         except RuntimeError as error:  # what OpenVINO raises
