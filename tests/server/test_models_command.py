@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+import tiny_models
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
 from dogsnap.admin_token import find_token
@@ -259,3 +260,39 @@ def test_when_no_server_or_another_kind_of_server_answers_it_says_so():
         assert "answers, but not as a dogsnap server does (status 501)" in refusal(
             other.url, "list"
         )
+
+
+def test_a_version_that_is_exported_again_into_its_folder_is_noticed_and_loaded_when_told_so(
+    start_server, made_half, tmp_path
+):
+    folder = shutil.copytree(made_half, tmp_path / "half" / "1")
+    token = {"DOGSNAP_ADMIN_TOKEN": TOKEN}
+    server = start_server(tmp_path, "--poll-seconds", "0.2", environ=token)
+    note = "its folder holds another export than the one that answers"
+
+    def answer() -> float:
+        predictions = server.post("/v1/models/half:predict", json={"instances": [2.0]}).json()
+        return predictions["predictions"][0]
+
+    def is_noticed() -> bool:
+        return note in said(server, "list")
+
+    before = answer()
+    for file in folder.rglob("*"):
+        file.touch()  # the same export with other times is not another one
+    tiny_models.half_plus(7, tmp_path / "made")
+    shutil.copytree(tmp_path / "made", folder, dirs_exist_ok=True)
+    wait_until(is_noticed)
+    assert f"half version 1: {note}; `dogsnap models load 1 --model half` takes it" in server.log()
+    assert server.log().count(note) == 1
+    assert answer() == before
+    assert "is available" in said(server, "load", "1", "--model", "half")
+    assert (answer(), is_noticed()) == (8.0, False)
+    (folder / "saved_model.pb").write_bytes(b"damaged")
+    wait_until(is_noticed)
+    assert "it answers as it was loaded before, since loading it again failed: " in refusal(
+        server, "load", "1", "--model", "half"
+    )
+    assert answer() == 8.0
+    shutil.copytree(tmp_path / "made", folder, dirs_exist_ok=True)
+    wait_until(lambda: not is_noticed())

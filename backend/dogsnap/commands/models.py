@@ -152,8 +152,9 @@ def show(server: Remote) -> None:
 def load(server: Remote, version: int, wait: float) -> None:
     """Load VERSION and keep it loaded.
 
-    This also works for a version that was unloaded, that failed to load, or
-    that the version policy excludes.
+    This also works for a version that was unloaded, that failed to load, that
+    the version policy excludes, or whose folder was exported again: the one
+    before answers until it is loaded.
     """
     reached = _reach(server, version, "load", ("AVAILABLE",), wait)
     if reached is None:
@@ -437,11 +438,10 @@ def table_of(model: dict[str, Any]) -> str:
         f"  label {label} waits for version {number}"
         for label, number in model["pending_labels"].items()
     ]
-    failed = [
-        f"  version {each['version']}: {each['error']}"
-        for each in model["versions"]
-        if each["error"]
-    ]
+    failed = []
+    for version in model["versions"]:
+        for text in filter(None, (version["error"], version["note"])):
+            failed.append(f"  version {version['version']}: {text}")
     guards = []
     for found in model["guards"]:
         setting = f"label {found['label']}" if found["label"] else "the default"
@@ -534,9 +534,10 @@ def _reach(
     while True:
         versions = server.describe_model()["versions"]
         found = next(
-            (each for each in versions if each["version"] == version), {"state": None, "error": ""}
+            (each for each in versions if each["version"] == version),
+            {"state": None, "error": "", "note": ""},
         )
-        if found["state"] in states:
+        if found["state"] in states and not (step == "load" and found["note"]):
             return True
         if found["error"]:
             raise click.ClickException(

@@ -144,7 +144,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields, by = _fields()
         response = switch(model, by, fields, change_load, version, what == "load")
         if not fields.get("dry_run"):
-            repository.try_again(model)
+            repository.try_again(model, version if what == "load" else None)
         return response
 
     @routes.post("/models/<path:model>/split")

@@ -76,8 +76,8 @@ class ModelRepository(Protocol):
     def not_ready(self) -> str: ...
     def _scan_safely(self) -> None: ...
 
-    def try_again(self, name: str) -> None:
-        """Load at once what is to be loaded and has failed, where versions are loaded."""
+    def try_again(self, name: str, version: int | None = None) -> None:
+        """Load at once what is to be loaded and has failed, where versions are loaded, and `version` if it was exported again."""
         return
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:

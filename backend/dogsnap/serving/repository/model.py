@@ -36,7 +36,8 @@ class State(StrEnum):
 class Version:
     """A version folder; guarded by the repository's lock.
 
-    `path`: to load it from; `fingerprint`: of that, when last seen.
+    `path`: to load it from. `fingerprint`: of that, when it was loaded or tried; `seen`: at the last scan. `digest`: of what was
+    loaded. `is_exported_again`: the folder holds something else now; `is_wanted_again`: to be loaded.
     """
 
     id: ServableId
@@ -46,6 +47,10 @@ class Version:
     servable: Servable | None = None
     in_use: int = 0
     fingerprint: Fingerprint = ()
+    seen: Fingerprint = ()
+    digest: str = ""
+    is_exported_again: bool = False
+    is_wanted_again: bool = False
     failed_at: float = 0.0
     load_seconds: float = 0.0
 
@@ -54,6 +59,14 @@ class Version:
         """`error` as anybody may read it: without the folders of this machine."""
         own = f"{self.id.name}/{self.id.version}"
         return without_folders(self.error.replace(str(self.path), own))
+
+    @property
+    def note(self) -> str:
+        """What to do about a folder that does not hold what answers; "" if it does."""
+        if not self.is_exported_again or self.state != State.AVAILABLE:
+            return ""
+        command = f"dogsnap models load {self.id.version} --model {self.id.name}"
+        return f"its folder holds another export than the one that answers; `{command}` takes it"
 
     def is_elsewhere(self) -> bool:
         """Whether it still answers from the path of before, since the base path
@@ -81,6 +94,7 @@ class VersionStatus:
     runtime: Mapping[str, Any] | None
     description: Description | None
     in_use: int = 0
+    note: str = ""
 
     @property
     def shown_state(self) -> str:
@@ -95,6 +109,7 @@ class VersionStatus:
             "version": self.version,
             "state": self.shown_state,
             "error": self.error,
+            "note": self.note,
             "load_seconds": self.load_seconds,
             "runtime": self.runtime,
             "classes": None if self.description is None else len(self.description.labels),
@@ -243,7 +258,10 @@ class Model:
         )
         error = version.failure
         if error and version.state == State.AVAILABLE:
-            error = f"it answers from its old base path, since loading it from the new one failed: {error}"
+            how = "as it was loaded before, since loading it again"
+            if version.is_elsewhere():
+                how = "from its old base path, since loading it from the new one"
+            error = f"it answers {how} failed: {error}"
         return VersionStatus(
             number,
             version.state,
@@ -252,6 +270,7 @@ class Model:
             runtime,
             description,
             version.in_use,
+            version.note,
         )
 
     def known_versions(self, folders: Mapping[int, Path], incomplete: dict[int, str]) -> Versions:

@@ -46,6 +46,7 @@ from dogsnap.serving.versions.version_folders import (
     aspired_versions,
     check_memory,
     describe_unreadable,
+    digest,
     fingerprint,
     missing,
     version_folders,
@@ -201,7 +202,11 @@ class Repository(ModelRepository):
                 self._adopt_choices(self._models[name])
         self.scan_soon()
 
-    def try_again(self, name: str) -> None:
+    def try_again(self, name: str, version: int | None = None) -> None:
+        with self._lock:
+            found = self._model(name).versions.get(version or 0)
+            if found and found.is_exported_again:
+                found.is_wanted_again, found.error = True, ""
         self._choices_changed(name)
 
     def _adopt_choices(self, model: Model) -> None:
@@ -465,6 +470,7 @@ class Repository(ModelRepository):
                 model.track(number, folders[number]) for number in sorted(aspired, reverse=True)
             ]
         for version in tracked:
+            self._notice_export(version)
             if model.config is config and self._wants_load(version):
                 if skip_settling or self._is_settled(version):
                     self._load(model, version)
@@ -490,12 +496,31 @@ class Repository(ModelRepository):
         )
 
     def _wants_load(self, version: Version) -> bool:
-        if version.state == State.START:
+        if version.state == State.START or version.is_wanted_again:
             return True
         if version.state != State.END and not version.is_elsewhere():
             return False
         retry = time.monotonic() - version.failed_at >= self._retry_seconds
         return not version.error or retry or self._has_changed(version)
+
+    def _notice_export(self, version: Version) -> None:
+        """Note whether the folder of a version that answers was exported again, once nothing is written there any more."""
+        if version.state != State.AVAILABLE or version.is_elsewhere():
+            return
+        try:
+            now = fingerprint(version.path)
+            is_settled = now == version.seen and not missing(version.path)
+            version.seen = now
+            if now == version.fingerprint or not is_settled:
+                return
+            version.fingerprint = now
+            found = digest(version.path)
+        except OSError:
+            return
+        with self._lock:
+            version.is_exported_again = found != version.digest
+        if version.note:
+            log.warning("%s: %s", version.id, version.note)
 
     def _has_changed(self, version: Version) -> bool:
         try:
@@ -527,14 +552,15 @@ class Repository(ModelRepository):
 
     def _load(self, model: Model, version: Version) -> None:
         with self._lock:
-            version.error = ""
-            if not version.is_elsewhere():
+            version.error, version.is_wanted_again = "", False
+            if version.servable is None:
                 version.state = State.LOADING
         started = time.monotonic()
         try:
             version.fingerprint = fingerprint(version.path)
             if self.started:  # the loaded versions must go on answering
                 check_memory(version.fingerprint)
+            loaded = digest(version.path)
             servable = Servable.load(version.id, version.path)
             self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0
@@ -569,6 +595,7 @@ class Repository(ModelRepository):
                 self._replaced.add(version.servable)
             with self._default_noted(model):
                 version.servable, version.state = servable, State.AVAILABLE
+                version.digest, version.is_exported_again = loaded, False
                 model.was_ready = True
         self._metrics.record_load(version.id, version.load_seconds)
         log.info(

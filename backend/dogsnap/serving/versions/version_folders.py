@@ -3,6 +3,7 @@ selects, and whether one is complete.
 """
 
 import errno
+import hashlib
 import logging
 import os
 import re
@@ -153,6 +154,20 @@ def check_memory(files: Fingerprint) -> None:
             f"its files), {free / MEBIBYTE:,.0f} MB are free; unload another version, or give the "
             "server more"
         )
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of names and contents of all files, whatever their times. Raises OSError if one cannot be read.
+
+    Of variables the index stands for the rest: it holds the checksum of each tensor.
+    """
+    sums = []
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and not SHARD.fullmatch(file.name):
+            with file.open("rb") as stream:
+                contents = hashlib.file_digest(stream, "sha256").hexdigest()
+            sums.append(f"{contents} {file.relative_to(path).as_posix()}")
+    return hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
 def fingerprint(path: Path) -> Fingerprint:
