@@ -100,7 +100,7 @@ def test_levels_are_read_as_export_writes_them():
         ),
         (
             {"groups": [{"id": "a", "name": "a", "name_zh": "", "members": ["n0", "other"]}]},
-            "breed other of a group",
+            "groups: breed other is no label",
         ),
         (
             {

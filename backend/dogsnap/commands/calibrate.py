@@ -93,13 +93,16 @@ def calibrate(
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
     for part, name in zip(boxed, ("more_training", "more"), strict=True):
-        part += [example for each in further[name] for example in dataset.read_index(each, labels)]
+        for further_folder in further[name]:
+            part.extend(dataset.read_index(further_folder, labels))
     training = dataset.readable(boxed[0], click.echo)
     validation = dataset.readable(boxed[1], click.echo)
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
-    judged = [photo.path for each in further["more_dogs"] for photo in read_judged(each)]
+    judged = []
+    for further_folder in further["more_dogs"]:
+        judged += [photo.path for photo in read_judged(further_folder)]
     photos = calibration.Photos(training, validation, others, further["taught"], judged)
     scores = calibration.calibrate(
         folder,

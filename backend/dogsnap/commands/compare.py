@@ -129,12 +129,12 @@ def _summary_text(result: Mapping[str, Any], names: Sequence[str]) -> str:
 
 def _classes_of_one_lines(classes: Sequence[Mapping], version: int, name: str) -> list[str]:
     """What only one version knows is counted apart."""
-    own = [each for each in classes if each["version"] == version]
+    own = [row for row in classes if row["version"] == version]
     if not own:
         return []
-    photos = sum(each["photos"] for each in own)
-    right = sum(each["right"] for each in own)
-    names = ", ".join(each["name"] for each in own)
+    photos = sum(row["photos"] for row in own)
+    right = sum(row["right"] for row in own)
+    names = ", ".join(row["name"] for row in own)
     return [f"only version {name} knows        {names}: right on {right} of {photos} photos"]
 
 

@@ -43,8 +43,8 @@ def add(file: Path, name: str) -> None:
 def list_keys(file: Path) -> None:
     """Print the name and the creation time of each key."""
     _refuse_missing(file)
-    for each in key_file.read(file):
-        click.echo(f"{each.name}\t{each.created}")
+    for key in key_file.read(file):
+        click.echo(f"{key.name}\t{key.created}")
 
 
 @keys.command()

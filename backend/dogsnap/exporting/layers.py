@@ -126,9 +126,9 @@ def detected_classes(
     counted = {alias: classes + tf.cast(first_class, classes.dtype)}
     if not names:
         return counted
-    places = tf.cast(classes, tf.int32)
-    known = tf.logical_and(places >= 0, places < len(names))
-    found = tf.gather(tf.constant(list(names)), tf.clip_by_value(places, 0, len(names) - 1))
+    numbers = tf.cast(classes, tf.int32)
+    known = tf.logical_and(numbers >= 0, numbers < len(names))
+    found = tf.gather(tf.constant(list(names)), tf.clip_by_value(numbers, 0, len(names) - 1))
     return {**counted, DETECTED_NAMES: tf.where(known, found, "")}
 
 

@@ -54,9 +54,17 @@ def _mean(boxes, shares):
     )
 
 
+def _grid(centres: Centres):
+    """The rows and the columns of the centres of all cells, each (rows, columns)."""
+    rows, columns = centres
+    return tf.meshgrid(
+        tf.constant(rows, tf.float32), tf.constant(columns, tf.float32), indexing="ij"
+    )
+
+
 def unfold(cells, centres: Centres):
     """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
-    down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
+    down, across = _grid(centres)
     distances = UNIT * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
     sides = [
         across - distances[..., 0],
@@ -88,15 +96,17 @@ def generalised_overlap(boxes, others):
     return shared / joined - (hull - joined) / (hull + 1e-7)
 
 
+def box_areas(boxes):
+    """Boxes (..., 4) -> areas (...)."""
+    return ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0), axis=-1)
+
+
 def _shared_and_joined(boxes, others):
     corner = ops.maximum(boxes[..., :2], others[..., :2])
     end = ops.minimum(boxes[..., 2:], others[..., 2:])
     shared = ops.prod(ops.maximum(end - corner, 0.0), axis=-1)
-    one, other = (
-        ops.prod(ops.maximum(each[..., 2:] - each[..., :2], 0.0), axis=-1)
-        for each in (boxes, others)
-    )
-    return shared, one + other - shared + 1e-7
+    areas = box_areas(boxes) + box_areas(others)
+    return shared, areas - shared + 1e-7
 
 
 def box_loss(targets, cells, centres: Centres):
@@ -123,13 +133,11 @@ def way_from_middle(box, centres: Centres):
     """Where the cells lie between the middles of boxes (..., 4), 0, and their
     sides, 1, along the farther axis: (..., cells).
     """
-    down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
-    places = tf.reshape(tf.stack([across, down], axis=-1), (-1, 2))
-    middle, half = (
-        (box[..., None, :2] + box[..., None, 2:]) / 2,
-        (box[..., None, 2:] - box[..., None, :2]) / 2,
-    )
-    return ops.max(ops.abs(places - middle) / ops.maximum(half, 1e-3), axis=-1)
+    down, across = _grid(centres)
+    points = tf.reshape(tf.stack([across, down], axis=-1), (-1, 2))
+    middle = (box[..., None, :2] + box[..., None, 2:]) / 2
+    half = (box[..., None, 2:] - box[..., None, :2]) / 2
+    return ops.max(ops.abs(points - middle) / ops.maximum(half, 1e-3), axis=-1)
 
 
 def _share_of_cells(box, centres: Centres):

@@ -28,7 +28,7 @@ def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]
     next one that it is confused with is not what it looks like.
     """
     confusion = _confusion(probabilities, breeds)
-    groups = [[place] for place in range(len(confusion))]
+    groups = [[index] for index in range(len(confusion))]
     closed: list[list[int]] = []
     while True:
         pairs = []
@@ -43,7 +43,7 @@ def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]
         if fits:
             groups[second] += groups.pop(first)
         else:  # better in no group than in a wrong one
-            closed.append(groups.pop(min(first, second, key=lambda place: len(groups[place]))))
+            closed.append(groups.pop(min(first, second, key=lambda index: len(groups[index]))))
 
 
 def _confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
@@ -71,8 +71,8 @@ def look_alikes(
     int (n,), `breed` among them; the groups themselves stay as they are.
     """
     confusion = _confusion(probabilities, breeds)[breed]
-    grouped = {breed, *(place for group in groups for place in group)}
-    single = [[place] for place in range(len(confusion)) if place not in grouped]
+    grouped = {breed, *(index for group in groups for index in group)}
+    single = [[index] for index in range(len(confusion)) if index not in grouped]
     candidates = [list(group) for group in (*groups, *single)]
     nearest = max(candidates, key=lambda group: confusion[group].mean(), default=[])
     is_right = nearest and confusion[nearest].mean() >= CONFUSED
@@ -108,7 +108,7 @@ def named_groups(
     without a written name is called after its members: "A, B or C".
     """
     known = {label["id"]: label for label in labels}
-    by_members = {frozenset(each["members"]): each for each in written}
+    by_members = {frozenset(group["members"]): group for group in written}
     found = []
     for members in groups:
         own = {"id": "-".join(members)}

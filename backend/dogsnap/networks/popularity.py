@@ -65,8 +65,8 @@ def further_prior(
         return np.pad(prior, (0, len(further)))
     rank, value = told[0]
     behind = [
-        value + STRENGTH * (rank - ranks[each["id"]]) if each["id"] in ranks else 0.0
-        for each in further
+        value + STRENGTH * (rank - ranks[breed["id"]]) if breed["id"] in ranks else 0.0
+        for breed in further
     ]
     return np.append(prior, np.array(behind, np.float32))
 

@@ -49,7 +49,8 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     def cancel_overdue(self) -> None:
         with self._lock:
             end = time.monotonic() - self._seconds
-            for context in [each for each, since in self._waiting.items() if since < end]:
+            overdue = [call for call, since in self._waiting.items() if since < end]
+            for context in overdue:
                 self._evict(context)
 
     def intercept_service(

@@ -108,10 +108,10 @@ def _text_labels(file: Path, text: str) -> list[dict[str, str]]:
     lines = [line.strip() for line in text.rstrip().splitlines()]
     of_wordnet = [WORDNET_LABEL.fullmatch(line) for line in lines]
     if all(of_wordnet):
-        return [{"id": each["id"], "name": each["name"]} for each in of_wordnet]
+        return [{"id": match["id"], "name": match["name"]} for match in of_wordnet]
     numbered = [NUMBERED_LABEL.fullmatch(line) for line in lines]
     if all(numbered):
-        pairs = [(int(each["number"]), each["name"]) for each in numbered]
+        pairs = [(int(match["number"]), match["name"]) for match in numbered]
         if _is_count(pairs):  # others are names, such as those of coins
             return _order_labels(file, pairs)
     if all(":" in line for line in lines):

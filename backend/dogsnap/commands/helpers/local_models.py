@@ -115,7 +115,10 @@ def _in_file(settings: Settings) -> tuple[dict[str, list[int]], dict[str, Mappin
     from dogsnap.serving.versions.version_folders import aspired_versions, version_folders
 
     versions, labels = {}, {}
-    for each in model_source(settings)():
-        found = aspired_versions(each.model_version_policy, version_folders(Path(each.base_path)))
-        versions[each.name], labels[each.name] = sorted(found, reverse=True), each.version_labels
+    for config in model_source(settings)():
+        found = aspired_versions(
+            config.model_version_policy, version_folders(Path(config.base_path))
+        )
+        versions[config.name] = sorted(found, reverse=True)
+        labels[config.name] = config.version_labels
     return versions, labels

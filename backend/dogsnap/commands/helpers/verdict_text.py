@@ -21,8 +21,8 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
             yield from _comparison(comparison)
         if feedback["typed"]:
             yield "names of breeds that people typed because they were not there (teach them next):"
-        for each in feedback["typed"]:
-            yield f"    {each['times']} x {each['text']}"
+        for typed in feedback["typed"]:
+            yield f"    {typed['times']} x {typed['text']}"
     if verdict["shadow"]:
         yield from _shadow(verdict["shadow"])
 
@@ -30,26 +30,26 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
 def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     head = ("version", "first breed right", "of", "share", "95 % interval (Wilson)")
     rows = [
-        (each["version"], each["right"], each["counted"], *_share(each["share"]))
-        for each in versions
+        (version["version"], version["right"], version["counted"], *_share(version["share"]))
+        for version in versions
     ]
     if rows:
         yield "of each version one vote for each phone that was asked"
         yield from table([head, *rows])
-    for each in versions:
-        yield from _levels(each)
-        if each["corrections"]:
-            yield f"  what people correct most in version {each['version']}:"
-        for correction in each["corrections"]:
+    for version in versions:
+        yield from _levels(version)
+        if version["corrections"]:
+            yield f"  what people correct most in version {version['version']}:"
+        for correction in version["corrections"]:
             yield f"    {correction['times']} x {correction['answered']} -> {correction['said']}"
 
 
 def _levels(version: Mapping[str, Any]) -> Iterator[str]:
     yield f"  what the levels of version {version['version']} were worth:"
     rows = [("level", "answers", "first breed right", "claim holds", "breeds named")]
-    for level, each in version["levels"].items():
-        counts = (each[name] for name in ("answers", "right", "holds"))
-        rows.append((level.replace("_", " "), *counts, f"{each['breeds']:.1f}"))
+    for level, sums in version["levels"].items():
+        name, breeds = level.replace("_", " "), f"{sums['breeds']:.1f}"
+        rows.append((name, sums["answers"], sums["right"], sums["holds"], breeds))
     yield from table(rows)
 
 
@@ -89,9 +89,9 @@ def _shadow(shadow: Mapping[str, Any]) -> Iterator[str]:
         f"shadow version {shadow['version']}: the same breed as the answer in "
         f"{shadow['agree']} of {seen} photos{share}"
     )
-    for each in shadow["differences"]:
+    for difference in shadow["differences"]:
         yield (
-            f"    {each['times']} x {each['answered']} in the answer, {each['shadow']} "
+            f"    {difference['times']} x {difference['answered']} in the answer, {difference['shadow']} "
             "in the shadow"
         )
 

@@ -69,8 +69,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/feedback")
     def give_feedback() -> Response:
         fields = BODIES[request.endpoint].read_request()
-        said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
-        note = require_feedback(feedback).give(fields["request_id"], *said)
+        note = require_feedback(feedback).give(
+            fields["request_id"],
+            fields.get("verdict", ""),
+            fields.get("breed", ""),
+            fields.get("text", ""),
+        )
         return json_response(
             {"kept": True, **({"note": note} if note else {}), "request_id": g.request_id}
         )

@@ -164,10 +164,9 @@ def status_response(
     versions: Sequence[VersionStatus],
 ) -> get_model_status_pb2.GetModelStatusResponse:
     response = get_model_status_pb2.GetModelStatusResponse()
-    for each in versions:
-        message = response.model_version_status.add(version=each.version, state=str(each.state))
-        message.status.error_code = (
-            2 if each.error else 0
-        )  # UNKNOWN or OK: failed loads have no more specific code
-        message.status.error_message = each.error
+    for status in versions:
+        message = response.model_version_status.add(version=status.version, state=str(status.state))
+        # UNKNOWN or OK: failed loads have no more specific code
+        message.status.error_code = 2 if status.error else 0
+        message.status.error_message = status.error
     return response

@@ -157,7 +157,9 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
 
 def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
     with predictor.repository.acquire(spec) as servable:
-        definitions = {name: _to_json(each) for name, each in servable.signature_defs.items()}
+        definitions = {
+            name: _to_json(definition) for name, definition in servable.signature_defs.items()
+        }
         model_spec = {
             "name": servable.id.name,
             "signature_name": "",

@@ -23,7 +23,7 @@ def claim_of(result: Classification) -> dict[str, Any]:
         breeds, probability = (), None
     elif result.group and result.level is Level.GROUP:
         group, probability = result.group
-        breeds += tuple(each for each in group.members if each not in breeds)
+        breeds += tuple(member for member in group.members if member not in breeds)
     elif result.held and result.level is Level.SET:
         breeds = result.held
     return {

@@ -156,8 +156,10 @@ def name_breeds(
             )
         ]
     else:
-        each = zip(outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False)
-        dogs = [_name_dog(servable, probabilities, box, top_k) for probabilities, box in each]
+        dogs_found = zip(
+            outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False
+        )
+        dogs = [_name_dog(servable, probabilities, box, top_k) for probabilities, box in dogs_found]
     more = number > 1 and bool(outputs["dogs_more"][row])
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 

@@ -129,8 +129,8 @@ def gains(right: Sequence[int], counted: Sequence[int]) -> npt.NDArray[np.float6
     """
     good, second = sum(right), counted[1]
     ways = [
-        math.comb(good, each) * math.comb(sum(counted) - good, second - each)
-        for each in range(second + 1)
+        math.comb(good, number) * math.comb(sum(counted) - good, second - number)
+        for number in range(second + 1)
     ]
     odds = np.exp(np.outer(EFFECTS, np.arange(second + 1)))
     return EFFECTS * right[1] - np.log(odds @ ways / sum(ways))

@@ -121,9 +121,9 @@ class Feedback:
         Raises Unavailable.
         """
         numbers = []
-        for each in request_ids:
+        for request_id in request_ids:
             with suppress(InvalidArgument, NotFound):
-                numbers.append(self._signer.verify(each, max_age=None)[0])
+                numbers.append(self._signer.verify(request_id, max_age=None)[0])
         return self.store.forget(numbers)
 
     def verdict(self, model: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Feedback:
         with suppress(Unavailable):  # on a full disk the report is of the splits as they were
             self._follow_splits()
         self._write_asked()
-        there = [each.version for each in self._repository.status(ModelSpec(model))]
+        there = [status.version for status in self._repository.status(ModelSpec(model))]
         names: dict[str, str] = {}
         for version in there:
             with suppress(DogsnapError):
@@ -220,4 +220,5 @@ def _in_one_line(text: str) -> str:
     """`text` so that it is safe to read: no control characters for a terminal,
     no formula for a spreadsheet.
     """
-    return "".join(each for each in " ".join(text.split()) if each.isprintable()).lstrip("=+-@ ")
+    line = " ".join(text.split())
+    return "".join(filter(str.isprintable, line)).lstrip("=+-@ ")

@@ -197,8 +197,8 @@ class Store:
         if the split is not deleted.
         """
         with self.transaction() as connection:
-            for each in phones:
-                _ask(connection, *each)
+            for phone in phones:
+                _ask(connection, *phone)
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Add a row of feedback: COLUMNS, and the hash of the `phone` in its

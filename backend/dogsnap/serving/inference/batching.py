@@ -115,8 +115,8 @@ def _message_class() -> type[Message]:
         )
     message.field.add(name="allowed_batch_sizes", label=kinds.LABEL_REPEATED, type=kinds.TYPE_INT64)
     message.field.add(name="pad_variable_length_inputs", type=kinds.TYPE_BOOL)
-    for number, each in enumerate(message.field, start=1):
-        each.number = number
+    for number, description in enumerate(message.field, start=1):
+        description.number = number
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
@@ -208,7 +208,7 @@ class Batcher:
             if task not in self._waiting:
                 return []
             batch = self._fitting(task)
-            self._waiting = [each for each in self._waiting if each not in batch]
+            self._waiting = [waiting for waiting in self._waiting if waiting not in batch]
             self._changed.notify_all()
             return batch
 

@@ -159,7 +159,9 @@ def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
     """The signatures with exactly these inputs; of several the one that is
     named like its only input, if there is one.
     """
-    names = [name for name, each in servable.signatures.items() if inputs == set(each.inputs)]
+    names = [
+        name for name, signature in servable.signatures.items() if inputs == set(signature.inputs)
+    ]
     alike = [name for name in names if inputs == {name}]
     return alike or names
 
@@ -201,7 +203,7 @@ class Photos:
     def check(self, limits: Settings, metrics: Metrics) -> None:
         with metrics.step("check"):
             photo.check_count(len(self._contents), limits)
-            self._photos = [photo.check(each, limits) for each in self._contents]
+            self._photos = [photo.check(contents, limits) for contents in self._contents]
             photo.check_together(self._photos, limits)
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:

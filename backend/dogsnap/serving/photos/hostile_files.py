@@ -62,10 +62,11 @@ def gif_pixels(contents: bytes, most: int) -> int:
     pixels = 0
     with suppress(_CutOff):
         picture = _number("<H", contents, 6) * _number("<H", contents, 8)
-        for kind, place in _gif_parts(contents):
+        for kind, offset in _gif_parts(contents):
             if kind == FRAME:
                 pixels += max(
-                    picture, _number("<H", contents, place + 5) * _number("<H", contents, place + 7)
+                    picture,
+                    _number("<H", contents, offset + 5) * _number("<H", contents, offset + 7),
                 )
             if pixels > most:
                 break
@@ -73,9 +74,9 @@ def gif_pixels(contents: bytes, most: int) -> int:
 
 
 def _check_jpeg(contents: bytes) -> None:
-    place, segments, scans = 2, 0, 0
+    offset, segments, scans = 2, 0, 0
     while True:
-        found = NEXT_MARKER.search(contents, place)
+        found = NEXT_MARKER.search(contents, offset)
         if found is None or contents[found.start() + 1] == END_OF_IMAGE:
             return
         segments += 1
@@ -86,15 +87,15 @@ def _check_jpeg(contents: bytes) -> None:
             raise _too_many("a JPEG of", MAX_SEGMENTS + MAX_SCANS, "segments")
         if len(contents) < found.end() + 2:
             raise _CutOff
-        place = found.end() + max(2, int.from_bytes(contents[found.end() : found.end() + 2]))
+        offset = found.end() + max(2, int.from_bytes(contents[found.end() : found.end() + 2]))
 
 
 def _check_png(contents: bytes) -> None:
-    place = len(PNG)
+    offset = len(PNG)
     for _ in range(MAX_SEGMENTS):
-        if contents[place + 4 : place + 8] == b"IDAT":
+        if contents[offset + 4 : offset + 8] == b"IDAT":
             return
-        place += 12 + _number(">I", contents, place)
+        offset += 12 + _number(">I", contents, offset)
     raise _too_many("a PNG of", MAX_SEGMENTS, "chunks before its picture")
 
 
@@ -102,11 +103,11 @@ def _first_frame_end(contents: bytes) -> int:
     """Where the first frame of a GIF ends, or without one its last extension."""
     parts = _gif_parts(contents)
     for _ in range(MAX_SEGMENTS):
-        kind, place = next(parts)
+        kind, offset = next(parts)
         if kind == FRAME:
             return next(parts)[1]
         if kind != EXTENSION:
-            return place
+            return offset
     raise _too_many("a GIF of", MAX_SEGMENTS, "extensions before its picture")
 
 
@@ -114,33 +115,33 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
     """First byte and place of each frame and extension, and of what follows
     them (GIF89a, sections 18 to 24).
     """
-    place, blocks = 13 + _colours(_byte(contents, 10)), 0
-    while (kind := contents[place : place + 1]) in (FRAME, EXTENSION):
-        yield kind, place
-        place += 11 + _colours(_byte(contents, place + 9)) if kind == FRAME else 2
+    offset, blocks = 13 + _colours(_byte(contents, 10)), 0
+    while (kind := contents[offset : offset + 1]) in (FRAME, EXTENSION):
+        yield kind, offset
+        offset += 11 + _colours(_byte(contents, offset + 9)) if kind == FRAME else 2
         while size := _byte(
-            contents, place
+            contents, offset
         ):  # each block follows a byte with its length; one of length 0 is the last
-            place, blocks = place + 1 + size, blocks + 1
+            offset, blocks = offset + 1 + size, blocks + 1
             if blocks > MAX_BLOCKS:
                 raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
-        place, blocks = place + 1, blocks + 1
-    yield kind, place
+        offset, blocks = offset + 1, blocks + 1
+    yield kind, offset
 
 
 def _colours(flags: int) -> int:
     return 3 << (1 + flags % 8) if flags & 0x80 else 0
 
 
-def _byte(contents: bytes, place: int) -> int:
-    if place >= len(contents):
+def _byte(contents: bytes, offset: int) -> int:
+    if offset >= len(contents):
         raise _CutOff
-    return contents[place]
+    return contents[offset]
 
 
-def _number(kind: str, contents: bytes, place: int) -> int:
+def _number(kind: str, contents: bytes, offset: int) -> int:
     try:
-        return struct.unpack_from(kind, contents, place)[0]
+        return struct.unpack_from(kind, contents, offset)[0]
     except struct.error:
         raise _CutOff from None
 

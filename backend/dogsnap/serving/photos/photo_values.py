@@ -96,7 +96,7 @@ def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
     """Whether something that depends on a tensor is decoded as a picture;
     rather yes than no.
     """
-    functions = {each.signature.name: each for each in graph.library.function}
+    functions = {body.signature.name: body for body in graph.library.function}
     visited = set[tuple[str, frozenset[str]]]()
     waiting = [(graph.node, frozenset([_node_name(tensor)]))]
     while waiting:
@@ -108,7 +108,7 @@ def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
                 if name not in functions:
                     continue
                 function = functions[name]
-                arguments = [each.name for each in function.signature.input_arg]
+                arguments = [argument.name for argument in function.signature.input_arg]
                 if node.op in CALLS:
                     arguments = [arguments[index] for index in positions if index < len(arguments)]
                 call = name, frozenset(arguments)
@@ -144,7 +144,7 @@ def _list_functions(node: node_def_pb2.NodeDef) -> list[str]:
     names = [node.op]  # in graphs of TensorFlow 1 a function is an operation
     for value in node.attr.values():
         names.append(value.func.name)
-        names.extend(each.name for each in value.list.func)
+        names.extend(function.name for function in value.list.func)
     return names
 
 
@@ -235,7 +235,9 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
             "a tf.Example cannot be read: expected the names of its features in UTF-8; "
             "serialize it again"
         ) from None
-    rows = chain.from_iterable(each.feature for each in example.feature_lists.feature_list.values())
+    rows = chain.from_iterable(
+        feature_list.feature for feature_list in example.feature_lists.feature_list.values()
+    )
     features = [*example.context.feature.values(), *rows]
     for feature in features:
         if feature.HasField("bytes_list"):

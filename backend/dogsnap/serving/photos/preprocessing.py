@@ -196,12 +196,12 @@ def windows_to_images(
     """
     kind = tf.TensorSpec((*size, 3), tf.float32)
 
-    def cut(each: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        decode_again = partial(_decode_for_window, *each, size)
+    def cut(photo_and_window: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        decode_again = partial(_decode_for_window, *photo_and_window, size)
         if picture is None:
-            return _cut(decode_again(), each[1], size)
+            return _cut(decode_again(), photo_and_window[1], size)
         seen = tf.cond(tf.size(picture) > 0, lambda: picture, decode_again)
-        return _cut(seen, each[1], size)
+        return _cut(seen, photo_and_window[1], size)
 
     return tf.map_fn(cut, (contents, windows), fn_output_signature=kind)
 

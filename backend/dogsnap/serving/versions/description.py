@@ -43,7 +43,9 @@ class Description:
         the facts that came with them.
         """
         labels = {label["id"]: label for label in self.labels}
-        return tuple({**each["facts"], **labels[each["id"]]} for each in self.raw.get("taught", ()))
+        return tuple(
+            {**breed["facts"], **labels[breed["id"]]} for breed in self.raw.get("taught", ())
+        )
 
     @classmethod
     def read(cls, path: Path) -> "Description":
@@ -100,8 +102,8 @@ def _check_schema(raw: Any, schema: Mapping[str, Any], name: str) -> None:
 
     error = best_match(Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
-        place = error.json_path.removeprefix("$").removeprefix(".")
+        where = error.json_path.removeprefix("$").removeprefix(".")
         raise ValueError(
-            f"{name}: {place + ': ' if place else ''}{error.message} "
+            f"{name}: {where + ': ' if where else ''}{error.message} "
             f"({SCHEMA_FILE.name} has the format)"
         )

@@ -223,12 +223,12 @@ class BaseServable:
         answers become rows.
         """
         servable, answers = self, []
-        for place in range(count):
+        for index in range(count):
 
             def single(
-                version: BaseServable, signature: Signature, place: int = place
+                version: BaseServable, signature: Signature, index: int = index
             ) -> dict[str, Any]:
-                return {alias: values[place] for alias, values in feed(version, signature).items()}
+                return {alias: values[index] for alias, values in feed(version, signature).items()}
 
             outputs, servable = servable.answer(signature, single)
             answers.append(outputs)

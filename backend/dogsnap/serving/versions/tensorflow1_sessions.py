@@ -35,7 +35,9 @@ class SessionModel:
 
     def __init__(self, path: Path, meta_graph: meta_graph_pb2.MetaGraphDef):
         definitions = {
-            name: each for name, each in meta_graph.signature_def.items() if name != INIT_OP
+            name: definition
+            for name, definition in meta_graph.signature_def.items()
+            if name != INIT_OP
         }
         graph = tf.Graph()
         with graph.as_default():
@@ -45,7 +47,9 @@ class SessionModel:
         loader = loader_impl.SavedModelLoader(str(path))
         loader.load(self._session, list(meta_graph.meta_info_def.tags), input_map=fed)
         graph.finalize()
-        self.signatures = {name: self._function(each, fed) for name, each in definitions.items()}
+        self.signatures = {
+            name: self._function(definition, fed) for name, definition in definitions.items()
+        }
 
     def _function(
         self, definition: meta_graph_pb2.SignatureDef, fed: Mapping[str, tf.Tensor]
