@@ -3,6 +3,8 @@ came: an error carries marks, its door the words.
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 # Marks in the message of an error; the words follow what they stand beside, such as the
 # name of a signature.
@@ -36,11 +38,37 @@ WORDS = {
     },
 }
 MARK = re.compile(f"\0({'|'.join(WORDS)})\0")
+# A flag, which the name of its variable may follow.
+FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?![\w-])( \(DOGSNAP_[A-Z_]+\))?")
+# What the command that runs calls the flags of `dogsnap serve`, where it has other ones.
+_flags: dict[str, str] = {}
 
 
 def in_words_of(protocol: str, message: str) -> str:
     """The message with the words of a protocol instead of its marks."""
-    return MARK.sub(lambda mark: _find_words(mark[1], protocol), message)
+    return in_flags_of_command(MARK.sub(lambda mark: _find_words(mark[1], protocol), message))
+
+
+@contextmanager
+def naming_flags(names: Mapping[str, str]) -> Iterator[None]:
+    """In the block, what is said by errors and the log has these names for flags of
+    `dogsnap serve`.
+    """
+    _flags.update(names)
+    try:
+        yield
+    finally:
+        _flags.clear()
+
+
+def in_flags_of_command(message: str) -> str:
+    """The message with the flags that the command takes which was started."""
+    return FLAG.sub(_rename_flag, message) if _flags else message
+
+
+def _rename_flag(flag: re.Match[str]) -> str:
+    name, variable = _flags.get(flag[1], flag[1]), flag[2] or ""
+    return name if variable == f" ({name})" else f"{name}{variable}"
 
 
 def put_marks(message: str, protocol: str) -> str:

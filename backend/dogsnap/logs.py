@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from dogsnap.advice import in_flags_of_command
+
 TEXT = "%(asctime)s %(name)s: %(message)s"
 # Fields of an event beside its message, set by `extra=` of a logging call.
 FIELDS = ("method", "path", "status", "seconds", "bytes", "model", "version", "label")
@@ -90,7 +92,7 @@ class TextFormatter(logging.Formatter):
         super().__init__(TEXT, "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return escape_unprintable(super().formatMessage(record))
+        return escape_unprintable(in_flags_of_command(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
         lines = super().formatException(ei).split("\n")
@@ -108,7 +110,7 @@ class JsonFormatter(logging.Formatter):
             "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": in_flags_of_command(record.getMessage()),
         }
         for name in FIELDS:
             if hasattr(record, name):

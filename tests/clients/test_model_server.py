@@ -197,5 +197,24 @@ def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path, comman
     file = tmp_path / "no.config"
     assert (
         refused(dogsnap(*command, file))
-        == f"Error: there is no file {file}; name it with --model-config-file\n"
+        == f"Error: there is no file {file}; name it with {command[1]}\n"
     )
+
+
+def test_errors_name_the_flags_that_model_server_takes_or_the_variables(tmp_path) -> None:
+    folder = tmp_path / "mine"
+    said = refused(dogsnap("model-server", f"--model_base_path={folder}"))
+    assert "of one model with --model_base_path" in said
+    tiny_models.half_plus(2, folder / "1")
+    for given, named in (
+        ({"DOGSNAP_TLS_CERT": "a"}, "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY need each other"),
+        ({"DOGSNAP_ADMIN_TOKEN": "short"}, "DOGSNAP_ADMIN_TOKEN has 5 characters"),
+        (
+            {"DOGSNAP_OPEN_APP": "9/minute"},
+            "DOGSNAP_OPEN_APP excepts the app from DOGSNAP_API_KEYS",
+        ),
+    ):
+        said = refused(dogsnap("model-server", f"--model_base_path={folder}", **given))
+        assert named in said
+        assert "--" not in said
+    assert "--tls-cert" in refused(dogsnap("serve", "--models", tmp_path, DOGSNAP_TLS_CERT="a"))

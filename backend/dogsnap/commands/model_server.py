@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from dogsnap.advice import in_flags_of_command, naming_flags
 from dogsnap.commands.serve import run_server
-from dogsnap.settings import Settings, table, variable
+from dogsnap.settings import Settings, flag, table, variable
 
 # Flag -> setting with the same meaning.
 SAME = {
@@ -150,7 +151,18 @@ def model_server(version: bool, load_retry_interval_micros: int | None, **flags:
     settings = settings_for(given)
     if load_retry_interval_micros is not None:
         settings["retry_seconds"] = max(load_retry_interval_micros, 0) / 1e6
-    run_server(**settings)
+    with naming_flags(_names_of_flags()):
+        try:
+            run_server(**settings)
+        except click.ClickException as error:
+            error.message = in_flags_of_command(error.message)
+            raise
+
+
+def _names_of_flags() -> dict[str, str]:
+    """The flags of `dogsnap serve` as they are called here; others are set by their variables."""
+    own = {setting: f"--{name}" for name, setting in SAME.items()}
+    return {flag(row.name): own.get(row.name, variable(row.name)) for row in table()}
 
 
 def _check(flags: dict[str, Any]) -> None:
