@@ -16,6 +16,7 @@ from ports import START_SECONDS, free_port
 from waiting import answers, wait_until
 
 STEP_SECONDS = 300
+PORTS = ("8501", "8500", "8511", "8510", "8521", "6379")  # in pages, which free ones replace
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<kind>\w+))?\n(?P<text>.*?)^```$", re.M | re.S)
 # `make` is replaced: what it builds is there already, and it would build it into the repository.
 MAKE = '#!/bin/sh\ncase "$1" in run) exec dogsnap serve;; setup) ;; *) echo "no make $1 here" >&2; exit 2;; esac\n'
@@ -38,7 +39,8 @@ class Shell:
     """Runs blocks in `folder`, with ports of its own instead of 8501 and 8500."""
 
     def __init__(self, folder: Path):
-        self.folder, self.port, self.grpc_port = folder, free_port(), free_port()
+        self._ports = {printed: free_port() for printed in PORTS}
+        self.folder, self.port, self.grpc_port = folder, self._ports["8501"], self._ports["8500"]
         programs = folder / ".programs"
         programs.mkdir()
         (programs / "make").write_text(MAKE)
@@ -95,7 +97,8 @@ class Shell:
             process.wait(60)
 
     def _command(self, text: str) -> list[str]:
-        text = text.replace("8501", str(self.port)).replace("8500", str(self.grpc_port))
+        for printed, free in self._ports.items():
+            text = text.replace(printed, str(free))
         return ["bash", "-euo", "pipefail", "-c", text]
 
 
@@ -107,7 +110,7 @@ def run_page(page: Path, folder: Path) -> int:
     ```sh background  runs beside the following blocks until the end of the page
     ```text           right after a block: what it prints; "..." stands for anything, spaces and line breaks count as one space
 
-    `folder` holds what the page takes for granted, such as models/ and a photo. Ports 8501 and 8500 are replaced by free ones.
+    `folder` holds what the page takes for granted, such as models/ and a photo. PORTS are replaced by free ones.
     """
     blocks = blocks_of(page.read_text(encoding="utf-8"))
     shell = Shell(folder)
