@@ -60,7 +60,7 @@ function list(named) {
   return wording.list(named, appearance.language())
 }
 
-/** A few words for under a small picture. @param {import('./history').Entry} entry */
+/** A few words for under a small picture. @param {{outcome: import('./history').Entry['outcome'], said?: import('./history').Entry['said']}} entry */
 function short({ outcome, said: correction }) {
   if (correction && correction.name) return nameOf(correction)
   const { captions: text } = appearance.texts()

@@ -29,7 +29,7 @@ function feedbackIds(outcome) {
 function boxes({ dogs = [], chosen = 0 }, label) {
   return dogs.map((dog, place) => ({
     style: frame.css(frame.fromBox(dog.box)),
-    name: captions.headline(dog),
+    name: captions.short({ outcome: dog }),
     label: wording.fill(label, { number: place + 1, name: captions.headline(dog) }),
     isChosen: place === chosen,
   }))
