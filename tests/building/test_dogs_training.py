@@ -19,7 +19,7 @@ from dogsnap.training import dataset
 from dogsnap.training.dataset import Example
 from dogsnap.training.dogs_training import MOST_DOGS, Judged, shares
 from dogsnap.training.recipes import RECIPES
-from dogsnap.training.scenes import Scene, Scenes, cut_out, joined
+from dogsnap.training.scenes import Scene, Scenes, cut_out, join_scenes
 from exported import LABELS
 from photos import make_data_set, make_frames
 from PIL import Image
@@ -165,7 +165,7 @@ def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) ->
 
 def test_pictures_beside_each_other_keep_their_dogs() -> None:
     one = Scene(Image.new("RGB", (100, 50)), np.array([[0.5, 0, 1, 1]], np.float32))
-    across, above = joined([one, one], across=True), joined([one, one], across=False)
+    across, above = join_scenes([one, one], across=True), join_scenes([one, one], across=False)
     np.testing.assert_allclose(across.boxes, [[0.25, 0, 0.5, 1], [0.75, 0, 1, 1]], atol=0.01)
     np.testing.assert_allclose(above.boxes, [[0.5, 0, 1, 0.5], [0.5, 0.5, 1, 1]], atol=0.01)
 

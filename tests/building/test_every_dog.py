@@ -87,7 +87,7 @@ def test_a_crowd_gets_the_four_largest_and_says_that_there_are_more():
         [corners, corners + np.linspace(0.1, 0.18, 20, dtype=np.float32)[:, None]], axis=1
     )
     cells = np.concatenate([np.full((20, 1), 0.8, np.float32), 0.8 * sides], axis=1)
-    boxes, counts = EVERY.found(tf.constant(cells[None]))
+    boxes, counts = EVERY.find_dogs(tf.constant(cells[None]))
     assert counts.numpy().tolist() == [20]
     np.testing.assert_allclose(boxes[0], sides[:-5:-1], atol=1e-5)
 
@@ -108,7 +108,7 @@ def test_a_box_is_the_mean_of_both_passes_where_the_second_finds_the_dog_again()
     second = {name: tf.repeat(value, 2, axis=0) for name, value in answers.items()} | {CELLS: again}
     windows, _ = EVERY.plan(first)
     np.testing.assert_allclose(windows, [[0, 0, 0.44, 1], [0.56, 0, 1, 1]], atol=1e-6)
-    boxes = EVERY.combined(first, second)["dogs_box"][0, :2]
+    boxes = EVERY.combine(first, second)["dogs_box"][0, :2]
     np.testing.assert_allclose(boxes, [[0.6, 0, 1, 1], [0, 0, (0.4 + 0.22) / 2, 1]], atol=1e-6)
 
 

@@ -95,10 +95,13 @@ def cell_centres(size: tuple[int, int]) -> Centres:
     """
     # Its strides multiply to 32 pixels; the convolutions without padding move the first
     # centre to pixel 37.
-    rows, columns = (
-        tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size
-    )
-    return rows, columns
+    height, width = size
+    return _spread(height), _spread(width)
+
+
+def _spread(side: int) -> tuple[float, ...]:
+    count = (side - 43) // 32
+    return tuple((37 + 32 * index) / side for index in range(count))
 
 
 def heads(

@@ -40,7 +40,8 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
     `building.quantization` tells the layers of the network that multiply in
     int8.
     """
-    middle, last = (tuple(each.shape[1:]) for each in maps_of(model).output)
+    middle_maps, last_maps = maps_of(model).output
+    middle, last = tuple(middle_maps.shape[1:]), tuple(last_maps.shape[1:])
     fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
     wide = keras.layers.Conv2D(filters, 1, name="dogs_last")(coarse)
     wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(
@@ -65,13 +66,12 @@ def centres(shape: Sequence[int], size: tuple[int, int]) -> Centres:
     """Where the cells of maps of `shape` (h, w, ...) lie in a picture of
     `size`: about its middle, 2 ** n pixels apart.
     """
-    rows, columns = (_spread(count, side) for count, side in zip(shape[:2], size, strict=True))
-    return rows, columns
+    return _spread(shape[0], size[0]), _spread(shape[1], size[1])
 
 
 def _spread(count: int, side: int) -> tuple[float, ...]:
     stride = 2 ** round(math.log2(side / count))
-    return tuple(0.5 + (place - (count - 1) / 2) * stride / side for place in range(count))
+    return tuple(0.5 + (index - (count - 1) / 2) * stride / side for index in range(count))
 
 
 class DogCells(keras.layers.Layer):
@@ -132,7 +132,7 @@ def dogs_loss(targets, cells, places: Centres):
     as its score; all others are to have 0 (quality focal loss, Li et al. 2020).
     """
     logits, found = box_head.unfold(cells, places)
-    true, own = _assigned(targets, places)
+    true, own = _assign_cells(targets, places)
     generalised = box_head.generalised_overlap(found, true)
     quality = tf.stop_gradient(own * box_head.overlap(tf.clip_by_value(found, 0.0, 1.0), true))
     gap = ops.abs(quality - ops.sigmoid(logits)) ** FOCUS
@@ -141,7 +141,7 @@ def dogs_loss(targets, cells, places: Centres):
     return (SCORE_SHARE * ops.sum(score) + ops.sum(own * (1.0 - generalised))) / dogs
 
 
-def _assigned(targets, places: Centres):
+def _assign_cells(targets, places: Centres):
     """The box that each cell is to tell, (n, cells, 4), and 1 where it is to
     tell one, (n, cells).
     """

@@ -56,7 +56,7 @@ class EveryDog:
         """For a version's description."""
         return {name: value for name, value in asdict(self).items() if name != "one"}
 
-    def found(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def find_dogs(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Cells (n, cells, 5) -> the boxes of at most MOST dogs, the largest
         first, (n, MOST, 4); how many there are, (n,).
         """
@@ -86,14 +86,14 @@ class EveryDog:
 
     def _plan_of_one(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         windows, rows = self.one.plan(first)
-        single = tf.gather(self.found(first[CELLS])[1] < 2, rows)
+        single = tf.gather(self.find_dogs(first[CELLS])[1] < 2, rows)
         return tf.boolean_mask(windows, single), tf.boolean_mask(rows, single)
 
     def _plan_of_several(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         """The windows (m, 4), and of each the photo and the place among its
         dogs, int64 (m, 2).
         """
-        boxes, counts = self.found(first[CELLS])
+        boxes, counts = self.find_dogs(first[CELLS])
         places = _places(counts)
         return self._wider.windows(tf.gather_nd(boxes, places)), places
 
@@ -101,7 +101,7 @@ class EveryDog:
     def _wider(self) -> SecondPass:
         return SecondPass(self.margin, 1.0, 1.0, self.weight, self.sharpness)
 
-    def combined(self, first: Tensors, second: Tensors) -> Tensors:
+    def combine(self, first: Tensors, second: Tensors) -> Tensors:
         """The answers of the first pass (n, ...) and of the windows in `plan`
         (m, ...) -> those of the version.
 
@@ -113,16 +113,16 @@ class EveryDog:
         so.
         """
         windows, rows = self._plan_of_one(first)
-        boxes, counts = self.found(first[CELLS])
+        boxes, counts = self.find_dogs(first[CELLS])
         places = _places(counts)
         ones = {name: value[: tf.size(rows)] for name, value in second.items()}
         rest = {name: value[tf.size(rows) :] for name, value in second.items()}
-        answers = self.one.combined_at(
+        answers = self.one.combine_at(
             {name: first[name] for name in ones if name != CELLS}, ones, windows, rows
         )
-        return self._joined(answers, self._judged(first, rest, boxes, places), counts)
+        return self._join(answers, self._judge(first, rest, boxes, places), counts)
 
-    def _judged(
+    def _judge(
         self, first: Tensors, second: Tensors, boxes: tf.Tensor, places: tf.Tensor
     ) -> Tensors:
         """What is said of several dogs, at their places, (n, MOST, ...); the
@@ -142,7 +142,7 @@ class EveryDog:
             for name, value in said.items()
         }
 
-    def _joined(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
+    def _join(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
         """Dogs without those that were thrown out; where none is left, the
         answer to the whole photo is the only one.
         """

@@ -71,7 +71,7 @@ def look_alikes(
     int (n,), `breed` among them; the groups themselves stay as they are.
     """
     confusion = _confusion(probabilities, breeds)[breed]
-    grouped = {breed, *(index for group in groups for index in group)}
+    grouped = {breed}.union(*groups)
     single = [[index] for index in range(len(confusion)) if index not in grouped]
     candidates = [list(group) for group in (*groups, *single)]
     nearest = max(candidates, key=lambda group: confusion[group].mean(), default=[])

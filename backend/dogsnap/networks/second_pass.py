@@ -67,13 +67,13 @@ class SecondPass:
         rows = tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
         return tf.gather(windows, rows), rows
 
-    def combined(self, first: Tensors, second: Tensors) -> Tensors:
+    def combine(self, first: Tensors, second: Tensors) -> Tensors:
         """The answers of the first pass (n, ...), those of the photos in `plan`
         combined with the second pass (m, ...).
         """
-        return self.combined_at(first, second, *self.plan(first))
+        return self.combine_at(first, second, *self.plan(first))
 
-    def combined_at(
+    def combine_at(
         self, first: Tensors, second: Tensors, windows: tf.Tensor, rows: tf.Tensor
     ) -> Tensors:
         """The same for these `windows` (m, 4) of the photos `rows` (m,).

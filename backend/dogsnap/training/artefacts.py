@@ -85,15 +85,15 @@ def statistics_features(
     model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
     architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
     extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
-    taught, checked = (
-        features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch))
-        for part in (training, validation)
-    )
+    batches = plain_batches(training[::2], recipe.size, recipe.batch)
+    features, classes = features_of(extractor, batches)
+    batches = plain_batches(validation[::2], recipe.size, recipe.batch)
+    checked, checked_classes = features_of(extractor, batches)
     return {
-        "features": taught[0],
-        "classes": taught[1],
-        "checked": checked[0],
-        "checked_classes": checked[1],
+        "features": features,
+        "classes": classes,
+        "checked": checked,
+        "checked_classes": checked_classes,
     }
 
 
@@ -114,7 +114,7 @@ def fit_dog_head(
     extractor = architectures.feature_extractor(views)
     others = [Example(path, place) for place, path in enumerate(no_dogs)]
     near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
-    pasted = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))[0]
+    pasted = features_of(extractor, _paste(dogs, others, PASTED_VIEWS, recipe))[0]
     negative = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))[0]
     model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
 
@@ -199,7 +199,7 @@ def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dat
     )
 
 
-def _pasted(
+def _paste(
     dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe
 ) -> tf.data.Dataset:
     """Batches of dogs pasted into scenes, with the scene's number."""

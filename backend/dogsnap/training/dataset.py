@@ -157,7 +157,7 @@ def with_boxes(
     files are read if `data` has them, and the photos are whole pictures then. A
     photo whose box is not inside is left out and reported. Raises DatasetError.
     """
-    boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
+    boxed = (lambda each: _read_annotation(each, data)) if frames is None else _read_frames(frames)
     kept = []
     for example in examples:
         try:
@@ -167,31 +167,28 @@ def with_boxes(
     return kept
 
 
-def _framed(frames: Path) -> Callable[[Example], Example]:
+def _read_frames(frames: Path) -> Callable[[Example], Example]:
     file = frames / BOXES
     if not file.is_file():
         lines = "a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
         raise DatasetError(f"{file} does not exist; expected {lines}")
-    rows = ([value for value in row.values() if value is not None] for row in read_table(file))
-    lines = {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
-    dogs = {
-        row["photo"]: {
-            "sides": (float(row["width"]), float(row["height"])),
-            "others": read_boxes(row["boxes"])[1:],
-        }
-        for row in _rows_of_dogs(frames)
-    }
+    lines = {}
+    for row in read_table(file):
+        photo, *sides = [value for value in row.values() if value is not None]
+        lines[str(Path(photo).with_suffix(""))] = photo, sides
+    dogs = {}
+    for row in _rows_of_dogs(frames):
+        sides = float(row["width"]), float(row["height"])
+        dogs[row["photo"]] = {"sides": sides, "others": read_boxes(row["boxes"])[1:]}
 
-    def framed(example: Example) -> Example:
+    def add_frame(example: Example) -> Example:
         photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
-        known = dogs.get(photo, {})
-        return (
-            replace(example, frame=images_folder(frames) / photo, box=_checked(sides), **known)
-            if photo
-            else example
-        )
+        if not photo:
+            return example
+        frame, box = images_folder(frames) / photo, _check_box(sides)
+        return replace(example, frame=frame, box=box, **dogs.get(photo, {}))
 
-    return framed
+    return add_frame
 
 
 def _rows_of_dogs(frames: Path) -> list[dict[str, str]]:
@@ -206,30 +203,31 @@ def read_table(file: Path) -> list[dict[str, str]]:
 
 def read_boxes(text: str) -> tuple[Box, ...]:
     """Boxes as `dogs.tsv` has them: `x0,y0,x1,y1`, `;` between them. Raises ValueError."""
-    return tuple(_checked(box.split(",")) for box in text.split(";") if box)
+    return tuple(_check_box(box.split(",")) for box in text.split(";") if box)
 
 
-def _annotated(example: Example, data: Path) -> Example:
+def _read_annotation(example: Example, data: Path) -> Example:
     """Boxes are pixels in the file."""
     file = data / ANNOTATIONS / example.path.parent.name / example.path.stem
     if not file.is_file():
         return example
     root = ET.parse(file).getroot()
-    wide, high = (float(root.findtext(f"size/{side}") or 0) for side in ("width", "height"))
+    wide = float(root.findtext("size/width") or 0)
+    high = float(root.findtext("size/height") or 0)
     if not (wide > 0 and high > 0):
         raise ValueError(f"{file} does not give the size of the picture")
     names = (("xmin", wide), ("ymin", high), ("xmax", wide), ("ymax", high))
-    dogs = [
-        _checked([float(dog.findtext(f"bndbox/{name}") or "nan") / whole for name, whole in names])
-        for dog in root.findall("object") or [root]
-    ]
+    dogs = []
+    for dog in root.findall("object") or [root]:
+        sides = [float(dog.findtext(f"bndbox/{name}") or "nan") / whole for name, whole in names]
+        dogs.append(_check_box(sides))
     return replace(example, frame=example.path, box=dogs[0], others=tuple(dogs[1:]))
 
 
-def _checked(sides: Sequence[str | float]) -> Box:
+def _check_box(sides: Sequence[str | float]) -> Box:
     """Raises ValueError for a box that does not lie inside the picture."""
     try:
-        left, top, right, bottom = (float(side) for side in sides)
+        left, top, right, bottom = map(float, sides)
     except ValueError as error:
         raise ValueError(
             f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}"
@@ -401,7 +399,8 @@ def readable(examples: list[Example], report: Report) -> list[Example]:
 
 def readable_photos(photos: list[Path], report: Report) -> list[Path]:
     """The same for photos that show no breed."""
-    return [example.path for example in readable([Example(path, 0) for path in photos], report)]
+    examples = [Example(path, 0) for path in photos]
+    return [example.path for example in readable(examples, report)]
 
 
 def _fault_of_files(example: Example) -> str | None:

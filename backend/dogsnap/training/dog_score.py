@@ -34,7 +34,7 @@ def fit(
         told = 1 / (1 + np.exp(-np.clip(inputs @ found + offsets, -30, 30)))
         slope = (shares * (told - target)) @ inputs + penalty * found
         curvature = shares * told * (1 - told)
-        step = _solved(inputs, curvature, penalty, slope)
+        step = _solve(inputs, curvature, penalty, slope)
         found = found - step
         if np.abs(step).max() < ENOUGH:
             break
@@ -42,7 +42,7 @@ def fit(
     return DogHead(weights, round(float(found[-1]), 4))
 
 
-def _solved(
+def _solve(
     inputs: np.ndarray, curvature: np.ndarray, penalty: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
     """x (f,) with (inputs.T @ diag(curvature) @ inputs + diag(penalty)) @ x =

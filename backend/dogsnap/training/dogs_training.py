@@ -121,15 +121,22 @@ def _maps(
         return file
     backbone = model.get_layer("backbone")
     maps = keras.Model(model.input, dogs.maps_of(model)(backbone.input, training=False))
-    images, boxes = zip(*(scenes.draw(number) for number in range(start, end)), strict=True)
-    found = [
-        maps.predict_on_batch(np.stack(images[place : place + BATCH]))
-        for place in range(0, len(images), BATCH)
-    ]
-    middle, last = (np.concatenate(parts).astype(np.float16) for parts in zip(*found, strict=True))
+    images, targets = [], []
+    for number in range(start, end):
+        image, boxes = scenes.draw(number)
+        images.append(image)
+        targets.append(_target(boxes))
+    middle, last = [], []
+    for index in range(0, len(images), BATCH):
+        batch = maps.predict_on_batch(np.stack(images[index : index + BATCH]))
+        middle.append(batch[0].astype(np.float16))
+        last.append(batch[1].astype(np.float16))
     with replacing(file) as temporary, temporary.open("wb") as stream:
         np.savez(
-            stream, middle=middle, last=last, targets=np.stack([_target(each) for each in boxes])
+            stream,
+            middle=np.concatenate(middle),
+            last=np.concatenate(last),
+            targets=np.stack(targets),
         )
     report(f"maps of {end} pictures")
     return file
@@ -153,13 +160,15 @@ def _batches(
             order = random.permutation(len(targets))
             for start in range(0, len(order), BATCH):
                 rows = order[start : start + BATCH]
-                yield _turned((middle[rows], last[rows]), targets[rows], random.random() < 0.5)
+                yield _mirror_maps((middle[rows], last[rows]), targets[rows], random.random() < 0.5)
 
 
-def _turned(
+def _mirror_maps(
     maps: tuple, targets: np.ndarray, mirrored: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    middle, last = (each.astype(np.float32)[:, :, :: -1 if mirrored else 1] for each in maps)
+    step = -1 if mirrored else 1
+    middle = maps[0].astype(np.float32)[:, :, ::step]
+    last = maps[1].astype(np.float32)[:, :, ::step]
     if mirrored:
         left, top, right, bottom, known = np.moveaxis(targets, -1, 0)
         targets = np.stack([(1 - right) * known, top, (1 - left) * known, bottom, known], axis=-1)
@@ -174,16 +183,23 @@ def choose(
 
     `model`: with its head. Best is the mean of CHOSEN_BY.
     """
-    cells = [_cells(model, each) for each in judged]
-    tried = []
+    cells = [_cells(model, photo) for photo in judged]
+
+    def measure(every: EveryDog) -> dict[str, dict[str, float]]:
+        boxes = [_find_boxes(every, cells_of_photo) for cells_of_photo in cells]
+        return {
+            "chosen_on": shares(judged[::2], boxes[::2]),
+            "others": shares(judged[1::2], boxes[1::2]),
+        }
+
+    best, most, measured = None, -1.0, {}
     for score in SCORES:
         every = EveryDog(one, score)
-        found = [_found(every, each) for each in cells]
-        tried.append((every, *(shares(judged[half::2], found[half::2]) for half in (0, 1))))
-    best, chosen_on, others = max(
-        tried, key=lambda each: sum(each[1][name] or 0 for name in CHOSEN_BY)
-    )
-    return best, {"chosen_on": chosen_on, "others": others}
+        figures = measure(every)
+        value = sum(figures["chosen_on"][name] or 0 for name in CHOSEN_BY)
+        if value > most:
+            best, most, measured = every, value, figures
+    return best, measured
 
 
 def _cells(model: keras.Model, photo: Judged) -> tf.Tensor:
@@ -193,8 +209,8 @@ def _cells(model: keras.Model, photo: Judged) -> tf.Tensor:
     return tf.cast(model(images, training=False)[CELLS], tf.float32)
 
 
-def _found(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
-    boxes, counts = every.found(cells)
+def _find_boxes(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
+    boxes, counts = every.find_dogs(cells)
     return boxes.numpy()[0, : int(counts[0])]
 
 
@@ -211,7 +227,7 @@ def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, f
     counts = np.array([len(each.boxes) for each in judged])
     told = np.array([len(boxes) for boxes in found])
     matched = [
-        _matched(each, boxes)
+        _match_boxes(each, boxes)
         for each, boxes in zip(judged, found, strict=True)
         if len(each.boxes) > 1
     ]
@@ -226,7 +242,7 @@ def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, f
     }
 
 
-def _matched(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
+def _match_boxes(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
     """How many boxes are dogs, how many are none, and how many dogs are to be found."""
     free, right, wrong = set(range(len(photo.boxes))), 0, 0
     for box in boxes:

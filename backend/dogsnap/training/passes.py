@@ -27,6 +27,7 @@ from dogsnap.serving.versions.openvino_runtime import (
     Weights,
 )
 from dogsnap.training.dataset import Report, photo_bytes
+from dogsnap.training.scoring import join_rows
 
 CHUNK, BATCH = 256, 16  # photos of a file, and that are decoded together
 Run = Callable[
@@ -78,23 +79,23 @@ class Passes:
             file = self.work / f"{name}-{start:05}.npz"
             if not file.is_file():
                 chunk = photos[start : start + CHUNK]
-                computed = self._computed(chunk, near)
+                computed = self._compute(chunk, near)
                 with replacing(file) as temporary, temporary.open("wb") as stream:
                     np.savez(stream, **computed)
                 self.report(f"{name}: {start + len(chunk)} of {len(photos)} photos")
             with np.load(file) as arrays:
                 parts.append(dict(arrays))
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return join_rows(parts)
 
-    def _computed(self, photos: Sequence[Path | bytes], near: bool) -> dict[str, np.ndarray]:
+    def _compute(self, photos: Sequence[Path | bytes], near: bool) -> dict[str, np.ndarray]:
         rows = []
         for start in range(0, len(photos), BATCH):
             batch = photos[start : start + BATCH]
             files = [each if isinstance(each, bytes) else photo_bytes(each) for each in batch]
-            rows.append(self._seen(tf.constant(files), near))
-        return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}
+            rows.append(self._run_batch(tf.constant(files), near))
+        return join_rows(rows)
 
-    def _seen(self, photos: tf.Tensor, near: bool) -> dict[str, np.ndarray]:
+    def _run_batch(self, photos: tf.Tensor, near: bool) -> dict[str, np.ndarray]:
         images = photos_to_images(photos, self._size).numpy()
         exact, fast = self._exact[0](images), self._fast[0](images)
         found = {"exact": exact["features"], "fast": fast["features"]}
@@ -120,13 +121,13 @@ class Passes:
         network = keras.Model(model.input, outputs)
 
         @tf.function(autograph=False)
-        def seen(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
+        def run_network(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
             answers = network(image, training=False)
             told = {name: answers[name] for name in ("features", "box") if name in answers}
             return {**told, "prediction": layers.softmax(answers["breeds"])}
 
         image = tf.TensorSpec((None, *model.input_shape[1:]), tf.float32, name="image")
-        return freeze(seen.get_concrete_function(image=image))
+        return freeze(run_network.get_concrete_function(image=image))
 
     @cached_property
     def _exact(self) -> tuple[Run, str]:

@@ -83,11 +83,11 @@ def read(path: tf.Tensor) -> tf.Tensor:
     `files.READ_ENDINGS`.
     """
 
-    def converted() -> tf.Tensor:
+    def convert() -> tf.Tensor:
         return tf.numpy_function(lambda name: photo_bytes(Path(name.decode())), [path], tf.string)
 
     contents = tf.cond(
-        tf.strings.regex_full_match(path, CONVERTED), converted, lambda: tf.io.read_file(path)
+        tf.strings.regex_full_match(path, CONVERTED), convert, lambda: tf.io.read_file(path)
     )
     return decode(tf.ensure_shape(contents, ()))
 
@@ -135,22 +135,20 @@ def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
     made = tf.cond(
         strongly,
         lambda: View(augmentation.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
-        lambda: _windowed(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
+        lambda: _cut_window(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
     )
+    image, box, weight = made
     return View(
-        *(
-            tf.ensure_shape(part, shape)
-            for part, shape in zip(made, ((*size, 3), (4,), ()), strict=True)
-        )
+        tf.ensure_shape(image, (*size, 3)), tf.ensure_shape(box, (4,)), tf.ensure_shape(weight, ())
     )
 
 
-def _windowed(
+def _cut_window(
     picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[int, int], turned_share: float
 ) -> View:
     seen = tf.cond(
         sharp,
-        lambda: pasted_back(picture, round(size[0] * ENLARGED)),
+        lambda: paste_back(picture, round(size[0] * ENLARGED)),
         lambda: tf.image.convert_image_dtype(
             tf.cond(alone, lambda: picture.crop, lambda: picture.frame), tf.float32
         ),
@@ -183,7 +181,7 @@ def side_by_side(one: View, other: View) -> View:
     return View(image, tf.where(uniform(0, 1) < 0.5, left, right), one.known * other.known)
 
 
-def pasted_back(picture: Picture, side: int) -> tf.Tensor:
+def paste_back(picture: Picture, side: int) -> tf.Tensor:
     """The frame enlarged to (side, side) with the crop at its place, fading at
     its edges: float32 (side, side, 3) in [0, 1].
     """

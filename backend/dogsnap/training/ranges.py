@@ -85,21 +85,26 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
     further outputs.
     """
     convolutions = rectified_convolutions(model)
-    inputs = [sources_of(node.input_value(0)) for node in convolutions]
-    tensors = {name_of(source): source for sources in inputs for source in sources}
-    samples, ends, count = _sampled(model, tensors, images)
+    tensors = {}
+    names = []  # of the tensors that a convolution takes
+    for node in convolutions:
+        sources = {name_of(source): source for source in sources_of(node.input_value(0))}
+        tensors |= sources
+        names.append(list(sources))
+    samples, ends, count = _sample(model, tensors, images)
     ranges = {}
-    for group in _joined([[name_of(source) for source in sources] for sources in inputs]):
-        low, high = min(ends[name][0] for name in group), max(ends[name][1] for name in group)
+    for group in _join_groups(names):
+        low = min(ends[name][0] for name in group)
+        high = max(ends[name][1] for name in group)
         if low >= 0:  # as wide as the values for negative ones
             values = np.concatenate([sample for name in sorted(group) for sample in samples[name]])
             low, high = 0.0, min(SHARES * high, key=partial(_squared_error, values))
         ranges |= dict.fromkeys(group, (float(low), float(high)))
     kernels = [list(node.input_value(1).get_shape()) for node in convolutions]
-    return Ranges(kernels, [ranges[name_of(sources[0])] for sources in inputs], count)
+    return Ranges(kernels, [ranges[sources[0]] for sources in names], count)
 
 
-def _sampled(
+def _sample(
     model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]
 ) -> tuple[dict, dict, int]:
     """By the tensors' names, samples of their values for each image, and their
@@ -121,7 +126,7 @@ def _sampled(
     return samples, ends, count
 
 
-def _joined(groups: Sequence[Sequence[str]]) -> list[set[str]]:
+def _join_groups(groups: Sequence[Sequence[str]]) -> list[set[str]]:
     """The groups, those with a common member in one."""
     joined: list[set[str]] = []
     for group in groups:

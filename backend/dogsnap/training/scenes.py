@@ -43,12 +43,12 @@ class Scenes:
         self.several = [each for each in self.whole if each.others] or self.whole
         self.no_dogs = list(no_dogs)
         self.kinds: list[tuple[float, Callable[[np.random.Generator], Scene]]] = [
-            (0.22, lambda random: self._cut(random, self._framed(random, self.whole))),
-            (0.22, lambda random: self._cut(random, self._framed(random, self.several))),
+            (0.22, lambda random: self._cut(random, self._frame(random, self.whole))),
+            (0.22, lambda random: self._cut(random, self._frame(random, self.several))),
             (0.05, self._crop),
             (0.22, lambda random: self._beside(random, 2)),
             (0.07, self._grid),
-            (0.12, self._pasted),
+            (0.12, self._paste),
             (0.10, self._without),
         ]
 
@@ -57,12 +57,12 @@ class Scenes:
         random = np.random.default_rng((self.seed, number))
         shares = np.array([share for share, _ in self.kinds])
         scene = self.kinds[random.choice(len(shares), p=shares / shares.sum())][1](random)
-        image = _changed(
+        image = _change_light(
             random, scene.image.resize(self.size[::-1], Image.Resampling.BILINEAR, reducing_gap=2.0)
         )
         return np.asarray(image, np.float32) / 255, scene.boxes
 
-    def _framed(self, random: np.random.Generator, examples: Sequence[Example]) -> Scene:
+    def _frame(self, random: np.random.Generator, examples: Sequence[Example]) -> Scene:
         """A whole picture in its own proportions; where one dog is in it,
         mostly with the sharper crop at its place.
         """
@@ -76,10 +76,10 @@ class Scenes:
             left, top, right, bottom = _pixels(boxes[0], image)
             crop = open_photo(example.path).resize((right - left, bottom - top))
             image.paste(crop, (left, top), _feather(crop.size))
-        return _mirrored(random, Scene(image, boxes))
+        return _mirror(random, Scene(image, boxes))
 
     def _crop(self, random: np.random.Generator) -> Scene:
-        return _mirrored(
+        return _mirror(
             random,
             Scene(open_photo(_one(random, self.crops).path), np.array([WHOLE_BOX], np.float32)),
         )
@@ -88,7 +88,7 @@ class Scenes:
         """One dog near or far, as people snap it."""
         if random.random() < 0.2:
             return self._crop(random)
-        return self._cut(random, self._framed(random, self.whole))
+        return self._cut(random, self._frame(random, self.whole))
 
     def _cut(self, random: np.random.Generator, scene: Scene) -> Scene:
         """The whole picture, or a part that shows each dog whole enough or not at all."""
@@ -100,16 +100,16 @@ class Scenes:
 
     def _beside(self, random: np.random.Generator, count: int) -> Scene:
         """Photos of one height in a row, or one of four times of one width in a column."""
-        return joined([self._any(random) for _ in range(count)], across=random.random() < 0.72)
+        return join_scenes([self._any(random) for _ in range(count)], across=random.random() < 0.72)
 
     def _grid(self, random: np.random.Generator) -> Scene:
         """Three in a row or a column, or one or two beside two."""
         if random.random() < 0.3:
             return self._beside(random, 3)
         first = self._any(random) if random.random() < 0.4 else self._beside(random, 2)
-        return joined([first, self._beside(random, 2)], across=random.random() < 0.5)
+        return join_scenes([first, self._beside(random, 2)], across=random.random() < 0.5)
 
-    def _pasted(self, random: np.random.Generator) -> Scene:
+    def _paste(self, random: np.random.Generator) -> Scene:
         """One to five crops in a scene, where later ones may hide a part of
         earlier ones.
         """
@@ -126,10 +126,8 @@ class Scenes:
                 min(most, max(8, round(side * factor)))
                 for side, most in zip(crop.size, image.size, strict=True)
             ]
-            left, top = (
-                int(random.integers(0, most - side + 1))
-                for side, most in zip(sides, image.size, strict=True)
-            )
+            left = int(random.integers(0, image.width - sides[0] + 1))
+            top = int(random.integers(0, image.height - sides[1] + 1))
             box, after = (left, top, left + sides[0], top + sides[1]), shown.copy()
             after[box[1] : box[3], box[0] : box[2]] = number
             if any(
@@ -149,9 +147,9 @@ class Scenes:
         """A photo without a dog, or the part of a whole picture beside its dog."""
         if self.no_dogs and random.random() < 0.7:
             scene = Scene(open_photo(_one(random, self.no_dogs).path), NONE)
-            return _mirrored(random, cut_out(scene, _window(random, 0.5)))
+            return _mirror(random, cut_out(scene, _window(random, 0.5)))
         for _ in range(TRIES):
-            scene = self._framed(random, self.whole)
+            scene = self._frame(random, self.whole)
             left, top, right, bottom = *scene.boxes[:, :2].min(0), *scene.boxes[:, 2:].max(0)
             strips = [(0, 0, left, 1), (right, 0, 1, 1), (0, 0, 1, top), (0, bottom, 1, 1)]
             strip = max(strips, key=lambda each: (each[2] - each[0]) * (each[3] - each[1]))
@@ -170,14 +168,11 @@ def _window(random: np.random.Generator, least: float) -> tuple[float, ...]:
 def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     """The part of a picture in `window`; None where it shows a dog by halves."""
     left, top, right, bottom = window
-    start, sides = (
-        np.array([left, top] * 2, np.float32),
-        np.array([right - left, bottom - top] * 2, np.float32),
-    )
+    start = np.array([left, top] * 2, np.float32)
+    sides = np.array([right - left, bottom - top] * 2, np.float32)
     boxes = (scene.boxes - start) / sides
     clipped = boxes.clip(0, 1)
-    shown, areas = (np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (clipped, boxes))
-    seen = shown / np.maximum(areas, 1e-9)
+    seen = _areas(clipped) / np.maximum(_areas(boxes), 1e-9)
     if ((seen > HIDDEN) & (seen < LEAST_SEEN)).any():
         return None
     return Scene(
@@ -186,9 +181,13 @@ def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     )
 
 
-def joined(scenes: Sequence[Scene], across: bool) -> Scene:
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    return np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+
+
+def join_scenes(scenes: Sequence[Scene], across: bool) -> Scene:
     """Pictures of one height beside each other, or of one width above each other."""
-    turned = scenes if across else [_transposed(each) for each in scenes]
+    turned = scenes if across else [_transpose(each) for each in scenes]
     widths = [max(8, round(each.image.width * LONGEST / each.image.height)) for each in turned]
     images = [
         each.image.resize((width, LONGEST)) for each, width in zip(turned, widths, strict=True)
@@ -202,14 +201,14 @@ def joined(scenes: Sequence[Scene], across: bool) -> Scene:
         )
         left += image.width
     whole = Scene(picture, np.concatenate(boxes).astype(np.float32))
-    return whole if across else _transposed(whole)
+    return whole if across else _transpose(whole)
 
 
-def _transposed(scene: Scene) -> Scene:
+def _transpose(scene: Scene) -> Scene:
     return Scene(scene.image.transpose(Image.Transpose.TRANSPOSE), scene.boxes[:, [1, 0, 3, 2]])
 
 
-def _mirrored(random: np.random.Generator, scene: Scene) -> Scene:
+def _mirror(random: np.random.Generator, scene: Scene) -> Scene:
     if random.random() < 0.5:
         return scene
     left, top, right, bottom = scene.boxes.T
@@ -217,7 +216,7 @@ def _mirrored(random: np.random.Generator, scene: Scene) -> Scene:
     return Scene(scene.image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), mirrored)
 
 
-def _changed(random: np.random.Generator, image: Image.Image) -> Image.Image:
+def _change_light(random: np.random.Generator, image: Image.Image) -> Image.Image:
     """Other light and colour, sometimes blurred."""
     for kind in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
         image = kind(image).enhance(random.uniform(0.75, 1.25))
@@ -245,9 +244,8 @@ def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
 
 def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, int]:
     """At least one pixel a side."""
-    left, top, right, bottom = (
-        round(float(side) * most) for side, most in zip(box, image.size * 2, strict=True)
-    )
+    left, right = round(float(box[0]) * image.width), round(float(box[2]) * image.width)
+    top, bottom = round(float(box[1]) * image.height), round(float(box[3]) * image.height)
     left, top = min(max(left, 0), image.width - 1), min(max(top, 0), image.height - 1)
     return (
         left,

@@ -24,6 +24,14 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     )
 
 
+def join_rows(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays of all parts, one behind the other, by name."""
+    joined = {}
+    for name in parts[0]:
+        joined[name] = np.concatenate([part[name] for part in parts])
+    return joined
+
+
 def report(
     probabilities: np.ndarray,
     breeds: np.ndarray,
@@ -39,9 +47,18 @@ def report(
     ranked = np.argsort(-probabilities, axis=-1)
     right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
     sure = probabilities.max(-1) >= (np.inf if confident is None else confident)
-    confused = Counter(
-        (int(is_), int(said)) for is_, said in zip(breeds, ranked[:, 0], strict=True) if is_ != said
-    )
+    confused: Counter[tuple[int, int]] = Counter()
+    for breed, answer in zip(breeds.tolist(), ranked[:, 0].tolist(), strict=True):
+        if breed != answer:
+            confused[breed, answer] += 1
+    recall = {}
+    for index, label in enumerate(labels):
+        if (breeds == index).any():
+            recall[label["id"]] = share(right[breeds == index])
+    pairs = []
+    for (breed, answer), times in confused.most_common(20):
+        names = {"is": labels[breed]["name"], "taken_for": labels[answer]["name"]}
+        pairs.append({**names, "times": times})
     return {
         "photos": len(breeds),
         "top1": share(right),
@@ -50,15 +67,8 @@ def report(
         "negative_log_likelihood": round(float(-np.log(np.maximum(of_right, 1e-12)).mean()), 4),
         "confident_share": share(sure),
         "confident_precision": share(right[sure]),
-        "recall": {
-            label["id"]: share(right[breeds == index])
-            for index, label in enumerate(labels)
-            if (breeds == index).any()
-        },
-        "confused": [
-            {"is": labels[true]["name"], "taken_for": labels[said]["name"], "times": times}
-            for (true, said), times in confused.most_common(20)
-        ],
+        "recall": recall,
+        "confused": pairs,
     }
 
 

@@ -18,7 +18,7 @@ NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
 def mixed(
     passing: SecondPass, before: np.ndarray, after: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `SecondPass.combined`, of log-probabilities (n, classes) of both
+    """As `SecondPass.combine`, of log-probabilities (n, classes) of both
     passes: these, and which photos have a second pass.
     """
     twice = before.max(-1) <= np.log(max(passing.surest, LEAST))

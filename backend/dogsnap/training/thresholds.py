@@ -211,15 +211,17 @@ def report(
     def shares(chosen: np.ndarray) -> dict:
         return {"share": share(chosen), "right": share(right[chosen])}
 
+    scores = {}
+    for level in (Level.BREED, Level.GROUP, Level.SET):
+        scores[level.value] = shares(told == level)
+    for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG):
+        scores[level.value] = {"share": share(told == level)}
+    sizes = [len(claim.held) for claim in claims]
     return {
-        **{level.value: shares(told == level) for level in (Level.BREED, Level.GROUP, Level.SET)},
-        **{
-            level.value: {"share": share(told == level)}
-            for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)
-        },
+        **scores,
         "sure": shares(sure),
         "coverage": share(held[is_dog]),
-        "mean_set_size": round(float(np.mean([len(claim.held) for claim in claims])), 3),
+        "mean_set_size": round(float(np.mean(sizes)), 3),
     }
 
 
@@ -247,23 +249,19 @@ def report_unknown(
     `taken_for`: the sure answers, the most frequent first.
     """
     claims = [levels.claim(row) for row in probabilities]
-    names = [labels[claim.held[0]]["name"] for claim in claims]
-    sure = Counter(
-        (breed, claim.level.value, claim.group.name if claim.level == Level.GROUP else name)
-        for breed, claim, name in zip(true, claims, names, strict=True)
-        if claim.level in (Level.BREED, Level.GROUP)
-    )
-    return {
-        "photos": len(claims),
-        **{
-            level.value: share(np.array([claim.level == level for claim in claims]))
-            for level in Level
-        },
-        "taken_for": [
-            {"is": breed, "level": level, "taken_for": name, "times": times}
-            for (breed, level, name), times in sure.most_common()
-        ],
-    }
+    sure: Counter[tuple[str, str, str]] = Counter()
+    for breed, claim in zip(true, claims, strict=True):
+        if claim.level == Level.GROUP:
+            sure[breed, claim.level.value, claim.group.name] += 1
+        elif claim.level == Level.BREED:
+            sure[breed, claim.level.value, labels[claim.held[0]]["name"]] += 1
+    taken_for = []
+    for (breed, level, name), times in sure.most_common():
+        taken_for.append({"is": breed, "level": level, "taken_for": name, "times": times})
+    shares = {}
+    for level in Level:
+        shares[level.value] = share(np.array([claim.level == level for claim in claims]))
+    return {"photos": len(claims), **shares, "taken_for": taken_for}
 
 
 def unknown_as_text(scores: Mapping) -> str:

@@ -82,7 +82,7 @@ def train(
     if recipe.teacher_share:
         if not (folder / "teacher.npy").is_file():
             progress.begin("teacher")
-        teacher = _taught(model, recipe, training, folder, report)
+        teacher = _run_teacher(model, recipe, training, folder, report)
     for place, stage in enumerate(recipe.stages):
         staged = build(stage.size) if stage.size else model
         staged.set_weights(model.get_weights())
@@ -146,7 +146,7 @@ def with_epochs(recipe: Recipe, epochs: float) -> Recipe:
     return replace(recipe, stages=tuple(stages))
 
 
-def _taught(
+def _run_teacher(
     model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report
 ) -> np.ndarray:
     """The starting network's probabilities for the crop of each training photo,
@@ -309,12 +309,14 @@ def fit_head(
     head.compile(
         keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"]
     )
-    taught, validated = (
-        (pooled, keras.utils.to_categorical(breeds, head.output_shape[-1]))
-        for pooled, breeds in (taught, held_out)
-    )
+    classes = head.output_shape[-1]
     history = head.fit(
-        *taught, recipe.batch * 4, recipe.head_epochs, verbose=0, validation_data=validated
+        taught[0],
+        keras.utils.to_categorical(taught[1], classes),
+        recipe.batch * 4,
+        recipe.head_epochs,
+        verbose=0,
+        validation_data=(held_out[0], keras.utils.to_categorical(held_out[1], classes)),
     )
     model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
     report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
@@ -409,8 +411,11 @@ def _run_stage(
 
 def with_whole_pictures(examples: list[Example]) -> list[Example]:
     """The photos, and the whole pictures that crops among them were cut from."""
-    crops = [each for each in examples if not each.is_whole]
-    return [*examples, *(Example(each.frame, each.breed, each.frame, each.box) for each in crops)]
+    wholes = []
+    for crop in examples:
+        if not crop.is_whole:
+            wholes.append(Example(crop.frame, crop.breed, crop.frame, crop.box))
+    return [*examples, *wholes]
 
 
 def chunks_done(checkpoint: Path) -> int:

@@ -255,7 +255,7 @@ class Merger:
             lambda: self.network(images),
             lambda: {name: first[name][:0] for name in first},
         )
-        return self.second_pass.combined(first, second)
+        return self.second_pass.combine(first, second)
 
     def _plan_passes(self) -> Function:
         """The first answers -> the windows of the second pass, and what is
@@ -267,7 +267,7 @@ class Merger:
             # Where there are windows, in place of what the second pass will see: these
             # answers are not used then.
             second = {name: tf.gather(value, rows) for name, value in first.items()}
-            return {WINDOWS: windows, ROWS: rows, **self.second_pass.combined(first, second)}
+            return {WINDOWS: windows, ROWS: rows, **self.second_pass.combine(first, second)}
 
         return trace(plan, specs=self.outputs)
 
@@ -275,7 +275,7 @@ class Merger:
         def combine(**answers: tf.Tensor) -> Tensors:
             first = {name: answers[name] for name in self.outputs}
             second = {name: answers[SECOND + name] for name in self.outputs}
-            return self.second_pass.combined(first, second)
+            return self.second_pass.combine(first, second)
 
         second = {SECOND + name: spec for name, spec in self.outputs.items()}
         return trace(combine, specs={**self.outputs, **second})

@@ -22,7 +22,8 @@ def joined_labels(first: Sequence[Mapping], second: Sequence[Mapping]) -> list[M
     only the second has.
     """
     known = {label["id"] for label in first}
-    return [*first, *(label for label in second if label["id"] not in known)]
+    further = [label for label in second if label["id"] not in known]
+    return [*first, *further]
 
 
 @dataclass

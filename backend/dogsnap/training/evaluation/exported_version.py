@@ -14,6 +14,7 @@ from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.training.dataset import photo_bytes
+from dogsnap.training.scoring import join_rows
 
 BATCH = 16  # photos that the version is given together
 
@@ -100,4 +101,4 @@ def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[st
             seconds = (time.perf_counter() - begun) / len(part)
             parts.append({**answer, "seconds": np.full(len(part), seconds)})
             bar.update(len(part))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return join_rows(parts)
