@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import colour_photos
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -100,6 +101,23 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
     assert (
         preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
     )
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_photos_that_a_camera_stored_turned_are_measured_and_learned_upright(
+    tmp_path: Path, orientation: int
+) -> None:
+    tall = Image.new("RGB", (40, 60), "red")
+    tall.paste("blue", (0, 0, 40, 20))
+    turned = colour_photos.stored(tall, orientation)
+    file = tmp_path / "turned.jpg"
+    file.write_bytes(colour_photos.with_orientation(turned, orientation, quality=95))
+    pixels = preprocessing.decode(tf.constant(dataset.photo_bytes(file))).numpy()
+    assert pixels.shape == (60, 40, 3)
+    assert pixels[5, 20, 2] > pixels[5, 20, 0]  # blue is above
+    plain = tmp_path / "plain.jpg"
+    tall.save(plain)
+    assert dataset.photo_bytes(plain) == plain.read_bytes()
 
 
 def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(

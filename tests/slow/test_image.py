@@ -1,4 +1,4 @@
-"""The image of deploy/, built by buildah and run by podman as its README says, within the memory set there: `make test-image`."""
+"""The image of deploy/, built by buildah and run by podman as documented, within the memory set there: `make test-image`."""
 
 import os
 import re
@@ -101,10 +101,11 @@ def models(tmp_path_factory) -> Path:
 
 
 class Container:
-    """One that the README's `docker run` line starts, on other ports, with the models in `models`."""
+    """One that the `docker run` line of docs/deployment.md starts, on other ports, with the models in `models`."""
 
     def __init__(self, podman: Callable[..., str], models: Path, *options: str):
-        text = (DEPLOY / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+        document = ROOT / "docs" / "deployment.md"
+        text = document.read_text(encoding="utf-8").replace("\\\n", " ")
         line = re.search(r"^docker run (.*) dogsnap$", text, re.M)[1]
         self.port, self.grpc_port = free_port(), free_port()
         for old, new in {
@@ -217,6 +218,6 @@ def test_requests_in_progress_at_sigterm_are_answered(podman, server):
     with ThreadPoolExecutor(16) as pool:
         running = [pool.submit(server.classify) for _ in range(16)]
         time.sleep(0.5)
-        podman("stop", server.id)  # README's line says how long it may take
+        podman("stop", server.id)  # the document's line says how long it may take
         assert {each.result() for each in running} == {200}
     assert server.inspect(".State.ExitCode") == "0"

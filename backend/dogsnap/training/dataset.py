@@ -431,14 +431,13 @@ def _is_converted(path: Path) -> bool:
 
 
 def photo_bytes(path: Path) -> bytes:
-    """The bytes of a photo file for TensorFlow: HEIC and AVIF are decoded and
-    turned upright, others are as they are.
+    """The bytes of a photo file for TensorFlow: as they are, or turned upright
+    as EXIF says; HEIC and AVIF are decoded.
 
-    Raises OSError, and ValueError for a HEIC or AVIF file that cannot be
-    decoded.
+    Raises OSError, and ValueError for such a file that cannot be decoded.
     """
     contents = path.read_bytes()
-    if not _is_converted(path):
+    if not _is_converted(path) and not photos.is_turned(contents):
         return contents
     try:
         return photos.check(contents).upright()

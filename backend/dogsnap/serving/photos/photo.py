@@ -131,6 +131,14 @@ def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
     return check_header(contents, limits)
 
 
+def is_turned(contents: bytes) -> bool:
+    """Whether EXIF says that the picture is stored on its side or upside down; False for no picture."""
+    try:
+        return _orientation(_open(contents)) in UPRIGHT
+    except UnsupportedPhoto:
+        return False
+
+
 def check_header(contents: bytes, limits: Settings) -> Photo:
     """As `check`, for bytes whose structure has been checked."""
     image = _open(contents)
