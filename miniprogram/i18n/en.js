@@ -142,6 +142,7 @@ module.exports = {
       notSent: 'That could not be sent. Please try again later.',
       loading: 'Loading…',
       failed: 'The list cannot be shown right now. Check your connection, then try again.',
+      gone: 'This photo is no longer here.',
       retry: 'Try again',
     },
     breeds: {

@@ -125,6 +125,7 @@ module.exports = {
       notSent: '没能发出去，请稍后再试。',
       loading: '正在加载…',
       failed: '暂时打不开列表。请检查网络，然后重试。',
+      gone: '这张照片已经不在了。',
       retry: '重试',
     },
     breeds: {

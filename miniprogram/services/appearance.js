@@ -75,14 +75,22 @@ function replaced(texts, others) {
  * @returns {boolean}  whether anything changed since the last time
  */
 function dress(page, name) {
+  if (page.lateTitle) entitle(page, page.lateTitle)
   if (wantedLanguage() === 'zh-Hant') traditional.load(dressAll)
   const wanted = { theme: theme(), language: language(), areDogs: models.areDogs() }
   if (Object.keys(wanted).every((key) => page.data[key] === wanted[key])) return false
   const text = texts().pages[name]
   page.setData(Object.assign({ text }, wanted))
-  wx.setNavigationBarTitle({ title: text.title })
+  entitle(page, text.title)
   wx.setNavigationBarColor(BAR[wanted.theme])
   return true
+}
+
+/** A page that is not in view gets its title once it is. @param {any} page @param {string} title */
+function entitle(page, title) {
+  const isInView = getCurrentPages().slice(-1)[0] === page
+  page.lateTitle = isInView ? '' : title
+  if (isInView) wx.setNavigationBarTitle({ title })
 }
 
 /** Updates every open page when the phone changes between dark and light, and when the classes turn out to be no dogs. */
@@ -95,4 +103,4 @@ function dressAll() {
   getCurrentPages().forEach((page) => /** @type {any} */ (page).dress())
 }
 
-module.exports = { language, theme, texts, dress, follow }
+module.exports = { language, theme, texts, dress, entitle, follow }

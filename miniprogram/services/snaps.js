@@ -127,6 +127,7 @@ function ask(id, small) {
   const underWay = requests.get(id)
   if (underWay) return underWay.outcome
   let cancelRequest = () => {}
+  const wasKept = Boolean(history.find(id))
   const outcome = alone(`snap-${id}`, send)
   requests.set(id, { outcome, cancel: () => cancelRequest() })
   const forget = () => requests.delete(id)
@@ -136,11 +137,12 @@ function ask(id, small) {
   async function send() {
     if (cancelled.has(id)) throw new Failure('cancelled')
     const before = history.find(id)
+    if (wasKept && !before) throw new Failure('photoGone') // deleted while another window was asked
     if (before && before.outcome) return before.outcome
     const asked = classifier.classify(small.base64)
     cancelRequest = asked.cancel
     const answer = await asked.outcome.catch((failure) => note(id, failure))
-    if (!before || history.find(id)) keep(id, small.path, answer, false)
+    if (!wasKept || history.find(id)) keep(id, small.path, answer, false)
     await keeping.get(id)
     return answer
   }

@@ -136,3 +136,22 @@ def test_a_phone_that_keeps_nothing_says_so_once(open_phone, colour_server, red_
     phone.screen.locator(".answer.state-breed").wait_for()
     phone.page.wait_for_timeout(300)
     assert phone.screen.get_by_text("Free some space").count() == 0
+
+
+def test_a_photo_that_is_deleted_in_another_window_while_it_is_answered_stays_deleted(
+    colour_phone, red_dog
+):
+    phone, held = colour_phone, []
+    phone.page.route("**/api/classify", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.choose(red_dog)
+    phone.wait_until(lambda: held)
+    other = Phone(phone.context, phone.url, touch=True)  # it waits to send the photo, too
+    other.open("history", ".entry")
+    other.tap("clear")
+    other.confirm("delete")
+    other.screen.locator(".empty").wait_for()
+    held[0].continue_()
+    phone.screen.locator(".state-breed").wait_for()
+    other.page.wait_for_timeout(300)
+    assert phone.page.evaluate("localStorage['dogsnap:history'] ?? '[]'") == "[]"
+    assert other.classify_requests() == 0

@@ -175,6 +175,8 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     phone.wait_for_answer()
     assert phone.focused() == phone.title()
     phone.page.keyboard.press("Tab")
+    assert phone.page.evaluate("document.activeElement.ariaLabel") == "Turn the photo"
+    phone.page.keyboard.press("Tab")
     assert phone.focused() == "Frame a dog"
     phone.page.keyboard.press("Tab")
     best = phone.page.evaluate("document.activeElement.ariaLabel")

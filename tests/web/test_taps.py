@@ -95,3 +95,44 @@ def test_a_key_of_a_link_stays_in_no_address(open_phone, colour_server):
     assert "ABC" in phone.page.evaluate("localStorage['dogsnap:settings']")
     phone.page.evaluate("location.hash = '#/pages/home/home?key=DEF'")
     phone.page.wait_for_function("!location.href.includes('DEF')")
+
+
+def test_what_ends_after_its_page_was_left_changes_no_other_page(phone, red_dog):
+    held = []
+    phone.page.route("**/api/breeds*", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02099601'")
+    phone.wait_until(lambda: held)
+    phone.page.go_back()
+    phone.button("camera").wait_for()
+    breed = {"id": "n02099601", "name": "golden retriever", "name_zh": "", "look_alikes": []}
+    held[0].fulfill(json={"breeds": [breed]})
+    phone.page.unroute("**/api/breeds*")
+    phone.snap(red_dog)
+    phone.tap(phone.screen.locator(".turn-button"))
+    phone.page.go_back()
+    phone.screen.locator(".recent-item").wait_for()
+    phone.page.wait_for_timeout(500)
+    assert phone.title() == "dogsnap"
+
+
+SHEET = """() => {
+    window.sheets = []
+    navigator.canShare = () => true
+    navigator.share = (data) => new Promise((done) => { window.sheets.push(done) })
+}"""
+
+
+def test_a_double_tap_shares_once_and_saves_once(phone, red_dog):
+    downloads = []
+    phone.page.on("download", lambda download: downloads.append(download))  # noqa: PLW0108 - it takes no built-in
+    phone.page.evaluate(SHEET)
+    phone.snap(red_dog)
+    double_tap(phone, phone.button("save"))
+    phone.wait_until(lambda: downloads)
+    phone.page.get_by_text("Picture saved").wait_for()
+    assert len(downloads) == 1
+    for number in (1, 2):  # and again, once the sheet is closed
+        double_tap(phone, phone.button("share"))
+        phone.page.wait_for_function("number => window.sheets.length === number", arg=number)
+        assert phone.page.get_by_role("dialog").count() == 0
+        phone.page.evaluate("window.sheets.at(-1)()")

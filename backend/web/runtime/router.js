@@ -164,6 +164,7 @@ export class Router {
   discard(entry) {
     if (!entry.page) return
     this.call(entry, 'onUnload')
+    entry.page.setData = () => {} // what was under way may end later, as in WeChat
     entry.root.release()
     entry.frame.element.remove()
   }

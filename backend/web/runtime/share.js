@@ -8,7 +8,16 @@ import { showModal } from './wx/dialogs.js'
 
 /** @param {{router: import('./router.js').Router, wx: any}} options */
 export function offerShare({ router, wx }) {
+  let isSharing = false // a browser takes a second sheet for a mistake
   document.addEventListener(SHARE_EVENT, async () => {
+    if (isSharing) return
+    isSharing = true
+    await shareTop().finally(() => {
+      isSharing = false
+    })
+  })
+
+  async function shareTop() {
     const { page, url } = router.top
     const card = {
       title: document.title,
@@ -16,7 +25,7 @@ export function offerShare({ router, wx }) {
       ...(await resolveCard(page.onShareAppMessage?.({ from: 'button' }))),
     }
     await share({ title: card.title, url: linkTo(card.path), picture: card.imageUrl, wx })
-  })
+  }
 }
 
 /** WeChat lets a page answer with {promise} while it is still drawing. */

@@ -65,7 +65,7 @@ Page({
     const view = toView(breed, this.all, /** @type {any} */ (this.data))
     const snaps = dogs.ofBreed(history.list(), this.breedId).slice(0, MOST_SNAPS).map(dogs.thumb)
     this.setData({ state: 'shown', breed: view, snaps })
-    wx.setNavigationBarTitle({ title: view.name })
+    appearance.entitle(this, view.name)
   },
 
   onRetry() {

@@ -26,7 +26,7 @@ Page({
     sections: [],
     /** Said where a search finds nothing. */
     notKnown: '',
-    /** @type {'loading' | 'choosing' | 'failed'} */
+    /** Gone: the snap is not in the history any more. @type {'loading' | 'choosing' | 'failed' | 'gone'} */
     state: 'loading',
     sending: false,
   },
@@ -49,7 +49,7 @@ Page({
   onShow() {
     this.dress()
     waiting.send()
-    if (this.data.state === 'failed' && this.outcome) this.load()
+    if (this.data.state === 'failed') this.load()
   },
 
   dress() {
@@ -57,9 +57,9 @@ Page({
   },
 
   async load() {
+    if (!this.outcome) return this.setData({ state: 'gone' })
     this.setData({ state: 'loading' })
     try {
-      if (!this.outcome) throw new Error('the photo is not in the history any more')
       this.breeds = await breeds.all()
       this.setData({ state: 'choosing' })
     } catch (failure) {

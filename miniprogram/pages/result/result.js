@@ -26,6 +26,9 @@ const ROWS = 3
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
 
+/** Two taps on one button mean one picture. */
+const DOUBLE_TAP_MS = 1000
+
 /** Degrees by which a tap turns a photo. */
 const QUARTER = 90
 
@@ -101,6 +104,8 @@ Page({
   small: '',
   /** While the photo is being turned. */
   isTurning: false,
+  /** While the card is being saved, and a moment longer. */
+  isSaving: false,
   /** @type {any} what went wrong, to be shown again in another language */
   problem: null,
   /** Stops the snap under way; replaced when one starts. */
@@ -147,7 +152,7 @@ Page({
 
   start() {
     this.problem = null
-    wx.setNavigationBarTitle({ title: this.data.text.title })
+    appearance.entitle(this, this.data.text.title)
     this.setData({ state: 'working', stage: 'shrinking' })
     this.stop = snaps.run(this.snapId, this.data.photo, (news) => this.hear(news))
   },
@@ -202,7 +207,7 @@ Page({
       dogsHeadline: captions.count(this.outcome),
       answeredBy: wording.fill(text.answeredBy, model),
     })
-    wx.setNavigationBarTitle({ title: named ? captions.headline(this.outcome) : text.title })
+    appearance.entitle(this, named ? captions.headline(this.outcome) : text.title)
     this.showDifferences()
     this.showAbout()
   },
@@ -392,12 +397,15 @@ Page({
 
   async onSave() {
     const { text } = this.data
+    if (this.isSaving) return
+    this.isSaving = true
     try {
       await wx.saveImageToPhotosAlbum({ filePath: await this.drawCard() })
       wx.showToast({ title: text.saved, icon: 'none' })
     } catch (refused) {
       wx.showToast({ title: text.saveFailed, icon: 'none' })
     }
+    setTimeout(() => (this.isSaving = false), DOUBLE_TAP_MS)
   },
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
