@@ -284,12 +284,12 @@ def zeros(folder: Path) -> Path:
     )
 
 
-def sleeper(folder: Path) -> Path:
-    """y = x after x seconds, without using the processor meanwhile; the inputs of one request add up."""
+def sleeper(folder: Path, times: float = 1.0) -> Path:
+    """y = x after x seconds (or so many `times`), without using the processor meanwhile; the inputs of one request add up."""
 
     def serving_default(x: tf.Tensor) -> dict:
         # The data set sleeps before its value and before its end.
-        microseconds = tf.cast(tf.reduce_sum(x) * 5e5, tf.int64)
+        microseconds = tf.cast(tf.reduce_sum(x) * times * 5e5, tf.int64)
         types, shapes = [tf.float32], [tf.TensorShape([None])]
         one = tf.raw_ops.TensorDataset(components=[x], output_shapes=shapes)
         slow = tf.raw_ops.SleepDataset(
