@@ -186,7 +186,9 @@ def test_a_move_is_undone_when_it_is_worse_than_its_hour_before(
 
 
 @pytest.mark.long
-def test_a_move_to_a_version_that_fails_is_undone_within_two_minutes(start_server, models, tmp_path):
+def test_a_move_to_a_version_that_fails_is_undone_within_two_minutes(
+    start_server, models, tmp_path
+):
     """As users see it: half an hour before (as another server's note), then real requests."""
     server = start(start_server, models, tmp_path)
     body = {"version": 2, "guard": True}

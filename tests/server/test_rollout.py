@@ -213,7 +213,7 @@ def test_a_second_rollout_and_one_of_no_label_are_refused(server):
     assert rollout(server).ok
     assert_refused(rollout(server, version=2), 400, "runs already: to 3, step 1 of 3")
     assert_refused(rollout(server, label="none"), 404, "has no label none to split")
-    for wrong in (["--steps", "5%"], ["--every", "10"], ["--at", "soon"]):
+    for wrong in (["--steps", "5%"], ["--steps", "nan"], ["--every", "10"], ["--at", "soon"]):
         command = ("models", "rollout", "stable", "3", "--url", server.url)
         refused(dogsnap(*command, *wrong), "expected")
     refused(dogsnap("models", "rollout", "stable", "3", "--url", server.url), "--steps")

@@ -1,10 +1,12 @@
 """The guard's tests keep their rate of false alarms in every kind of traffic, and find what is worse."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dogsnap.routing.choices import Change
+from dogsnap.errors import InvalidArgument, NotFound
+from dogsnap.routing.choices import Change, Split
 from dogsnap.routing.guard import (
     ALARM_RATE,
     LEAST_CLIENTS,
@@ -17,8 +19,12 @@ from dogsnap.routing.guard import (
     judge_move,
     rank_evidence,
 )
+from dogsnap.routing.router import Router
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import Switch, Who
-from dogsnap.serving.inference.guarding import Pieces, WatchedSplit
+from dogsnap.serving.inference.guarding import Guard, Pieces, WatchedSplit, moved_at
+from dogsnap.serving.metrics import Metrics, RequestRecord
+from dogsnap.serving.tensors.signatures import ServableId
 
 HOUR, PER_SECOND = 3600, 40
 FEW, MANY = 40, 1000  # simulations
@@ -217,7 +223,7 @@ def watched_split(slowdown: float) -> WatchedSplit:
     for number in range(200):
         is_new_side = number % 10 == 0
         seconds = generator.uniform(0.010, 0.015) * (slowdown if is_new_side else 1)
-        watched.count(f"client {number}", 2 if is_new_side else 1, False, seconds)
+        watched.count(f"client {number}", is_new_side, False, seconds)
     return watched
 
 
@@ -226,3 +232,63 @@ def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_n
     assert slow.judge([]).is_worse
     assert "20 of 20 clients wait more than twice" in slow.judge([]).text
     assert equal.judge([]).is_content
+
+
+class Clock:
+    now = 1e9
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def guard_of(*changes: Change) -> tuple[Guard, Clock]:
+    """Of a server whose newest switch made these changes just now, by the clock."""
+    router, clock = Router(), Clock()
+    router.switch(lambda: list(changes), Who("x"), is_guarded=True)
+    clock.now = moved_at(router.switches()[0])
+    return Guard(SimpleNamespace(router=router), Metrics(), clock), clock
+
+
+def test_a_request_that_finds_no_version_counts_for_the_side_that_it_was_meant_for():
+    change = Change("half", "split", "", None, {"version": 2, "share": 0.5})
+    guard, _ = guard_of(change)
+    guard.watch_guarded()
+    answered = RequestRecord(ServableId("half", 1), ModelSpec("half", sticky_key="first"), 0.01)
+    guard.record(answered, None)
+    for number in range(100):
+        spec = ModelSpec("half", sticky_key=f"client {number}")
+        is_new_side = Split(2, 0.5).takes("half", spec.sticky_key)
+        version = None if is_new_side else ServableId("half", 1)
+        guard.record(RequestRecord(version, spec, 0.01), NotFound("gone") if is_new_side else None)
+    (watched,) = guard._watched.values()
+    assert watched.judge([]).text.startswith("100.0 % of")
+    assert watched.judge([]).is_worse
+
+
+def test_labels_that_do_not_exist_leave_nothing_behind():
+    guard, _ = guard_of(Change("half", "shadow", "", None, 2))
+    for number in range(100):
+        spec = ModelSpec("half", label=f"none {number}")
+        guard.record(RequestRecord(None, spec), InvalidArgument("no such label"))
+    assert not guard._pieces
+
+
+def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_before():
+    guard, clock = guard_of(Change("half", "default", "", 1, 2))
+    guard.watch_guarded()
+    assert "too few requests" in guard._watched["half", ""].judge([]).text
+
+    def ask(seconds: int) -> None:
+        for _ in range(seconds):
+            clock.now += 1
+            guard.watch_guarded()
+            for number in range(10):
+                spec = ModelSpec("half", sticky_key=f"client {number}")
+                guard.record(RequestRecord(ServableId("half", 2), spec, 0.01), None)
+
+    ask(3500)
+    assert len(guard._watched["half", ""].after) > 300
+    ask(1500)
+    assert not guard.findings("half")
+    newest = list(guard._pieces["half", ""].closed)[-100:]
+    assert newest[-1].at - newest[0].at < 1200

@@ -87,7 +87,9 @@ class Steps(click.ParamType):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> list[float]:
         try:
-            return [float(step) for step in str(value).split(",")]
+            steps = [float(step) for step in str(value).split(",")]
+            json.dumps(steps, allow_nan=False)
+            return steps
         except ValueError:
             self.fail(f"{value!r} are no steps; expected percentages such as 5,25,50,100")
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, astuple, dataclass, field
 from datetime import datetime
 
 from dogsnap.errors import Cancelled, DogsnapError, Full, Unavailable
-from dogsnap.routing.choices import Change
+from dogsnap.routing.choices import Change, Split
 from dogsnap.routing.guard import (
     HOUR,
     MOST_CLIENTS,
@@ -28,9 +28,11 @@ from dogsnap.routing.guard import (
     judge,
     judge_move,
 )
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import Switch
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.tensors.signatures import ServableId
 
 log = logging.getLogger("dogsnap.guard")
 
@@ -114,9 +116,15 @@ class WatchedSplit(Watched):
     slow_seconds: float = 0.0
     requests: int = 0  # of all servers on the new side
 
-    def count(self, key: str, version: int, has_failed: bool, seconds: float) -> None:
+    def is_answered_by_new_side(self, spec: ModelSpec, servable: ServableId | None) -> bool:
+        """Or was meant to be: an engine may lack the version."""
+        if servable is not None:
+            return servable.version == self.version
+        return Split(self.version, self.share).takes(spec.name, spec.sticky_key)
+
+    def count(self, key: str, is_new_side: bool, has_failed: bool, seconds: float) -> None:
         client = hashlib.blake2b(f"{self.switch.id}/{key}".encode(), digest_size=8).hexdigest()
-        counts, is_new_side = self.counts, version == self.version
+        counts = self.counts
         counts.requests[is_new_side] += 1
         if len(counts.clients) < MOST_CLIENTS:
             counts.clients[client] = is_new_side
@@ -163,7 +171,7 @@ class WatchedMove(Watched):
     written: int = -1  # so many pieces
 
     def is_over(self, now: float) -> bool:
-        return now > datetime.fromisoformat(self.switch.at).timestamp() + HOUR
+        return now > moved_at(self.switch) + HOUR
 
     @property
     def after(self) -> list[Piece]:
@@ -188,6 +196,11 @@ class WatchedMove(Watched):
         return judge_move(before, after)
 
 
+def moved_at(switch: Switch) -> float:
+    """Seconds since 1970."""
+    return datetime.fromisoformat(switch.at).timestamp()
+
+
 class Guard:
     """Thread-safe.
 
@@ -208,6 +221,7 @@ class Guard:
         self._pieces: dict[Setting, Pieces] = defaultdict(Pieces)
         self._lock = threading.Lock()
         self._may_have_notes = True  # of a server before
+        self._revision = -1  # of the router, when it was looked at
         metrics.on_request = self.record
 
     def record(self, request: RequestRecord, error: BaseException | None) -> None:
@@ -215,16 +229,16 @@ class Guard:
         nobody's fault.
         """
         spec, servable = request.spec, request.servable
-        if spec is None or servable is None or spec.version is not None:
-            return
-        if isinstance(error, Full | Cancelled):
+        if spec is None or spec.version is not None or isinstance(error, Full | Cancelled):
             return
         setting, has_failed = (spec.name, spec.label or ""), error is not None
         with self._lock:
+            if servable is None and setting not in self._pieces:  # perhaps no such label
+                return
             watched, is_new_side = self._watched.get(setting), False
             if isinstance(watched, WatchedSplit):
-                is_new_side = servable.version == watched.version
-                watched.count(spec.sticky_key, servable.version, has_failed, request.run_seconds)
+                is_new_side = watched.is_answered_by_new_side(spec, servable)
+                watched.count(spec.sticky_key, is_new_side, has_failed, request.run_seconds)
             if not is_new_side:
                 pieces, now = self._pieces[setting], self._clock()
                 pieces.add(now, spec.sticky_key, has_failed, request.run_seconds)
@@ -260,6 +274,9 @@ class Guard:
 
     def watch_guarded(self) -> None:
         """The newest switch of each setting is watched if it is guarded."""
+        if self._router.revision == self._revision and not self._is_any_over():
+            return
+        self._revision = self._router.revision
         newest: dict[Setting, Switch] = {}
         for switch in self._router.switches():
             for change in switch.changes:
@@ -275,6 +292,9 @@ class Guard:
         with self._lock:
             self._watched = watched
 
+    def _is_any_over(self) -> bool:
+        return any(watched.is_over(self._clock()) for watched in self._watched.values())
+
     def _watch(self, setting: Setting, switch: Switch) -> Watched | None:
         """None for a switch without a guard, or one that ended a split or
         removed a label.
@@ -284,10 +304,12 @@ class Guard:
                 break
         if not switch.is_guarded or change.after is None:
             return None
-        now = self._clock()
         if change.kind == "split":
             version, share = change.after["version"], change.after["share"]
             return WatchedSplit(switch, change, version, share=share)
+        now = self._clock()
+        if now > moved_at(switch) + HOUR:
+            return None
         with self._lock:
             pieces = self._pieces[setting]
             pieces.start()  # the open one has requests from before and after

@@ -79,17 +79,18 @@ class Predictor:
                 protocol, (spec.label or "") if spec.version is None else None
             ) as record,
             within(deadline),
-            self.repository.acquire(spec) as chosen,
         ):
-            servable: BaseServable = chosen
-            record.servable, record.spec = servable.id, spec
-            for work in works:
-                run = partial(self._run, servable, work, record, time.perf_counter())
-                # The engine may have switched versions.
-                outputs, servable = self._executor.run(run, deadline, is_gone)
+            record.spec = spec
+            with self.repository.acquire(spec) as chosen:
+                servable: BaseServable = chosen
                 record.servable = servable.id
-                self.shadow.offer(servable, outputs, work.repeat)
-                answers.append(work.answer(servable, outputs, self.metrics))
+                for work in works:
+                    run = partial(self._run, servable, work, record, time.perf_counter())
+                    # The engine may have switched versions.
+                    outputs, servable = self._executor.run(run, deadline, is_gone)
+                    record.servable = servable.id
+                    self.shadow.offer(servable, outputs, work.repeat)
+                    answers.append(work.answer(servable, outputs, self.metrics))
         return answers
 
     def _run(
