@@ -323,7 +323,8 @@ def main() -> None:
     options = parser.parse_args()
     pictures = draw_photos()
     if options.photos:
-        files = sorted(file for file in options.photos.rglob("*.*") if file.suffix != ".tsv")
+        kinds = Image.registered_extensions()
+        files = sorted(file for file in options.photos.rglob("*.*") if file.suffix.lower() in kinds)
         step = max(1, len(files) // options.most)
         pictures = [Image.open(file) for file in files[::step]]
     bench = Bench(pictures, options.seconds, options.rounds)
