@@ -22,7 +22,10 @@ def test_every_operation_is_listed_with_the_limits_of_this_server(page, colour_s
     groups = page.locator("h2").all_inner_texts()
     assert groups[0] == "For the app and its clients"
     assert len(groups) == len(set(groups)) >= 5
-    expect(page.locator("[id='api.classify'] code")).to_contain_text('"breeds"')
+    shown = json.loads(page.locator("[id='api.classify'] code").text_content())
+    assert shown["breeds"] == [
+        {"id": "n02110341", "name": "Dalmatian", "name_zh": "大麦町犬", "probability": 0.95}
+    ]
     expect(page.locator("#limits")).to_contain_text("DOGSNAP_MAX_PHOTO_PIXELS")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -23,15 +23,17 @@ function resolve(part) {
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, resolve(value)]));
 }
 
-/** A JSON value to start from, of a schema. */
+/** A JSON value to start from, of a schema: the one that it gives, else of its type. */
 function example(schema = {}) {
+  if (schema.examples) return schema.examples[0];
   if (schema.enum) return schema.enum[0];
   const type = [schema.type ?? (schema.properties ? "object" : "string")].flat()[0];
   if (type === "object") {
     const wanted = schema.required ?? Object.keys(schema.properties ?? {}).slice(-1);
     return Object.fromEntries(wanted.map((name) => [name, example(schema.properties?.[name])]));
   }
-  return { array: [], integer: 1, number: 1, boolean: false }[type] ?? "";
+  if (type === "array") return schema.items?.type ? [example(schema.items)] : [];
+  return { integer: 1, number: 1, boolean: false }[type] ?? "";
 }
 
 function field(parameter) {
