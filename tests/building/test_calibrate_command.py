@@ -14,14 +14,13 @@ import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
 from dogsnap.exporting import TAUGHT
-from dogsnap.exporting.export import export_stored
+from dogsnap.exporting.export import STATISTICS_FILE, export_stored
 from dogsnap.exporting.merging.merge import merge_all
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.serving.versions import checksums
 from dogsnap.training import artefacts, calibration, class_statistics, dataset, passes, teaching
-from dogsnap.training.class_statistics import STATISTICS_FILE
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.trainer import with_whole_pictures
 from photos import make_data_set, make_frames, striped
@@ -108,13 +107,13 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
         raise OSError("the disk is full")
 
     with pytest.MonkeyPatch.context() as patch:
-        before = spied(patch, passes.Passes, "_computed")
-        patch.setattr(calibration, "_fitted", interrupted)
+        before = spied(patch, passes.Passes, "_compute")
+        patch.setattr(calibration, "_look_at", interrupted)
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
         after, said = (
-            spied(patch, passes.Passes, "_computed"),
+            spied(patch, passes.Passes, "_compute"),
             spied(patch, calibration, "_answers"),
         )
         run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))

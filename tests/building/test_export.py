@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command_line import dogsnap, refused
-from dogsnap.exporting.export import export_stored
+from dogsnap.exporting.export import STATISTICS_FILE, export_stored
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
 from dogsnap.serving.tensors.signatures import ServableId
@@ -16,7 +16,7 @@ from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 from dogsnap.training.calibration import MADE_BY
-from dogsnap.training.class_statistics import STATISTICS_FILE, ClassStatistics
+from dogsnap.training.class_statistics import ClassStatistics
 from exported import (
     DESCRIPTION,
     LABELS,

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import Result
 from command_line import dogsnap, output_of, refused
+from dogsnap.exporting.export import STATISTICS_FILE
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.serving.versions import checksums
 from dogsnap.training import recipes
-from dogsnap.training.class_statistics import STATISTICS_FILE
 from dogsnap.training.recipes import Stage
 from photos import make_data_set
 from PIL import Image

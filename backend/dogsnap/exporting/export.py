@@ -30,6 +30,8 @@ from dogsnap.networks.architectures import (
 from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.groups import named_groups
+from dogsnap.networks.looks import LAYER as LOOKS
+from dogsnap.networks.looks import Looks
 from dogsnap.networks.popularity import further_prior
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Decision
@@ -38,6 +40,9 @@ from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 
 GROUPS_FILE, POPULARITY_FILE = "groups.json", "popularity.json"
+STATISTICS_FILE = (
+    "class_statistics.npz"  # of the photos that trained: see `training.class_statistics`
+)
 
 LABEL = ("id", "name", "name_zh")
 INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds
@@ -51,7 +56,7 @@ class ExportError(ValueError):
 class Stored:
     """What training stored: the classifier in float32, what builds one like it, its calibration, and its versions' description.
 
-    `dogs`: the head that finds every dog; None without one.
+    `dogs`: the head that finds every dog, and `looks`: how much photos look like each breed; None without one.
     """
 
     model: keras.Model
@@ -59,6 +64,7 @@ class Stored:
     calibration: Calibration
     description: Mapping
     dogs: keras.Model | None = None
+    looks: Looks | None = None
 
 
 def export_stored(
@@ -71,7 +77,13 @@ def export_stored(
     """
     stored = read_stored(name, artefacts)
     return export_classifier(
-        stored.model, stored.calibration, stored.description, models / name, report, stored.dogs
+        stored.model,
+        stored.calibration,
+        stored.description,
+        models / name,
+        report,
+        stored.dogs,
+        stored.looks,
     )
 
 
@@ -109,8 +121,9 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
     if "scores" in kept:
         description["decision"] = _decision(fitted)
         calibration = Calibration.of(fitted, len(labels))
+    looks = read_looks(calibration, artefacts, stored.description, taught)
     return export_classifier(
-        extended.model, calibration, description, models / name, head=stored.dogs
+        extended.model, calibration, description, models / name, head=stored.dogs, looks=looks
     )
 
 
@@ -171,7 +184,29 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         head = dogs.head_for(model, stated["filters"])
         load_stored_weights(head, artefacts / dogs.WEIGHTS)
     scaling = Calibration.of(calibration, len(labels))
-    return Stored(model, lambda: architecture(len(labels), size), scaling, description, head)
+    looks = read_looks(scaling, artefacts, description)
+    return Stored(model, lambda: architecture(len(labels), size), scaling, description, head, looks)
+
+
+def read_looks(
+    calibration: Calibration,
+    artefacts: Path,
+    description: Mapping,
+    taught: Sequence[Mapping] = (),
+) -> Looks | None:
+    """How much photos look like each breed, `taught` ones behind the others; None where `calibration` asks for no looks, or
+    where a breed was taught by an earlier release, which did not keep its mean. Raises ExportError.
+    """
+    if calibration.sureness is None:
+        return None
+    file = artefacts / STATISTICS_FILE
+    if not file.is_file():
+        raise ExportError(f"{file} does not exist; run `dogsnap calibrate`, which writes it")
+    with np.load(file) as arrays:
+        received = str(arrays["weights"])
+    expected = description["scores"].get("weights", "")
+    _check_made_with(received, expected, file, "run `dogsnap calibrate`")
+    return Looks.read(file, taught)
 
 
 def _check_made_with(
@@ -255,14 +290,17 @@ def export_classifier(
     model_folder: Path,
     report: Callable[[str], None] = lambda _: None,
     head: keras.Model | None = None,
+    looks: Looks | None = None,
 ) -> Source:
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
 
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
     by `calibration`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
     if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture; with a `head` of
-    `networks.dogs_head`, its output, too, of which `dogsnap merge --second-pass` makes every dog.
+    `networks.dogs_head`, its output, too, of which `dogsnap merge --second-pass` makes every dog. `looks`: what
+    `calibration` needs, if it weighs how much a photo looks like its first breed.
     """
+    model = looks.added_to(model) if looks else model
     model = dogs.with_dogs(model, head) if head else model
     height, width, channels = model.input_shape[1:]
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
@@ -271,7 +309,9 @@ def export_classifier(
     def all_scores(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(image, training=False)
         answers = {
-            "prediction": calibration.probabilities(logits["breeds"], layers.softmax),
+            "prediction": calibration.probabilities(
+                logits["breeds"], layers.softmax, logits.get(LOOKS)
+            ),
             "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
         }
         return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}

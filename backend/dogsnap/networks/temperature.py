@@ -1,9 +1,11 @@
-"""What turns logits into calibrated probabilities: a temperature, a prior and a lapse rate."""
+"""What turns logits into calibrated probabilities: a temperature, a prior, a lapse rate, and how a photo looks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
+from dogsnap.networks.looks import Sureness
 
 LARGEST_LAPSE = (
     0.1  # five times the share of wrong labels; more would hide that a network learnt little
@@ -23,26 +25,36 @@ class Calibration:
     `log_prior` float32 (classes,): how common each breed is where the answers are asked for, see `popularity`. `lapse` in
     [0, 1): the share of the probability that all breeds get alike, because 1 or 2 of 100 labels are wrong, whatever the photo
     shows. A temperature alone cannot say both that and what the network knows of the other photos.
+    `sureness`: what becomes of the first breed's probability where it is known how much the photo looks like each.
     """
 
     temperature: float
     log_prior: np.ndarray | float = 0.0
     lapse: float = 0.0
+    sureness: Sureness | None = None
 
     @classmethod
     def of(cls, stated: Mapping, classes: int) -> "Calibration":
         """From scores.json; where that says nothing, all breeds are equally common and the lapse rate is 0."""
         log_prior = np.array(stated.get("log_prior", np.zeros(classes)), np.float32)
-        return cls(stated["temperature"], log_prior, stated.get("lapse", 0.0))
+        sureness = Sureness(**stated["sureness"]) if "sureness" in stated else None
+        return cls(stated["temperature"], log_prior, stated.get("lapse", 0.0), sureness)
 
-    def probabilities(self, logits, softmax=softmax):
-        """Of logits (n, classes): probabilities (n, classes); arrays, or tensors with their `softmax`."""
+    def probabilities(self, logits, softmax=softmax, looks=None):
+        """Of logits (n, classes), and looks (n, classes) where there are some: probabilities (n, classes).
+
+        Arrays, or tensors with their `softmax`; with looks always tensors.
+        """
         found = softmax(logits / self.temperature + self.log_prior)
-        return (1 - self.lapse) * found + self.lapse / logits.shape[-1]
+        found = (1 - self.lapse) * found + self.lapse / logits.shape[-1]
+        if self.sureness is None or looks is None:
+            return found
+        return self.sureness.probabilities(found, looks)
 
-    def logarithms(self, logits: np.ndarray) -> np.ndarray:
+    def logarithms(self, logits: np.ndarray, looks: np.ndarray | None = None) -> np.ndarray:
         """Log-probabilities (n, classes)."""
-        return np.log(self.probabilities(logits))
+        looks = None if looks is None else looks.astype(np.float64)
+        return np.log(self.probabilities(logits, looks=looks))
 
 
 def fit_calibration(

@@ -17,13 +17,20 @@ import keras
 import numpy as np
 
 from dogsnap.exporting import TAUGHT
-from dogsnap.exporting.export import breed_weights, export_stored, read_json, read_stored
+from dogsnap.exporting.export import (
+    STATISTICS_FILE,
+    breed_weights,
+    export_stored,
+    read_json,
+    read_stored,
+)
 from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.files import replacing, write_json
 from dogsnap.networks import popularity
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.groups import find_groups, of_groups
+from dogsnap.networks.looks import Looks, Sureness
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration, fit_calibration
 from dogsnap.serving.answers.levels import Decision
@@ -34,22 +41,26 @@ from dogsnap.training import (
     dog_score,
     scoring,
     second_pass_choice,
+    sureness,
     teaching,
     thresholds,
 )
 from dogsnap.training import ranges as int8_ranges
-from dogsnap.training.class_statistics import STATISTICS_FILE, ClassStatistics
+from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, Report, folds, without_dogs
+from dogsnap.training.evaluation.card import has_relatives
 from dogsnap.training.passes import Passes
 from dogsnap.training.recipes import Recipe
 from dogsnap.training.scoring import share
 from dogsnap.training.trainer import with_whole_pictures
 
-MADE_BY = "dogsnap calibrate 5"  # and the version of what it computes: to be raised with every change of that
+MADE_BY = "dogsnap calibrate 6"  # and the version of what it computes: to be raised with every change of that
 RANGE_PHOTOS = (
     432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 )
-NO_DOG, ANY = -1, -2  # instead of a breed
+NO_DOG, ANY, UNKNOWN = -1, -2, -3  # instead of a breed
+NO_PHOTOS = np.zeros(0, int)
+NOTHING = -1  # no row of the network is left out
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
 PLAIN = {"temperature": 1.0, **Decision(dog=0.0, confident=1.0).to_json()}
 
@@ -78,14 +89,19 @@ class Photos:
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass of the network gives for photos: `features` float32 (n, f) and `logits` (n, classes)."""
+    """What a pass of the network gives for photos: `features` float32 (n, f), `logits` and `looks` (n, classes)."""
 
     features: np.ndarray
     logits: np.ndarray
+    looks: np.ndarray
 
     def where(self, chosen: np.ndarray) -> "Pass":
         """Those of the photos where `chosen` bool (n,) is true."""
-        return Pass(self.features[chosen], self.logits[chosen])
+        return Pass(self.features[chosen], self.logits[chosen], self.looks[chosen])
+
+    def logarithms(self, calibration: Calibration) -> np.ndarray:
+        """The log-probabilities (n, classes)."""
+        return calibration.logarithms(self.logits, self.looks)
 
     def dogs(self, head: DogHead) -> np.ndarray:
         """The probabilities of a dog, (n,)."""
@@ -93,10 +109,24 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class Further:
+    """Photos beside those of known breeds: `features` (n, f) of each pass, None where there are none, and `folds` int (n,).
+
+    `breed`: NO_DOG, ANY or UNKNOWN. `left_out` int (n,): the breed that answers lack, as if the network had not been taught it.
+    """
+
+    features: Mapping[str, np.ndarray] | None
+    folds: np.ndarray
+    breed: int
+    left_out: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class Answers:
     """What the networks of the versions say of photos before anything is fitted.
 
-    `breeds` int (n,), NO_DOG where there is none, ANY where it is not known; `whole` bool (n,): whole pictures of a breed;
+    `breeds` int (n,), NO_DOG where there is none, ANY where nobody says it, UNKNOWN where these networks were not taught it;
+    `whole` bool (n,): whole pictures of a breed;
     `folds` int (n,). `exact`: the network in float32; `fast`: that in the fastest precision, `after`: its second pass; None
     without one.
     """
@@ -130,26 +160,44 @@ class Choice:
         weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
         fitted = fit_calibration(photos.exact.logits, photos.breeds, log_prior, weights=weights)
         calibration = Calibration(round(fitted.temperature, 4), log_prior, round(fitted.lapse, 4))
-        groups = find_groups(np.exp(calibration.logarithms(photos.exact.logits)), photos.breeds)
+        calibration = _with_sureness(
+            calibration, photos, weights, said.where(said.breeds == UNKNOWN)
+        )
+        groups = find_groups(np.exp(photos.exact.logarithms(calibration)), photos.breeds)
         if len(others.breeds):
-            dog = _dog_head(said.where(said.breeds != NO_DOG), others)
+            dog = _dog_head(said.where((said.breeds >= 0) | (said.breeds == ANY)), others)
         if photos.after is None:
             return cls(calibration, groups, None, dog)
-        both = [calibration.logarithms(each.logits) for each in (photos.fast, photos.after)]
+        both = [each.logarithms(calibration) for each in (photos.fast, photos.after)]
         passing = second_pass_choice.choose(*both, photos.breeds, photos.whole, weights)
         return cls(calibration, groups, passing, dog)
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
         """Of one pass in float32: the probabilities of the breeds (n, classes), and of a dog (n,)."""
-        return np.exp(self.calibration.logarithms(photos.exact.logits)), photos.exact.dogs(self.dog)
+        return np.exp(photos.exact.logarithms(self.calibration)), photos.exact.dogs(self.dog)
 
     def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
         """The same of the version with a second pass, for a dog the larger one of both where there is one."""
         passes = (photos.fast, photos.after)
-        logarithms = (self.calibration.logarithms(each.logits) for each in passes)
+        logarithms = (each.logarithms(self.calibration) for each in passes)
         both, twice = second_pass_choice.mixed(self.passing, *logarithms)
         first, second = (each.dogs(self.dog) for each in passes)
         return np.exp(both), np.where(twice, np.maximum(first, second), first)
+
+
+def _with_sureness(
+    calibration: Calibration, photos: Answers, weights: np.ndarray, unknown: Answers
+) -> Calibration:
+    """The same that weighs how much photos look like their first breed, where there are photos of unknown breeds to fit that."""
+    if not len(unknown.breeds):
+        return calibration
+    known = calibration.probabilities(photos.exact.logits)
+    strange = calibration.probabilities(unknown.exact.logits)
+    right = known.argmax(axis=1) == photos.breeds
+    fitted = sureness.fit_sureness(
+        (known, photos.exact.looks), right, weights, (strange, unknown.exact.looks)
+    )
+    return replace(calibration, sureness=fitted)
 
 
 def _dog_head(photos: Answers, others: Answers) -> DogHead:
@@ -221,35 +269,42 @@ def calibrate(
     unnamed = passes.features("dogs", photos.dogs) if photos.dogs else None
     report(f"choosing and fitting on {len(validation)} photos, {len(others.photos)} without a dog")
     parts, own = folds(validation), DogHead.in_network(stored.model)
-    heads = [breed_weights(stored.model, ())] * FOLDS
-    further = [
-        (unseen, others.folds, NO_DOG),
-        (unnamed, np.arange(len(photos.dogs)) % FOLDS, ANY),
-    ]
-    said = _answers(shown, validation, parts, further, heads)
-    scores = {
-        "weights": weights,
-        "made_by": MADE_BY,
-        **_fitted(said, own, passes.precision, labels, ranks),
-    }
     report(f"class statistics of {len(training) // 2} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
     computed = partial(
         artefacts.statistics_features, folder, trained, training, validation, len(labels)
     )
     features = _kept(work / "features.npz", computed)
-    ClassStatistics.of(**features).save(folder / STATISTICS_FILE, weights, MADE_BY)
+    statistics = ClassStatistics.of(**features)
+    further = [
+        Further(unseen, others.folds, NO_DOG),
+        Further(unnamed, np.arange(len(photos.dogs)) % FOLDS, ANY),
+    ]
+    looked = _look_at(photos.taught, breeds, recipe, passes) if breeds else {}
+    heads = [breed_weights(stored.model, ())] * FOLDS
+    looks = _looks_apart(statistics, parts[::2])
+    said = _answers(shown, validation, parts, [*further, *_unknown(breeds, looked)], heads, looks)
+    scores = {
+        "weights": weights,
+        "made_by": MADE_BY,
+        **_fitted(said, own, passes.precision, labels, ranks),
+    }
+    statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
-        learnt = passes, plain(), breeds, teaching.known_photos(photos.taught, breeds, recipe)
-        teacher, taught, looked = _taught(*learnt, folder, features["features"], parts)
-        joined = {name: np.concatenate([shown[name], looked[name]]) for name in shown}
+        known = teaching.known_photos(photos.taught, breeds, recipe)
+        learnt = plain(), breeds, known, looked, folder, features["features"], parts, report
+        teacher, taught = _taught(*learnt)
+        own_looks = _rows(looked, [example.path for example in taught.photos])
+        joined = {name: np.concatenate([shown[name], own_looks[name]]) for name in shown}
         heads = [breed_weights(stored.model, teacher.kept(head)["taught"]) for head in taught.parts]
+        places = np.array([example.breed for example in taught.photos])
+        looks = _looks_apart(statistics, parts[::2], own_looks["exact"], places, taught.folds)
+        further.append(_as_if_unknown(own_looks, taught.folds, places, teacher.head.labels))
         everything, parts = [*validation, *taught.photos], np.append(parts, taught.folds)
-        said = _answers(joined, everything, parts, further, heads)
-        named = teacher.head.labels
-        fitted = _fitted(said, own, passes.precision, named, ranks, len(labels))
+        said = _answers(joined, everything, parts, further, heads, looks)
+        fitted = _fitted(said, own, passes.precision, teacher.head.labels, ranks, len(labels))
         write_json(
             {"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT
         )
@@ -257,58 +312,134 @@ def calibrate(
     return scores
 
 
+def _look_at(
+    folders: Sequence[Path], breeds: Sequence[teaching.NewBreed], recipe: Mapping, passes: Passes
+) -> dict[Path, dict[str, np.ndarray]]:
+    """The features (f,) of each pass for each photo that teaches, or that keeps other breeds as they are."""
+    known = teaching.known_photos(folders, breeds, recipe)
+    own = [path for breed in breeds for path in breed.photos]
+    paths = list(dict.fromkeys([*known, *own]))
+    features = passes.features("taught", paths, near=True)
+    return {
+        path: {name: each[row] for name, each in features.items()} for row, path in enumerate(paths)
+    }
+
+
+def _rows(
+    looked: Mapping[Path, Mapping[str, np.ndarray]], paths: Sequence[Path]
+) -> dict[str, np.ndarray]:
+    """Features (n, f) of each pass for these photos."""
+    return {name: np.stack([looked[path][name] for path in paths]) for name in looked[paths[0]]}
+
+
+def _unknown(
+    breeds: Sequence[teaching.NewBreed], looked: Mapping[Path, Mapping[str, np.ndarray]]
+) -> list[Further]:
+    """Photos of breeds that the network was not trained on, without those that are named as a near relative for good reason."""
+    strange = [breed for breed in breeds if not has_relatives(breed.id)]
+    if not strange:
+        return []
+    folds_of = [breed.folds(breed.photos) for breed in strange]
+    paths = [path for breed in strange for path in breed.photos]
+    return [Further(_rows(looked, paths), np.concatenate(folds_of), UNKNOWN)]
+
+
+def _as_if_unknown(
+    features: Mapping[str, np.ndarray],
+    parts: np.ndarray,
+    breeds: np.ndarray,
+    labels: Sequence[Mapping],
+) -> Further:
+    """Photos that taught `breeds` int (n,), places among the labels, answered as if their own breed had not been taught."""
+    is_strange = np.array([not has_relatives(labels[breed]["id"]) for breed in breeds])
+    kept = {name: each[is_strange] for name, each in features.items()}
+    return Further(kept, parts[is_strange], UNKNOWN, breeds[is_strange])
+
+
+def _looks_apart(
+    statistics: ClassStatistics,
+    checked_folds: np.ndarray,
+    features: np.ndarray = NO_PHOTOS,
+    breeds: np.ndarray = NO_PHOTOS,
+    parts: np.ndarray = NO_PHOTOS,
+) -> list[Looks]:
+    """How much photos look like each breed, by all photos but those of each of FOLDS.
+
+    `checked_folds` int (m,): of the stored validation photos. `features` (n, f): of photos that taught `breeds` int (n,), which
+    stand behind the others, and `parts` int (n,): their folds.
+    """
+    found = []
+    for fold in range(FOLDS):
+        apart = checked_folds != fold
+        if not apart.any():
+            apart = ~apart
+        means = list(statistics.means)
+        for breed in np.unique(breeds):
+            own = breeds == breed
+            kept = own & (parts != fold)
+            means.append(features[kept if kept.any() else own].mean(axis=0))
+        checked, classes = statistics.checked[apart], statistics.checked_classes[apart]
+        found.append(Looks.of(np.stack(means), checked, classes))
+    return found
+
+
 def _taught(
-    passes: Passes,
     source: Path,
     breeds: Sequence[teaching.NewBreed],
     known: Sequence[Path],
+    looked: Mapping[Path, Mapping[str, np.ndarray]],
     artefacts_folder: Path,
     statistics: np.ndarray,
     parts: np.ndarray,
-) -> tuple[teaching.Teacher, teaching.Taught, dict[str, np.ndarray]]:
-    """What is taught, and the features (n, f) of the photos that taught it. `known`: photos of other breeds; `statistics` (m, f):
-    features of the training photos; `parts`: of the validation photos.
+    report: Report,
+) -> tuple[teaching.Teacher, teaching.Taught]:
+    """What is taught. `known`: photos of other breeds; `looked`: features of all photos; `statistics` (m, f): features of the
+    training photos; `parts`: of the validation photos.
     """
-    own = [path for breed in breeds for path in breed.photos]
-    paths = list(dict.fromkeys([*known, *own]))
-    looked = passes.features("taught", paths, near=True)
-    views = [looked["exact"], looked.get("nearer", looked["exact"])]
-    looks = dict(zip(paths, np.stack(views, axis=1), strict=True))
+    looks = {}
+    for path, seen in looked.items():
+        looks[path] = np.stack([seen["exact"], seen.get("nearer", seen["exact"])])
     teacher = teaching.Teacher(source, artefacts_folder, looks)
-    more = np.concatenate([statistics, teacher.features_of_known(known, passes.report)])
-    taught = teacher.teach(breeds, False, passes.report, more, parts[::2])
-    rows = {path: row for row, path in enumerate(paths)}
-    order = [rows[example.path] for example in taught.photos]
-    return teacher, taught, {name: each[order] for name, each in looked.items()}
+    more = np.concatenate([statistics, teacher.features_of_known(known, report)])
+    return teacher, teacher.teach(breeds, False, report, more, parts[::2])
 
 
 def _answers(
     shown: Mapping[str, np.ndarray],
     examples: Sequence[Example],
     parts: np.ndarray,
-    further: Sequence[tuple[Mapping[str, np.ndarray] | None, np.ndarray, int]],
+    further: Sequence[Further],
     heads: Sequence[tuple[np.ndarray, np.ndarray]],
+    looks: Sequence[Looks],
 ) -> Answers:
-    """Of photos of breeds, by their features (n, f), `parts` int (n,), and kernel and bias of the breeds for each of FOLDS.
-
-    `further`: features, parts and what stands for a breed of other photos; None where there are none.
+    """Of photos of breeds, by their features (n, f), `parts` int (n,), and for each of FOLDS kernel and bias of the breeds, and
+    how much photos look like them; and of `further` photos.
     """
     breeds = np.array([example.breed for example in examples])
     whole = np.array([example.is_whole for example in examples])
+    left_out = np.full(len(breeds), NOTHING)
     given = [shown]
-    for features, own_parts, breed in further:
-        if features is not None:
-            given.append(features)
-            breeds = np.append(breeds, np.full(len(own_parts), breed))
-            whole = np.append(whole, np.zeros(len(own_parts), bool))
-            parts = np.append(parts, own_parts)
+    for each in further:
+        if each.features is not None:
+            count = len(each.folds)
+            given.append(each.features)
+            breeds = np.append(breeds, np.full(count, each.breed))
+            whole = np.append(whole, np.zeros(count, bool))
+            parts = np.append(parts, each.folds)
+            without = np.full(count, NOTHING) if each.left_out is None else each.left_out
+            left_out = np.append(left_out, without)
+    lacking = np.flatnonzero(left_out != NOTHING)
 
     def passed(name: str) -> Pass:
         features = np.concatenate([each[name] for each in given])
         logits = np.zeros((len(features), len(heads[0][1])))
+        looked = np.zeros(logits.shape, np.float32)
         for fold, (kernel, bias) in enumerate(heads):
-            logits[parts == fold] = features[parts == fold] @ kernel + bias
-        return Pass(features, logits)
+            own = parts == fold
+            logits[own] = features[own] @ kernel + bias
+            looked[own] = looks[fold].of_features(features[own])
+        logits[lacking, left_out[lacking]] = -np.inf
+        return Pass(features, logits, looked)
 
     after = passed("after") if "after" in shown else None
     return Answers(breeds, whole, parts, passed("exact"), passed("fast"), after)
@@ -414,6 +545,7 @@ def _fitted(
         "calibration": {
             "temperature": choice.calibration.temperature,
             "lapse": choice.calibration.lapse,
+            **_stated(choice.calibration.sureness),
             "log_prior": [round(float(each), 4) for each in log_prior],
             **decision.to_json(),
             "groups": [[labels[place]["id"] for place in group] for group in choice.groups],
@@ -426,7 +558,7 @@ def _fitted(
     if choice.passing:
         both, decision = decided(Choice.twice)
         once, right = (each.argmax(-1) == photos.breeds for each in (probabilities, both))
-        before = choice.calibration.logarithms(photos.fast.logits)
+        before = photos.fast.logarithms(choice.calibration)
         validation = {
             "photos": len(photos.breeds),
             "top1_one_pass": share(once),
@@ -445,3 +577,7 @@ def _fitted(
         stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
         scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores
+
+
+def _stated(fitted: Sureness | None) -> dict[str, dict[str, float]]:
+    return {"sureness": fitted.to_json()} if fitted else {}

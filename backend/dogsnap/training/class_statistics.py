@@ -11,7 +11,6 @@ import tensorflow as tf
 from dogsnap.files import replacing
 from dogsnap.training.dataset import FOLDS
 
-STATISTICS_FILE = "class_statistics.npz"
 DIRECTIONS = 256  # of the shared covariance that are kept: beyond them its eigenvalues are small
 DRAWN = 12  # features that are drawn for each known class, from a normal distribution with its mean and the shared covariance
 # Is added to every eigenvalue of the covariance, in units of their mean, where features are whitened.

@@ -11,7 +11,7 @@ from dogsnap.networks.temperature import fit_calibration, softmax
 # costs thresholds that hold for any. Lab note: margins of 0.05 and 0.2 and weights of
 # 0.4, 0.5 and 0.6 are right as often, and how large the window is decides nothing.
 SUREST, WEIGHT, MARGIN = (0.85, 0.95, 1.0), 0.5, 0.05
-MOST_PASSES = 0.5  # second passes per photo: more would cost more time than they gain
+MOST_PASSES = 0.4  # second passes per photo: more would cost more time than they gain
 NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
 
 

@@ -15,23 +15,26 @@ import tensorflow as tf
 from dogsnap.errors import DogsnapError
 from dogsnap.exporting import TAUGHT
 from dogsnap.exporting.export import (
+    STATISTICS_FILE,
     breed_weights,
     export_classifier,
     prior_of,
     read_json,
+    read_looks,
     read_stored,
     with_classes,
 )
 from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import READ_ENDINGS, write_json
 from dogsnap.networks.groups import look_alikes, named_groups
+from dogsnap.networks.looks import write_mean
 from dogsnap.networks.second_pass import SecondPass, second_images
 from dogsnap.networks.temperature import softmax
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
-from dogsnap.training.class_statistics import STATISTICS_FILE, ClassStatistics
+from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, Report
 
 FEWEST_PHOTOS = 8
@@ -229,10 +232,11 @@ class Teacher:
         first = [before.logits(each[:, 0]) for each in features]
         left_out = [np.column_stack(each) for each in zip(first, added.left_out, strict=True)]
         expected = []
-        for breed, each in zip(breeds, left_out, strict=True):
+        for breed, seen, each in zip(breeds, features, left_out, strict=True):
             self.taught.pop(breed.id, None)
             facts = {"id": breed.id, "photos": len(each), "facts": dict(breed.facts)}
-            self.taught[breed.id] = facts | self._row(self.head, breed.id)
+            mean = {"mean": write_mean(seen[:, 0])}
+            self.taught[breed.id] = facts | self._row(self.head, breed.id) | mean
             expected.append(
                 self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
             )
@@ -447,8 +451,10 @@ class Teacher:
         description = {**stored.description, "groups": [asdict(group) for group in groups]}
         description["taught"] = list(self.taught.values())
         model, calibration = stored.model, stored.calibration
+        taught = description["taught"]
+        looks = read_looks(calibration, self._artefacts, description, taught)
         return export_classifier(
-            model, calibration, description, model_folder, report, stored.dogs
+            model, calibration, description, model_folder, report, stored.dogs, looks
         ).folder
 
 

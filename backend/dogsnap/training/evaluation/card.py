@@ -141,6 +141,11 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     return {**scores, "surely_wrong": surely_wrong(scores["taken_for"], true)}
 
 
+def has_relatives(breed: str) -> bool:
+    """Whether a breed outside the classes, by its folder's name, is near one of them."""
+    return any(part in breed for part in RELATIVES)
+
+
 def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
     """The share of dogs that are surely told another breed, without RELATIVES and what they are taken for rightly."""
 

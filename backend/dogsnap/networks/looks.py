@@ -1,0 +1,118 @@
+"""How much a photo looks like each breed: low for a dog of a breed that the network was never taught.
+
+A probability compares the breeds with each other alone. What is measured here is the logit of a linear discriminant analysis:
+how much more probable the features are for photos of a breed than for photos of any dog.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+LAYER = "looks"  # the network's output
+# Is added to the variance of each feature, in units of their mean. Lab note: 1 is a little worse, and so is the covariance of the
+# training photos, which the network knows by heart.
+SHRINKAGE = 0.3
+LEAST, ROUNDING = 1e-6, 1e-4
+
+
+@dataclass(frozen=True)
+class Looks:
+    """A layer on the pooled features: `weights` float32 (f, classes) and `bias` float32 (classes,)."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+
+    @classmethod
+    def of(cls, means: np.ndarray, features: np.ndarray, classes: np.ndarray) -> "Looks":
+        """By the mean features of each breed (classes, f), and `features` (n, f) of photos of breeds int (n,).
+
+        These say how photos of a breed differ; the network must not have been trained on them.
+        """
+        spread = (features - means[classes]).astype(np.float64)
+        covariance = spread.T @ spread / len(spread)
+        added = SHRINKAGE * np.trace(covariance) / len(covariance) + LEAST
+        covariance[np.diag_indices_from(covariance)] += added
+        centre = features.mean(axis=0)
+        weights = np.linalg.solve(covariance, (means - centre).T)
+        bias = -((means + centre).T * weights).sum(axis=0) / 2
+        return cls(weights.astype(np.float32), bias.astype(np.float32))
+
+    @classmethod
+    def read(cls, statistics: Path, taught: Sequence[Mapping] = ()) -> "Looks | None":
+        """By a file of class statistics, and the means of `taught` breeds; None where one of them has none."""
+        if not all("mean" in breed for breed in taught):
+            return None
+        with np.load(statistics) as arrays:
+            means, features = (arrays[name].astype(np.float32) for name in ("means", "checked"))
+            classes = arrays["checked_classes"]
+        rows = [read_mean(breed["mean"]) for breed in taught]
+        return cls.of(np.stack([*means, *rows]), features, classes)
+
+    def of_features(self, features: np.ndarray) -> np.ndarray:
+        """Features (n, f) -> (n, classes)."""
+        return features @ self.weights + self.bias
+
+    def added_to(self, model: keras.Model) -> keras.Model:
+        """A classifier with this layer as a further output."""
+        layer = keras.layers.Dense(len(self.bias), name=LAYER, dtype="float32")
+        output = layer(model.get_layer("features").output)
+        layer.set_weights([self.weights, self.bias])
+        return keras.Model(model.input, model.output | {LAYER: output}, name=model.name)
+
+
+def write_mean(features: np.ndarray) -> str:
+    """The mean of features (n, f), as base64 of float16."""
+    return base64.b64encode(features.mean(axis=0).astype(np.float16).tobytes()).decode()
+
+
+def read_mean(text: str) -> np.ndarray:
+    """What `write_mean` wrote, float32 (f,)."""
+    return np.frombuffer(base64.b64decode(text), np.float16).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """What the probability of the first breed becomes: a logit of `odds` times the logarithm of its odds, `look` times how much
+    the photo looks like it, and `offset`. The other breeds share the rest as before.
+    """
+
+    odds: float
+    look: float
+    offset: float
+
+    def to_json(self) -> dict[str, float]:
+        """For a version's description."""
+        return asdict(self)
+
+    def inputs(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Of each photo whether a breed is the first one (n, classes), the sum of the others' probabilities and the larger one of
+        these, the logarithm of the odds and the look of the first, all (n, 1).
+        """
+        first = tf.argmax(probabilities, axis=1, output_type=tf.int32)[:, tf.newaxis]
+        is_first = tf.equal(tf.range(tf.shape(probabilities)[1])[tf.newaxis], first)
+        others = tf.where(is_first, tf.zeros_like(probabilities), probabilities)
+        rest = tf.maximum(tf.reduce_sum(others, axis=1, keepdims=True), LEAST)
+        largest = tf.reduce_max(probabilities, axis=1, keepdims=True)
+        own = tf.where(is_first, looks, tf.zeros_like(looks))
+        look = tf.reduce_sum(own, axis=1, keepdims=True)
+        second = tf.reduce_max(others, axis=1, keepdims=True)
+        return is_first, rest, second, tf.math.log(largest / rest), look
+
+    def probabilities(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tf.Tensor:
+        """Probabilities and looks (n, classes) -> probabilities (n, classes). The first breed stays the first one."""
+        is_first, rest, second, odds, look = self.inputs(probabilities, looks)
+        logit = self.odds * odds + self.look * look + self.offset
+        logit = tf.maximum(logit, tf.math.log(second / rest + LEAST) + ROUNDING)
+        others = probabilities * tf.sigmoid(-logit) / rest
+        return tf.where(is_first, tf.sigmoid(logit), others)
+
+
+def inputs_of(probabilities: np.ndarray, looks: np.ndarray) -> np.ndarray:
+    """What `Sureness` weighs of probabilities and looks (n, classes): odds, look and 1, float64 (n, 3)."""
+    *_, odds, look = Sureness(1.0, 0.0, 0.0).inputs(probabilities, looks.astype(np.float64))
+    return np.column_stack([odds, look, np.ones(len(looks))])
