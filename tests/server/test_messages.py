@@ -62,9 +62,9 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(start_server, models):
-    server = start_server(models, "--warm-up", wait=False).wait_until_ready(
-        "/v1/models/zeros/metadata"
-    )
+    server = start_server(models, "--warm-up", wait=False)
+    for model in ("binary", "good", "python", "times", "zeros"):
+        server.wait_until_ready(f"/v1/models/{model}/metadata")
     return server
 
 
