@@ -18,7 +18,7 @@ from dogsnap.errors import (
     Unimplemented,
 )
 from dogsnap.routing.choices import Change, Choices
-from dogsnap.routing.resolver import uses_of
+from dogsnap.routing.resolver import answering_version, uses_of
 from dogsnap.routing.spec import MAX_INT64
 from dogsnap.routing.switches import describe, describe_setting, describe_value
 
@@ -113,8 +113,7 @@ def label_side_changes(choices: Choices, versions: Versions, change: Change) -> 
     """
     label, until = change.name, None
     if change.after is not None and not versions.is_available(change.after):
-        answering = [change.before, choices.until.get(label)]
-        until = next((n for n in answering if n is not None and versions.is_available(n)), None)
+        until = answering_version(choices, label, versions.is_available)
     side_changes = end_split(choices, versions, label)
     before = choices.until.get(label)
     if before != until:
@@ -269,11 +268,10 @@ def replacements(
         is_default = change.kind == "default" or not label
         if is_default and after is None:
             after = next(iter(versions.available), None)
-        answering = [choices.labels.get(label), choices.until.get(label)]
+        before = answering_version(choices, label, versions.is_available)
         if is_default:
-            answering = [versions.default]
-        before = next((n for n in answering if n is not None and versions.is_available(n)), None)
-        if after is None or before in (None, after):
+            before = versions.default
+        if None in (before, after) or before == after or not versions.is_available(before):
             continue
         replacement = Replacement("" if is_default else label, before, after)
         if versions.is_available(after):

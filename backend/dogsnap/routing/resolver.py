@@ -38,16 +38,21 @@ def version_of_label(choices: Choices, model: str, label: str, is_available: IsA
         raise InvalidArgument(
             f"Unrecognized servable version label: {label}; labels of {model}: {known}"
         )
-    number = choices.labels[label]
-    if is_available(number):
-        return number
-    before = choices.until.get(label)
-    if before is not None and is_available(before):
-        return before
-    raise Unavailable(
-        f"label {label} of {model} waits for version {number}, which is not available yet; "
-        "try again"
-    )
+    number = answering_version(choices, label, is_available)
+    if number is None:
+        raise Unavailable(
+            f"label {label} of {model} waits for version {choices.labels[label]}, which is not "
+            "available yet; try again"
+        )
+    return number
+
+
+def answering_version(choices: Choices, label: str, is_available: IsAvailable) -> int | None:
+    """The version of a label, or the one before while its own is not available."""
+    for number in (choices.labels.get(label), choices.until.get(label)):
+        if number is not None and is_available(number):
+            return number
+    return None
 
 
 def labels_in_force(
@@ -56,13 +61,11 @@ def labels_in_force(
     """The version that answers for each label, and those that labels wait for."""
     labels, pending = {}, {}
     for label, number in choices.labels.items():
-        before = choices.until.get(label)
-        if is_available(number):
-            labels[label] = number
-            continue
-        pending[label] = number
-        if before is not None and is_available(before):
-            labels[label] = before
+        answering = answering_version(choices, label, is_available)
+        if answering is not None:
+            labels[label] = answering
+        if answering != number:
+            pending[label] = number
     return labels, pending
 
 

@@ -223,7 +223,7 @@ class Router:
                 changes = self._changes_to_write(make(), marks)
                 if not changes:
                     return None
-                switch = Switch.new(self._last[0] + 1, by, changes, undoes, **marks)
+                switch = Switch.new(self._last[0] + 1, by, changes, undoes=undoes, **marks)
                 text = switch.to_text()
                 try:
                     self._store.append(switch.id, text)

@@ -61,26 +61,9 @@ class Switch:
     reason: str = ""
 
     @classmethod
-    def new(
-        cls,
-        number: int,
-        by: Who,
-        changes: Sequence[Change],
-        undoes: int | None = None,
-        forced: Sequence[str] = (),
-        is_guarded: bool = False,
-        reason: str = "",
-    ) -> "Switch":
-        return cls(
-            number,
-            iso(datetime.now(UTC)),
-            by,
-            tuple(changes),
-            undoes,
-            tuple(forced),
-            is_guarded,
-            reason,
-        )
+    def new(cls, number: int, by: Who, changes: Sequence[Change], **marks: Any) -> "Switch":
+        """Of now; `marks`: further fields."""
+        return cls(number, iso(datetime.now(UTC)), by, tuple(changes), **marks)
 
     @property
     def model(self) -> str:

@@ -139,7 +139,7 @@ class Metrics(Collector):
             ("model", "label", "version"),
         )
         self.guard_undone = counter(
-            "dogsnap_guard_undone", "splits that the guard has undone", SPLIT
+            "dogsnap_guard_undone", "switches that the guard has undone", SPLIT
         )
         self.answered = counter(
             "dogsnap_answers",

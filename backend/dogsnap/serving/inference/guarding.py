@@ -82,7 +82,7 @@ class Pieces:
 
 
 @dataclass
-class Watched:
+class BaseWatched:
     """A guarded switch, and what this server has counted since it has watched it."""
 
     switch: Switch
@@ -99,17 +99,9 @@ class Watched:
     def is_over(self, now: float) -> bool:
         return False
 
-    def to_text(self) -> str:
-        """JSON for the store."""
-        raise NotImplementedError
-
-    def judge(self, others: Iterable[str]) -> Finding:
-        """Compare with what the texts of other servers add."""
-        raise NotImplementedError
-
 
 @dataclass
-class WatchedSplit(Watched):
+class WatchedSplit(BaseWatched):
     share: float = 0.0
     counts: Counts = field(default_factory=Counts)
     first_runs: dict[str, float] = field(default_factory=dict)
@@ -162,7 +154,7 @@ class WatchedSplit(Watched):
 
 
 @dataclass
-class WatchedMove(Watched):
+class WatchedMove(BaseWatched):
     """Of a label or default. `before`: the pieces of the hour before it; `pieces` go on."""
 
     before: list[Piece] = field(default_factory=list)
@@ -194,6 +186,9 @@ class WatchedMove(Watched):
             after += [Piece(*values) for values in later]
         after.sort(key=lambda piece: piece.at)
         return judge_move(before, after)
+
+
+Watched = WatchedSplit | WatchedMove
 
 
 def moved_at(switch: Switch) -> float:
