@@ -83,7 +83,8 @@ def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
 def test_a_box_is_that_in_the_photo_as_it_was_sent(degrees):
     box = (10, 20, 40, 30)
     sent = spotting.photo([("red hound", box)], (100, 50))
-    pixels = np.asarray(Image.open(io.BytesIO(turn(sent, degrees))))
+    (turned,) = turn(sent, [degrees])
+    pixels = np.asarray(Image.open(io.BytesIO(turned)))
     rows, columns = np.nonzero(np.ptp(pixels, axis=2))
     height, width = pixels.shape[:2]
     seen = (

@@ -9,7 +9,7 @@ import pytest
 from colour_photos import encode, huge_png, plain, stored, with_orientation
 from dogsnap.errors import TooLarge, UnsupportedPhoto
 from dogsnap.serving.photos import photo, preprocessing
-from PIL import Image, ImageCms
+from PIL import Image, ImageCms, PngImagePlugin
 
 KINDS = colour_photos.every_kind()
 GREYS = colour_photos.every_grey()
@@ -164,3 +164,26 @@ def test_the_copy_for_a_phone_has_the_colours_that_screens_assume():
 
 def test_a_jpeg_of_one_colour_without_its_end_is_read():
     assert np.ptp(pixels(encode(plain(), "JPEG")[:-2]), axis=(0, 1)).max() <= 2
+
+
+def test_a_picture_is_decoded_once_for_all_its_turns_and_windows(monkeypatch):
+    contents = encode(quadrants(), "PNG")
+    loads = []
+    load = PngImagePlugin.PngImageFile.load
+
+    def note(image):
+        if image.fp is not None:
+            loads.append(image)
+        return load(image)
+
+    monkeypatch.setattr(PngImagePlugin.PngImageFile, "load", note)
+    left, right = photo.cut_windows(contents, [(0.0, 0.0, 0.5, 1.0), (0.5, 0.0, 1.0, 1.0)])
+    assert len(loads) == 1
+    turned = photo.turn(contents, (90, 180, 270))
+    assert len(loads) == 2
+    whole = pixels(contents)
+    half = whole.shape[1] // 2
+    np.testing.assert_array_equal(pixels(left), whole[:, :half])
+    np.testing.assert_array_equal(pixels(right), whole[:, half:])
+    for times, picture in enumerate(turned, start=1):
+        np.testing.assert_array_equal(pixels(picture), np.rot90(whole, -times))

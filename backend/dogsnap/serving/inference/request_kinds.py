@@ -257,10 +257,10 @@ class Breeds(Photos):
     def _upright(self, servable: BaseServable) -> list[bytes]:
         wholes = super()._upright(servable)
         if self._turns != (0,):
-            return [photo.turn(wholes[0], degrees) for degrees in self._turns]
+            return photo.turn(wholes[0], self._turns)
         if not self._windows:
             return wholes
-        return [photo.crop(wholes[0], window) for window in self._windows]
+        return photo.cut_windows(wholes[0], self._windows)
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         began = time.monotonic()

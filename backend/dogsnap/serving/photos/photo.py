@@ -197,30 +197,31 @@ def windows(contents: bytes) -> list[Box]:
     return [(start, 0.0, start + side, 1.0) for start in starts]
 
 
-def crop(contents: bytes, window: Box) -> bytes:
-    """What an upright picture shows in a window, as BMP. Raises
-    UnsupportedPhoto for damaged pixels.
-    """
-    image = _open(contents)
-    left, top, right, bottom = window
-    width, height = image.size
-    with _damage_refused():
-        part = image.crop((left * width, top * height, right * width, bottom * height))
-        return _encode(part, "BMP")
-
-
-def turn(contents: bytes, degrees: int) -> bytes:
-    """An upright picture turned clockwise by 90, 180 or 270 degrees, as BMP of
-    at most UNTOUCHED_SIDE; by 0 as it is.
+def cut_windows(contents: bytes, windows: Iterable[Box]) -> list[bytes]:
+    """What an upright picture, decoded once, shows in each window, as BMP.
 
     Raises UnsupportedPhoto for damaged pixels.
     """
-    if not degrees:
-        return contents
+    image = _open(contents)
+    width, height = image.size
+    parts = []
+    with _damage_refused():
+        for left, top, right, bottom in windows:
+            part = image.crop((left * width, top * height, right * width, bottom * height))
+            parts.append(_encode(part, "BMP"))
+    return parts
+
+
+def turn(contents: bytes, turns: Iterable[int]) -> list[bytes]:
+    """An upright picture, decoded once, turned clockwise by each of 90, 180 or
+    270 degrees, as BMP of at most UNTOUCHED_SIDE.
+
+    Raises UnsupportedPhoto for damaged pixels.
+    """
     with _damage_refused():
         image = _to_rgb(_open(contents))
         image.thumbnail((UNTOUCHED_SIDE, UNTOUCHED_SIDE))  # a few are held at once
-        return _encode(image.transpose(TURN[degrees]), "BMP")
+        return [_encode(image.transpose(TURN[degrees]), "BMP") for degrees in turns]
 
 
 def _open(contents: bytes) -> Image.Image:
