@@ -115,6 +115,19 @@ def test_what_ends_after_its_page_was_left_changes_no_other_page(phone, red_dog)
     assert phone.title() == "dogsnap"
 
 
+def test_a_double_tap_on_retry_does_not_cancel(phone, red_dog):
+    phone.page.route(
+        "**/api/classify", lambda route: route.fulfill(status=500, json={"error": "x"})
+    )
+    phone.choose(red_dog)
+    phone.screen.locator(".state-failed").wait_for()
+    phone.page.unroute("**/api/classify")
+    before = phone.classify_requests()
+    double_tap(phone, phone.button("retry"))
+    phone.screen.locator(".state-breed").wait_for()
+    assert phone.classify_requests() == before + 1
+
+
 SHEET = """() => {
     window.sheets = []
     navigator.canShare = () => true

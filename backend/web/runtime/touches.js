@@ -45,15 +45,19 @@ export function dropLateClicks() {
 const SAME_PLACE = 30
 const DOUBLE_TAP_MS = 400
 
-/** The second tap of a double tap is no tap on the page or dialog that the first one brought into view, or uncovered. */
+/** What a tap may press. */
+const PRESSABLE = '[role=button], [role=radio], button'
+
+/** The second tap of a double tap is no tap on the page, dialog or button that the first one brought into view, or uncovered. */
 export function dropSecondTaps() {
-  let first = { surface: null, x: 0, y: 0, time: 0 }
+  let first = { surface: null, pressed: null, x: 0, y: 0, time: 0 }
   let dropping = false
   let isMouse = false
-  const begin = ({ clientX: x, clientY: y, timeStamp: time }, isSecond) => {
+  const begin = ({ target, clientX: x, clientY: y, timeStamp: time }, isSecond) => {
     const surface = document.querySelector('dialog[open]') ?? document.querySelector('.wx-frame:not([hidden])')
-    dropping = isSecond && surface !== first.surface
-    if (!dropping) first = { surface, x, y, time }
+    const pressed = target.closest(PRESSABLE)
+    dropping = isSecond && (surface !== first.surface || pressed !== first.pressed)
+    if (!dropping) first = { surface, pressed, x, y, time }
   }
   const hear = (event) => {
     const { type, pointerType, detail, clientX: x, clientY: y, timeStamp: time } = event

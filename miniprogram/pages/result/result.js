@@ -26,7 +26,7 @@ const ROWS = 3
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
 
-/** Two taps on one button mean one picture. */
+/** Two taps within it are one. */
 const DOUBLE_TAP_MS = 1000
 
 /** Degrees by which a tap turns a photo. */
@@ -102,6 +102,8 @@ Page({
   outcome: null,
   /** The small upright copy of the photo, once made: cards are drawn of it. */
   small: '',
+  /** When the user last asked again, in milliseconds since 1970. */
+  retried: 0,
   /** While the photo is being turned. */
   isTurning: false,
   /** While the card is being saved, and a moment longer. */
@@ -320,12 +322,14 @@ Page({
   },
 
   onCancel() {
+    if (Date.now() - this.retried < DOUBLE_TAP_MS) return // it lies where the retry was
     this.stop()
     if (this.isNew) snaps.cancel(this.snapId)
     routes.back()
   },
 
   onRetry() {
+    this.retried = Date.now()
     this.start()
   },
 
