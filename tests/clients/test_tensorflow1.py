@@ -89,7 +89,17 @@ def test_more_rows_than_the_graph_takes_are_refused_with_both_shapes(server, pic
         'input "input_bytes": declared shape (), received (2,)',
         "requested shape has 1",
     )
-    assert_refused(answer, 400, ours, the_graphs)
+    assert_refused(answer, 400, ours, the_graphs, "`dogsnap merge` makes of the network")
+
+
+def test_a_picture_that_the_graph_refuses_is_not_said_to_have_another_shape(server) -> None:
+    row = {"b64": base64.b64encode(GREEN).decode()}
+    answer = server.post("/v1/models/saved_model:predict", json={"instances": [row]})
+    assert_refused(answer, 400, "the requested shape has 12288")
+    assert "declared shape" not in answer.text
+    said = "gives no number for each class, so call it by its tensors under /v1/models/saved_model"
+    named = server.post("/api/classify", json={"image": row["b64"], "model": "saved_model"})
+    assert_refused(named, 400, said)
 
 
 def test_a_form_of_several_pictures_is_answered_one_by_one(server, picture) -> None:

@@ -115,20 +115,23 @@ def require_labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
 
 
 def _advise_labels(servable: BaseServable) -> str:
-    """What gives a version labels: what takes photos needs them alone, what
-    takes images is merged with them.
+    """What gives a version labels: what takes photos and names classes needs
+    them alone, what takes images is merged with them.
     """
     model, number = servable.id.name, servable.id.version
     signatures = servable.signatures.values()
     inputs = [spec for signature in signatures for spec in signature.inputs.values()]
-    if any(spec.dtype == tf.string for spec in inputs):
+    outputs = [spec for signature in signatures for spec in signature.outputs.values()]
+    names_classes = any(spec.dtype.is_floating and spec.shape.rank == 2 for spec in outputs)
+    if names_classes and any(spec.dtype == tf.string for spec in inputs):
         return "write them into that file, as docs/models.md says"
-    if any(spec.shape.rank == IMAGES_RANK for spec in inputs):
+    if names_classes and any(spec.shape.rank == IMAGES_RANK for spec in inputs):
         return (
             f"`dogsnap merge {model}/{number} --labels FILE` makes a version that takes "
             "photos and has them"
         )
-    return f"it takes no photo, so call it by its tensors under /v1/models/{model}"
+    what = "takes no photo" if names_classes else "gives no number for each class"
+    return f"it {what}, so call it by its tensors under /v1/models/{model}"
 
 
 def name_breeds(

@@ -443,14 +443,17 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
 
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     """Names the inputs whose shape is not the declared one, which the graph's
-    message does not; "" for none.
+    message does not; "" for none. A list of one is as good as its value.
     """
-    text = ""
+    text, advice = "", ""
     for alias, value in inputs.items():
         declared, received = signature.inputs[alias].shape, np.shape(value)
+        if declared.rank == 0 and np.size(value) == 1:
+            continue
         if not declared.is_compatible_with(received):
             text += f'; input "{alias}": declared shape {declared}, received {received}'
-    return text
+            advice = f"; {ONE_BY_ONE}" if declared.rank == 0 else advice
+    return text + advice
 
 
 def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
@@ -466,7 +469,7 @@ def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
         return Internal(kernel_sentence(error.message))
     if ONE_ROW in error.message:
         note += f"; {WITHOUT_ROWS}"
-    elif NOT_ONE in error.message:
+    elif NOT_ONE in error.message and ONE_BY_ONE not in note:
         note += f"; {ONE_BY_ONE}"
     return InvalidArgument(kernel_sentence(error.message) + note)
 
