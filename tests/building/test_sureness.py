@@ -86,6 +86,13 @@ def test_the_first_breed_stays_the_first_however_little_a_photo_looks_like_it() 
     np.testing.assert_allclose(sure.sum(axis=1), 1, atol=1e-5)
 
 
+def test_probabilities_that_are_0_leave_the_sum_at_1() -> None:
+    probabilities = np.array([[1.0, 0.0, 0.0], [0.7, 0.3, 0.0]], np.float32)
+    sure = Sureness(1.0, 0.0, -50.0).probabilities(probabilities, np.zeros((2, 3), np.float32))
+    np.testing.assert_allclose(sure.numpy().sum(axis=1), 1, atol=1e-6)
+    assert sure.numpy().max() < 0.51
+
+
 def test_a_calibration_is_read_with_its_sureness_and_without_looks_it_is_the_softmax() -> None:
     stated = {"temperature": 1.0, "sureness": {"odds": 0.8, "look": 0.5, "offset": -0.2}}
     calibration = Calibration.of(stated, 3)

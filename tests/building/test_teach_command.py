@@ -18,6 +18,7 @@ import tensorflow as tf
 from command_line import dogsnap, output_of, refused
 from dogsnap.commands.helpers.own_process import beside
 from dogsnap.commands.teach import _write_first
+from dogsnap.exporting.export import STATISTICS_FILE
 from dogsnap.exporting.merging import merge as merging
 from dogsnap.exporting.merging.options import MergeError
 from dogsnap.networks import architectures
@@ -196,6 +197,28 @@ def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(taught, tmp_pat
     )
     blue = breeds_of(model / "4", dogs(tmp_path / "blue", (60, 80, 210), 10, seed=90))
     assert blue == breeds_of(model / "2", tmp_path / "blue")
+
+
+def test_how_sure_a_taught_breed_is_depends_on_looks_and_an_export_without_their_file_is_refused(
+    model: Path, tmp_path: Path
+) -> None:
+    file = model / "scores.json"
+    scores = json.loads(file.read_text(encoding="utf-8"))
+    # No photo looks like its first breed: that is never surer than the second one.
+    scores["calibration"]["sureness"] = {"odds": 1.0, "look": 0.0, "offset": -50.0}
+    file.write_text(json.dumps(scores), encoding="utf-8")
+    photos = dogs(tmp_path / "yellow", YELLOW, 12)
+    output_of(dogsnap("teach", model / "2", photos, "--name", "Yellow dog"))
+    assert description(model / "4")["taught"][0]["mean"]
+    loaded = tf.saved_model.load(str(model / "4"))
+    contents = tf.constant([path.read_bytes() for path in photos.iterdir()])
+    found = loaded.signatures["image_bytes"](image_bytes=contents)["prediction"].numpy()
+    assert found.shape == (12, 4)
+    assert found.max() < 0.51
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+    (model / STATISTICS_FILE).unlink()
+    export = dogsnap("export", "colours", "--out", model.parent)
+    assert f"{STATISTICS_FILE} does not exist; run `dogsnap calibrate`" in refused(export)
 
 
 def test_known_breeds_get_the_logits_that_they_had_and_the_same_answer_whether_there_is_a_dog(

@@ -17,7 +17,8 @@ LAYER = "looks"  # the network's output
 # Is added to the variance of each feature, in units of their mean. Lab note: 1 is a little worse, and so is the covariance of the
 # training photos, which the network knows by heart.
 SHRINKAGE = 0.3
-LEAST, ROUNDING = 1e-6, 1e-4
+LEAST = 1e-12  # probability of a breed, so that all others always have something to share
+LEAST_VARIANCE, ROUNDING = 1e-6, 1e-4
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Looks:
         """
         spread = (features - means[classes]).astype(np.float64)
         covariance = spread.T @ spread / len(spread)
-        added = SHRINKAGE * np.trace(covariance) / len(covariance) + LEAST
+        added = SHRINKAGE * np.trace(covariance) / len(covariance) + LEAST_VARIANCE
         covariance[np.diag_indices_from(covariance)] += added
         centre = features.mean(axis=0)
         weights = np.linalg.solve(covariance, (means - centre).T)
@@ -90,26 +91,26 @@ class Sureness:
         return asdict(self)
 
     def inputs(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Of each photo whether a breed is the first one (n, classes), the sum of the others' probabilities and the larger one of
-        these, the logarithm of the odds and the look of the first, all (n, 1).
+        """Of each photo the probabilities of all breeds but the first one (n, classes), their sum, the logarithm of the odds and
+        the look of the first, (n, 1).
         """
         first = tf.argmax(probabilities, axis=1, output_type=tf.int32)[:, tf.newaxis]
         is_first = tf.equal(tf.range(tf.shape(probabilities)[1])[tf.newaxis], first)
-        others = tf.where(is_first, tf.zeros_like(probabilities), probabilities)
-        rest = tf.maximum(tf.reduce_sum(others, axis=1, keepdims=True), LEAST)
+        raised = tf.maximum(probabilities, LEAST)
+        others = tf.where(is_first, tf.zeros_like(raised), raised)
+        rest = tf.reduce_sum(others, axis=1, keepdims=True)
         largest = tf.reduce_max(probabilities, axis=1, keepdims=True)
         own = tf.where(is_first, looks, tf.zeros_like(looks))
         look = tf.reduce_sum(own, axis=1, keepdims=True)
-        second = tf.reduce_max(others, axis=1, keepdims=True)
-        return is_first, rest, second, tf.math.log(largest / rest), look
+        return others, rest, tf.math.log(largest / rest), look
 
     def probabilities(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tf.Tensor:
         """Probabilities and looks (n, classes) -> probabilities (n, classes). The first breed stays the first one."""
-        is_first, rest, second, odds, look = self.inputs(probabilities, looks)
+        others, rest, odds, look = self.inputs(probabilities, looks)
         logit = self.odds * odds + self.look * look + self.offset
-        logit = tf.maximum(logit, tf.math.log(second / rest + LEAST) + ROUNDING)
-        others = probabilities * tf.sigmoid(-logit) / rest
-        return tf.where(is_first, tf.sigmoid(logit), others)
+        second = tf.reduce_max(others, axis=1, keepdims=True)
+        logit = tf.maximum(logit, tf.math.log(second / rest) + ROUNDING)
+        return tf.where(others > 0, others * tf.sigmoid(-logit) / rest, tf.sigmoid(logit))
 
 
 def inputs_of(probabilities: np.ndarray, looks: np.ndarray) -> np.ndarray:
