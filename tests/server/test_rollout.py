@@ -233,7 +233,7 @@ def test_killed_at_any_step_it_goes_on(start_server, models, tmp_path):
 
 
 @needs_redis
-def test_of_two_gateways_one_makes_each_step_and_killing_one_stops_nothing(
+def test_of_two_gateways_one_makes_each_step_and_killing_one_or_redis_stops_nothing(
     start_server, models, tmp_path
 ):
     engine = start_server(models)
@@ -258,6 +258,9 @@ def test_of_two_gateways_one_makes_each_step_and_killing_one_stops_nothing(
         thread.start()
         try:
             wait_until(lambda: described(second)["rollouts"][0]["step"] == 1, 60)
+            redis_server.kill()
+            wait_until(lambda: "waits" in described(second)["guards"][0]["text"], 60)
+            redis_server.start()
             os.kill(worker_of(first), signal.SIGKILL)
             wait_until(lambda: has_taken_over(second), 60)
         finally:
