@@ -39,6 +39,12 @@ WEB_BY_THEMSELVES = (
     "test_keys_in_app",
     "test_docs_page",
     "test_node_checks",
+    "test_kept_app",
+    "test_kept_photos",
+    "test_random_use",
+    "test_tablet",
+    "test_taps",
+    "test_turned",
 )
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
