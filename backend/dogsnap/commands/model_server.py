@@ -160,7 +160,9 @@ def model_server(version: bool, load_retry_interval_micros: int | None, **flags:
 
 
 def _names_of_flags() -> dict[str, str]:
-    """The flags of `dogsnap serve` as they are called here; others are set by their variables."""
+    """The flags of `dogsnap serve` as they are called here; others are set by
+    their variables.
+    """
     own = {setting: f"--{name}" for name, setting in SAME.items()}
     return {flag(row.name): own.get(row.name, variable(row.name)) for row in table()}
 

@@ -1,4 +1,6 @@
-"""Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
+"""Writes version folders: a trained network as a SavedModel that describes
+itself and runs in any TensorFlow Serving.
+"""
 
 import base64
 import gc
@@ -54,9 +56,11 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """What training stored: the classifier in float32, what builds one like it, its calibration, and its versions' description.
+    """What training stored: the classifier in float32, what builds one like it,
+    its calibration, and its versions' description.
 
-    `dogs`: the head that finds every dog, and `looks`: how much photos look like each breed; None without one.
+    `dogs`: the head that finds every dog, and `looks`: how much photos look
+    like each breed; None without one.
     """
 
     model: keras.Model
@@ -70,10 +74,12 @@ class Stored:
 def export_stored(
     name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None
 ) -> Source:
-    """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
+    """Build the next version of models/<name> from the files in `artefacts`:
+    float16 weights, labels, recipe, scores.
 
-    Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
-    `report` is told the runtime. Raises ExportError, OSError or ValueError for missing files, or those of another network.
+    Groups of look-alikes get their names from groups.json in the parent folder
+    of `artefacts`. `report` is told the runtime. Raises ExportError, OSError or
+    ValueError for missing files, or those of another network.
     """
     stored = read_stored(name, artefacts)
     return export_classifier(
@@ -88,7 +94,8 @@ def export_stored(
 
 
 def export_taught(name: str, artefacts: Path, models: Path) -> Source:
-    """The same with the breeds that `dogsnap calibrate` or `teach --keep` stored in `artefacts` behind its own.
+    """The same with the breeds that `dogsnap calibrate` or `teach --keep`
+    stored in `artefacts` behind its own.
 
     Raises ExportError where they were taught with other weights.
     """
@@ -128,9 +135,11 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
 
 
 def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
-    """The classifier that training stored in `artefacts`, `with_head` with that which finds every dog, if it is there.
+    """The classifier that training stored in `artefacts`, `with_head` with that
+    which finds every dog, if it is there.
 
-    Raises ExportError, OSError or ValueError for missing artefacts, and for those of other weights.
+    Raises ExportError, OSError or ValueError for missing artefacts, and for
+    those of other weights.
     """
     recipe, labels, scores = (
         read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores")
@@ -138,7 +147,8 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
     if architecture is None:
         raise ExportError(
-            f"{artefacts / 'recipe.json'} asks for the architecture {recipe.get('architecture', name)!r}; "
+            f"{artefacts / 'recipe.json'} asks for the architecture "
+            f"{recipe.get('architecture', name)!r}; "
             f"available: {', '.join(ARCHITECTURES)}"
         )
     size = tuple(recipe["size"])
@@ -194,8 +204,9 @@ def read_looks(
     description: Mapping,
     taught: Sequence[Mapping] = (),
 ) -> Looks | None:
-    """How much photos look like each breed, `taught` ones behind the others; None where `calibration` asks for no looks, or
-    where a breed was taught by an earlier release, which did not keep its mean. Raises ExportError.
+    """How much photos look like each breed, `taught` ones behind the others;
+    None where `calibration` asks for no looks, or where a breed was taught by
+    an earlier release, which did not keep its mean. Raises ExportError.
     """
     if calibration.sureness is None:
         return None
@@ -214,7 +225,8 @@ def _check_made_with(
 ) -> None:
     if received != expected:
         raise ExportError(
-            f"{file} was made with other {what} than {STORED_WEIGHTS}: expected the SHA-256 {expected[:12] or 'none'}, "
+            f"{file} was made with other {what} than {STORED_WEIGHTS}: expected the "
+            f"SHA-256 {expected[:12] or 'none'}, "
             f"received {received[:12] or 'none'}; {advice}"
         )
 
@@ -224,7 +236,9 @@ def _decision(calibration: Mapping) -> dict[str, float]:
 
 
 def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.ndarray:
-    """The prior of `labels`, the classifier's breeds and further ones behind them, by popularity.json in the parent folder."""
+    """The prior of `labels`, the classifier's breeds and further ones behind
+    them, by popularity.json in the parent folder.
+    """
     known, prior = stored.description["labels"], stored.calibration.log_prior
     return further_prior(known, prior, labels[len(known) :], artefacts.parent / POPULARITY_FILE)
 
@@ -236,8 +250,9 @@ def with_classes(
     bias: np.ndarray,
     log_prior: np.ndarray,
 ) -> Stored:
-    """The same network with the classes `labels`, those of `kernel` float32 (f, classes), `bias` (classes,) and `log_prior`
-    (classes,), instead of its own. All layers below the heads are shared.
+    """The same network with the classes `labels`, those of `kernel` float32 (f,
+    classes), `bias` (classes,) and `log_prior` (classes,), instead of its own.
+    All layers below the heads are shared.
     """
     features = stored.model.get_layer("features").output
     model = keras.Model(
@@ -253,7 +268,9 @@ def with_classes(
 
 
 def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel float32 (f, classes) and bias (classes,) of the breeds, those of `taught` ones behind the network's own."""
+    """Kernel float32 (f, classes) and bias (classes,) of the breeds, those of
+    `taught` ones behind the network's own.
+    """
     kernel, bias = model.get_layer("breeds").get_weights()
     # Base64 of float16, or of float32 as earlier releases wrote it.
     rows = [base64.b64decode(breed["weights"]) for breed in taught]
@@ -292,13 +309,17 @@ def export_classifier(
     head: keras.Model | None = None,
     looks: Looks | None = None,
 ) -> Source:
-    """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
+    """Write a network that gives {"breeds": logits (n, classes), "dog": logits
+    (n, 1)} as the next version of `model_folder`.
 
-    Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
-    by `calibration`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
-    if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture; with a `head` of
-    `networks.dogs_head`, its output, too, of which `dogsnap merge --second-pass` makes every dog. `looks`: what
-    `calibration` needs, if it weighs how much a photo looks like its first breed.
+    Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] ->
+    prediction float32 (n, classes), probabilities by `calibration`; `scores`,
+    the same and dog float32 (n), the probability that the image shows a dog at
+    all, and, if the network gives it, box float32 (n, 4), where: left, top,
+    right, bottom, fractions of the picture; with a `head` of
+    `networks.dogs_head`, its output, too, of which `dogsnap merge
+    --second-pass` makes every dog. `looks`: what `calibration` needs, if it
+    weighs how much a photo looks like its first breed.
     """
     model = looks.added_to(model) if looks else model
     model = dogs.with_dogs(model, head) if head else model
@@ -353,19 +374,22 @@ def write_version(
     acceleration: Acceleration | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Save `module` as the next free version below `model_folder`; the version folder appears atomically.
+    """Save `module` as the next free version below `model_folder`; the version
+    folder appears atomically.
 
-    `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
-    assets.extra/dogsnap.json, if there is one. `warmup`: by signature name, the inputs of a warm-up request.
-    `acceleration`: the network alone, for a faster runtime; `report` is told the result. Raises OSError when the disk
-    is full.
+    `signatures`: tf.functions with input signatures, saved with method
+    tensorflow/serving/predict. `description`: goes to
+    assets.extra/dogsnap.json, if there is one. `warmup`: by signature name, the
+    inputs of a warm-up request. `acceleration`: the network alone, for a faster
+    runtime; `report` is told the result. Raises OSError when the disk is full.
     """
     model_folder.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
             folder = Path(temporary) / "version"
             tf.saved_model.save(module, str(folder), signatures=dict(signatures))
-            # Reference cycles hold graphs with all constants, and glibc keeps freed memory: 0.1 GB less for Inception v3.
+            # Reference cycles hold graphs with all constants, and glibc keeps freed
+            # memory: 0.1 GB less for Inception v3.
             gc.collect()
             give_back_free()
             (folder / "assets.extra").mkdir()
@@ -386,7 +410,9 @@ def write_version(
 def write_warmup_requests(
     path: Path, model: str, requests: Mapping[str, Mapping[str, np.ndarray]]
 ) -> None:
-    """Write one PredictionLog per signature, in TensorFlow Serving's format: a TFRecord file of serialized records."""
+    """Write one PredictionLog per signature, in TensorFlow Serving's format: a
+    TFRecord file of serialized records.
+    """
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, inputs in requests.items():
             request = predict_pb2.PredictRequest()

@@ -1,7 +1,9 @@
-"""How much a photo looks like each breed: low for a dog of a breed that the network was never taught.
+"""How much a photo looks like each breed: low for a dog of a breed that the
+network was never taught.
 
-A probability compares the breeds with each other alone. What is measured here is the logit of a linear discriminant analysis:
-how much more probable the features are for photos of a breed than for photos of any dog.
+A probability compares the breeds with each other alone. What is measured here
+is the logit of a linear discriminant analysis: how much more probable the
+features are for photos of a breed than for photos of any dog.
 """
 
 import base64
@@ -14,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 LAYER = "looks"  # the network's output
-# Is added to the variance of each feature, in units of their mean. Lab note: 1 is a little worse, and so is the covariance of the
-# training photos, which the network knows by heart.
+# Is added to the variance of each feature, in units of their mean. Lab note: 1 is a
+# little worse, and so is the covariance of the training photos, which the network knows
+# by heart.
 SHRINKAGE = 0.3
 LEAST = 1e-12  # probability of a breed, so that all others always have something to share
 LEAST_VARIANCE, ROUNDING = 1e-6, 1e-4
@@ -23,16 +26,20 @@ LEAST_VARIANCE, ROUNDING = 1e-6, 1e-4
 
 @dataclass(frozen=True)
 class Looks:
-    """A layer on the pooled features: `weights` float32 (f, classes) and `bias` float32 (classes,)."""
+    """A layer on the pooled features: `weights` float32 (f, classes) and `bias`
+    float32 (classes,).
+    """
 
     weights: np.ndarray
     bias: np.ndarray
 
     @classmethod
     def of(cls, means: np.ndarray, features: np.ndarray, classes: np.ndarray) -> "Looks":
-        """By the mean features of each breed (classes, f), and `features` (n, f) of photos of breeds int (n,).
+        """By the mean features of each breed (classes, f), and `features` (n,
+        f) of photos of breeds int (n,).
 
-        These say how photos of a breed differ; the network must not have been trained on them.
+        These say how photos of a breed differ; the network must not have been
+        trained on them.
         """
         spread = (features - means[classes]).astype(np.float64)
         covariance = spread.T @ spread / len(spread)
@@ -45,7 +52,9 @@ class Looks:
 
     @classmethod
     def read(cls, statistics: Path, taught: Sequence[Mapping] = ()) -> "Looks | None":
-        """By a file of class statistics, and the means of `taught` breeds; None where one of them has none."""
+        """By a file of class statistics, and the means of `taught` breeds; None
+        where one of them has none.
+        """
         if not all("mean" in breed for breed in taught):
             return None
         with np.load(statistics) as arrays:
@@ -78,8 +87,9 @@ def read_mean(text: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Sureness:
-    """What the probability of the first breed becomes: a logit of `odds` times the logarithm of its odds, `look` times how much
-    the photo looks like it, and `offset`. The other breeds share the rest as before.
+    """What the probability of the first breed becomes: a logit of `odds` times
+    the logarithm of its odds, `look` times how much the photo looks like it,
+    and `offset`. The other breeds share the rest as before.
     """
 
     odds: float
@@ -91,8 +101,9 @@ class Sureness:
         return asdict(self)
 
     def inputs(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Of each photo the probabilities of all breeds but the first one (n, classes), their sum, the logarithm of the odds and
-        the look of the first, (n, 1).
+        """Of each photo the probabilities of all breeds but the first one (n,
+        classes), their sum, the logarithm of the odds and the look of the
+        first, (n, 1).
         """
         first = tf.argmax(probabilities, axis=1, output_type=tf.int32)[:, tf.newaxis]
         is_first = tf.equal(tf.range(tf.shape(probabilities)[1])[tf.newaxis], first)
@@ -105,7 +116,10 @@ class Sureness:
         return others, rest, tf.math.log(largest / rest), look
 
     def probabilities(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tf.Tensor:
-        """Probabilities and looks (n, classes) -> probabilities (n, classes). The first breed stays the first one."""
+        """Probabilities and looks (n, classes) -> probabilities (n, classes).
+
+        The first breed stays the first one.
+        """
         others, rest, odds, look = self.inputs(probabilities, looks)
         logit = self.odds * odds + self.look * look + self.offset
         second = tf.reduce_max(others, axis=1, keepdims=True)
@@ -114,6 +128,8 @@ class Sureness:
 
 
 def inputs_of(probabilities: np.ndarray, looks: np.ndarray) -> np.ndarray:
-    """What `Sureness` weighs of probabilities and looks (n, classes): odds, look and 1, float64 (n, 3)."""
+    """What `Sureness` weighs of probabilities and looks (n, classes): odds,
+    look and 1, float64 (n, 3).
+    """
     *_, odds, look = Sureness(1.0, 0.0, 0.0).inputs(probabilities, looks.astype(np.float64))
     return np.column_stack([odds, look, np.ones(len(looks))])

@@ -1,4 +1,6 @@
-"""What turns logits into calibrated probabilities: a temperature, a prior, a lapse rate, and how a photo looks."""
+"""What turns logits into calibrated probabilities: a temperature, a prior, a
+lapse rate, and how a photo looks.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,12 +22,16 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What turns breed logits into probabilities: the softmax of logits / temperature + log_prior, and a lapse rate.
+    """What turns breed logits into probabilities: the softmax of logits /
+    temperature + log_prior, and a lapse rate.
 
-    `log_prior` float32 (classes,): how common each breed is where the answers are asked for, see `popularity`. `lapse` in
-    [0, 1): the share of the probability that all breeds get alike, because 1 or 2 of 100 labels are wrong, whatever the photo
-    shows. A temperature alone cannot say both that and what the network knows of the other photos.
-    `sureness`: what becomes of the first breed's probability where it is known how much the photo looks like each.
+    `log_prior` float32 (classes,): how common each breed is where the answers
+    are asked for, see `popularity`. `lapse` in [0, 1): the share of the
+    probability that all breeds get alike, because 1 or 2 of 100 labels are
+    wrong, whatever the photo shows. A temperature alone cannot say both that
+    and what the network knows of the other photos. `sureness`: what becomes of
+    the first breed's probability where it is known how much the photo looks
+    like each.
     """
 
     temperature: float
@@ -35,13 +41,16 @@ class Calibration:
 
     @classmethod
     def of(cls, stated: Mapping, classes: int) -> "Calibration":
-        """From scores.json; where that says nothing, all breeds are equally common and the lapse rate is 0."""
+        """From scores.json; where that says nothing, all breeds are equally
+        common and the lapse rate is 0.
+        """
         log_prior = np.array(stated.get("log_prior", np.zeros(classes)), np.float32)
         sureness = Sureness(**stated["sureness"]) if "sureness" in stated else None
         return cls(stated["temperature"], log_prior, stated.get("lapse", 0.0), sureness)
 
     def probabilities(self, logits, softmax=softmax, looks=None):
-        """Of logits (n, classes), and looks (n, classes) where there are some: probabilities (n, classes).
+        """Of logits (n, classes), and looks (n, classes) where there are some:
+        probabilities (n, classes).
 
         Arrays, or tensors with their `softmax`; with looks always tensors.
         """
@@ -64,13 +73,17 @@ def fit_calibration(
     largest_lapse: float = LARGEST_LAPSE,
     weights: np.ndarray | None = None,
 ) -> Calibration:
-    """The temperature, 0.2 to 5 in steps of 1 %, and the lapse rate with the smallest Brier score of answers with `log_prior`.
+    """The temperature, 0.2 to 5 in steps of 1 %, and the lapse rate with the
+    smallest Brier score of answers with `log_prior`.
 
     `weights` (n,): how much each photo counts; alike where not given.
 
-    Lab note: fitted on half of 2,186 validation photos, they leave the others a calibration error of 2.9 % and 1,235 photos from
-    the web one of 1.8 %; the temperature alone 3.4 and 2.7 %, that with the smallest negative log likelihood (Guo et al., 2017)
-    3.5 and 2.9 % (means of 30 splits): with some labels wrong, one temperature is too high for unsure photos, too low for others.
+    Lab note: fitted on half of 2,186 validation photos, they leave the others a
+    calibration error of 2.9 % and 1,235 photos from the web one of 1.8 %; the
+    temperature alone 3.4 and 2.7 %, that with the smallest negative log
+    likelihood (Guo et al., 2017) 3.5 and 2.9 % (means of 30 splits): with some
+    labels wrong, one temperature is too high for unsure photos, too low for
+    others.
     """
     rows = np.arange(len(breeds))
 
@@ -78,7 +91,8 @@ def fit_calibration(
         above = softmax(logits / temperature + log_prior) - 1 / logits.shape[-1]
         squares = np.average((above**2).sum(-1), weights=weights)
         right = np.average(above[rows, breeds], weights=weights)
-        # The score is a parabola in what the lapse leaves of the differences from equal probabilities.
+        # The score is a parabola in what the lapse leaves of the differences from equal
+        # probabilities.
         kept = float(np.clip(right / max(squares, 1e-12), 1 - largest_lapse, 1))
         return kept * (kept * squares - 2 * right), float(temperature), 1 - kept
 

@@ -35,7 +35,8 @@ def plan_rollout(
     if len(rising) > MOST_STEPS or any(later <= earlier or later > 100 for earlier, later in pairs):
         shown = ", ".join(f"{step:g}" for step in steps)
         raise InvalidArgument(
-            f"the steps are {shown:.100} percent; expected at most {MOST_STEPS}, each above the one "
+            f"the steps are {shown:.100} percent; expected at most {MOST_STEPS}, each "
+            "above the one "
             "before, from more than 0 to 100"
         )
     if requests < 0:

@@ -1,9 +1,11 @@
-"""Everything after a training, from weights and photos: what turns logits into answers, and the thresholds of each version.
+"""Everything after a training, from weights and photos: what turns logits into
+answers, and the thresholds of each version.
 
-Temperature, lapse rate, groups, second pass and the head that tells dogs are chosen on all validation photos; for the
-thresholds, once for each fold of them, on all but that fold, so that a photo takes no part in the choices by which it is
-answered (cross-fitting). Halves would leave too few photos for a bound. The network runs over each photo once, whatever is
-fitted on what it sees.
+Temperature, lapse rate, groups, second pass and the head that tells dogs are
+chosen on all validation photos; for the thresholds, once for each fold of them,
+on all but that fold, so that a photo takes no part in the choices by which it
+is answered (cross-fitting). Halves would leave too few photos for a bound. The
+network runs over each photo once, whatever is fitted on what it sees.
 """
 
 import hashlib
@@ -54,20 +56,25 @@ from dogsnap.training.recipes import Recipe
 from dogsnap.training.scoring import share
 from dogsnap.training.trainer import with_whole_pictures
 
-MADE_BY = "dogsnap calibrate 6"  # and the version of what it computes: to be raised with every change of that
+# and the version of what it computes: to be raised with every change of that
+MADE_BY = "dogsnap calibrate 6"
 RANGE_PHOTOS = (
     432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 )
 NO_DOG, ANY, UNKNOWN = -1, -2, -3  # instead of a breed
 NO_PHOTOS = np.zeros(0, int)
 NOTHING = -1  # no row of the network is left out
-# What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
+# What is stored until everything is fitted: an answer of such a version is the softmax
+# of its logits.
 PLAIN = {"temperature": 1.0, **Decision(dog=0.0, confident=1.0).to_json()}
 
 
 @dataclass(frozen=True)
 class WithoutDogs:
-    """Photos that show no dog, as paths or as bytes of files. `folds` int (n,): in which of FOLDS parts each is."""
+    """Photos that show no dog, as paths or as bytes of files.
+
+    `folds` int (n,): in which of FOLDS parts each is.
+    """
 
     photos: Sequence[Path | bytes]
     folds: np.ndarray
@@ -75,8 +82,11 @@ class WithoutDogs:
 
 @dataclass(frozen=True)
 class Photos:
-    """What everything is fitted on. `training`: what the weights were trained on, for ranges and class statistics. `validation`:
-    other photos, crops and whole pictures. `taught`: folders of photos of further breeds, see `teaching.breeds_in`. `dogs`:
+    """What everything is fitted on.
+
+    `training`: what the weights were trained on, for ranges and class
+    statistics. `validation`: other photos, crops and whole pictures. `taught`:
+    folders of photos of further breeds, see `teaching.breeds_in`. `dogs`:
     photos of dogs, whatever the breed.
     """
 
@@ -89,7 +99,9 @@ class Photos:
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass of the network gives for photos: `features` float32 (n, f), `logits` and `looks` (n, classes)."""
+    """What a pass of the network gives for photos: `features` float32 (n, f),
+    `logits` and `looks` (n, classes).
+    """
 
     features: np.ndarray
     logits: np.ndarray
@@ -110,9 +122,11 @@ class Pass:
 
 @dataclass(frozen=True)
 class Further:
-    """Photos beside those of known breeds: `features` (n, f) of each pass, None where there are none, and `folds` int (n,).
+    """Photos beside those of known breeds: `features` (n, f) of each pass, None
+    where there are none, and `folds` int (n,).
 
-    `breed`: NO_DOG, ANY or UNKNOWN. `left_out` int (n,): the breed that answers lack, as if the network had not been taught it.
+    `breed`: NO_DOG, ANY or UNKNOWN. `left_out` int (n,): the breed that answers
+    lack, as if the network had not been taught it.
     """
 
     features: Mapping[str, np.ndarray] | None
@@ -123,11 +137,13 @@ class Further:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the networks of the versions say of photos before anything is fitted.
+    """What the networks of the versions say of photos before anything is
+    fitted.
 
-    `breeds` int (n,), NO_DOG where there is none, ANY where nobody says it, UNKNOWN where these networks were not taught it;
-    `whole` bool (n,): whole pictures of a breed;
-    `folds` int (n,). `exact`: the network in float32; `fast`: that in the fastest precision, `after`: its second pass; None
+    `breeds` int (n,), NO_DOG where there is none, ANY where nobody says it,
+    UNKNOWN where these networks were not taught it; `whole` bool (n,): whole
+    pictures of a breed; `folds` int (n,). `exact`: the network in float32;
+    `fast`: that in the fastest precision, `after`: its second pass; None
     without one.
     """
 
@@ -146,7 +162,11 @@ class Answers:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on validation photos. `groups`: of look-alikes, as places in the class order. `dog`: what tells dogs."""
+    """What is chosen on validation photos.
+
+    `groups`: of look-alikes, as places in the class order. `dog`: what tells
+    dogs.
+    """
 
     calibration: Calibration
     groups: list[list[int]]
@@ -155,7 +175,9 @@ class Choice:
 
     @classmethod
     def on(cls, said: Answers, log_prior: np.ndarray, dog: DogHead) -> "Choice":
-        """The choice on these photos, with a prior (classes,); `dog`: the head where none of them is without one."""
+        """The choice on these photos, with a prior (classes,); `dog`: the head
+        where none of them is without one.
+        """
         photos, others = said.where(said.breeds >= 0), said.where(said.breeds == NO_DOG)
         weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
         fitted = fit_calibration(photos.exact.logits, photos.breeds, log_prior, weights=weights)
@@ -173,11 +195,15 @@ class Choice:
         return cls(calibration, groups, passing, dog)
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
-        """Of one pass in float32: the probabilities of the breeds (n, classes), and of a dog (n,)."""
+        """Of one pass in float32: the probabilities of the breeds (n, classes),
+        and of a dog (n,).
+        """
         return np.exp(photos.exact.logarithms(self.calibration)), photos.exact.dogs(self.dog)
 
     def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the version with a second pass, for a dog the larger one of both where there is one."""
+        """The same of the version with a second pass, for a dog the larger one
+        of both where there is one.
+        """
         passes = (photos.fast, photos.after)
         logarithms = (each.logarithms(self.calibration) for each in passes)
         both, twice = second_pass_choice.mixed(self.passing, *logarithms)
@@ -188,7 +214,9 @@ class Choice:
 def _with_sureness(
     calibration: Calibration, photos: Answers, weights: np.ndarray, unknown: Answers
 ) -> Calibration:
-    """The same that weighs how much photos look like their first breed, where there are photos of unknown breeds to fit that."""
+    """The same that weighs how much photos look like their first breed, where
+    there are photos of unknown breeds to fit that.
+    """
     if not len(unknown.breeds):
         return calibration
     known = calibration.probabilities(photos.exact.logits)
@@ -201,7 +229,9 @@ def _with_sureness(
 
 
 def _dog_head(photos: Answers, others: Answers) -> DogHead:
-    """Fitted on both passes: the second one sees the dog, or what looks like one, at another size."""
+    """Fitted on both passes: the second one sees the dog, or what looks like
+    one, at another size.
+    """
     shown = []
     for said in (photos, others):
         passes = [each for each in (said.fast, said.after) if each]
@@ -217,8 +247,10 @@ def without_dog(
     further: Sequence[Path] = (),
     one_source: Sequence[str] = (),
 ) -> WithoutDogs:
-    """Photos that show no dog: these, those that the `index.tsv` of each folder of `further` lists, and, where there are some,
-    parts of whole pictures beside their dog. Photos of one source are in one fold; `one_source`: see `dataset.sources_of`.
+    """Photos that show no dog: these, those that the `index.tsv` of each folder
+    of `further` lists, and, where there are some, parts of whole pictures
+    beside their dog. Photos of one source are in one fold; `one_source`: see
+    `dataset.sources_of`.
     """
     photos: list[Path | bytes] = list(not_dogs)
     if frames and not_dogs:
@@ -240,12 +272,14 @@ def calibrate(
     one_source: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> dict:
-    """Write scores.json, int8_ranges.json and class_statistics.npz into `folder` with the weights, labels and recipe; return the
-    scores. With photos of further breeds, write taught.json, too.
+    """Write scores.json, int8_ranges.json and class_statistics.npz into
+    `folder` with the weights, labels and recipe; return the scores. With photos
+    of further breeds, write taught.json, too.
 
-    `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
-    removed in the end. `one_source`, `left_out`: see `teaching.breeds_in`. Raises ExportError, DatasetError, FreezingError,
-    TeachingError, OSError.
+    `ranks`: see `popularity`. `work`: folder for what is computed, to go on
+    from where the same call was interrupted; it is removed in the end.
+    `one_source`, `left_out`: see `teaching.breeds_in`. Raises ExportError,
+    DatasetError, FreezingError, TeachingError, OSError.
     """
     breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
     lost = "of which --taught gives no photos; give their folder, or remove the file"
@@ -315,7 +349,9 @@ def calibrate(
 def _look_at(
     folders: Sequence[Path], breeds: Sequence[teaching.NewBreed], recipe: Mapping, passes: Passes
 ) -> dict[Path, dict[str, np.ndarray]]:
-    """The features (f,) of each pass for each photo that teaches, or that keeps other breeds as they are."""
+    """The features (f,) of each pass for each photo that teaches, or that keeps
+    other breeds as they are.
+    """
     known = teaching.known_photos(folders, breeds, recipe)
     own = [path for breed in breeds for path in breed.photos]
     paths = list(dict.fromkeys([*known, *own]))
@@ -335,7 +371,9 @@ def _rows(
 def _unknown(
     breeds: Sequence[teaching.NewBreed], looked: Mapping[Path, Mapping[str, np.ndarray]]
 ) -> list[Further]:
-    """Photos of breeds that the network was not trained on, without those that are named as a near relative for good reason."""
+    """Photos of breeds that the network was not trained on, without those that
+    are named as a near relative for good reason.
+    """
     strange = [breed for breed in breeds if not has_relatives(breed.id)]
     if not strange:
         return []
@@ -350,7 +388,9 @@ def _as_if_unknown(
     breeds: np.ndarray,
     labels: Sequence[Mapping],
 ) -> Further:
-    """Photos that taught `breeds` int (n,), places among the labels, answered as if their own breed had not been taught."""
+    """Photos that taught `breeds` int (n,), places among the labels, answered
+    as if their own breed had not been taught.
+    """
     is_strange = np.array([not has_relatives(labels[breed]["id"]) for breed in breeds])
     kept = {name: each[is_strange] for name, each in features.items()}
     return Further(kept, parts[is_strange], UNKNOWN, breeds[is_strange])
@@ -363,10 +403,12 @@ def _looks_apart(
     breeds: np.ndarray = NO_PHOTOS,
     parts: np.ndarray = NO_PHOTOS,
 ) -> list[Looks]:
-    """How much photos look like each breed, by all photos but those of each of FOLDS.
+    """How much photos look like each breed, by all photos but those of each of
+    FOLDS.
 
-    `checked_folds` int (m,): of the stored validation photos. `features` (n, f): of photos that taught `breeds` int (n,), which
-    stand behind the others, and `parts` int (n,): their folds.
+    `checked_folds` int (m,): of the stored validation photos. `features` (n,
+    f): of photos that taught `breeds` int (n,), which stand behind the others,
+    and `parts` int (n,): their folds.
     """
     found = []
     for fold in range(FOLDS):
@@ -393,8 +435,11 @@ def _taught(
     parts: np.ndarray,
     report: Report,
 ) -> tuple[teaching.Teacher, teaching.Taught]:
-    """What is taught. `known`: photos of other breeds; `looked`: features of all photos; `statistics` (m, f): features of the
-    training photos; `parts`: of the validation photos.
+    """What is taught.
+
+    `known`: photos of other breeds; `looked`: features of all photos;
+    `statistics` (m, f): features of the training photos; `parts`: of the
+    validation photos.
     """
     looks = {}
     for path, seen in looked.items():
@@ -412,8 +457,9 @@ def _answers(
     heads: Sequence[tuple[np.ndarray, np.ndarray]],
     looks: Sequence[Looks],
 ) -> Answers:
-    """Of photos of breeds, by their features (n, f), `parts` int (n,), and for each of FOLDS kernel and bias of the breeds, and
-    how much photos look like them; and of `further` photos.
+    """Of photos of breeds, by their features (n, f), `parts` int (n,), and for
+    each of FOLDS kernel and bias of the breeds, and how much photos look like
+    them; and of `further` photos.
     """
     breeds = np.array([example.breed for example in examples])
     whole = np.array([example.is_whole for example in examples])
@@ -505,9 +551,11 @@ def _fitted(
     ranks: Path,
     first: int | None = None,
 ) -> dict:
-    """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are.
+    """What scores.json says of the choices, of the thresholds of one pass and
+    of two, and how good both are.
 
-    `own`: the network's head of dogs. `first`: the place of the first class that was taught, if any.
+    `own`: the network's head of dogs. `first`: the place of the first class
+    that was taught, if any.
     """
     is_named = said.breeds >= 0
     photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
@@ -524,7 +572,9 @@ def _fitted(
     def decided(
         answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
     ) -> tuple[np.ndarray, Decision]:
-        """Probabilities (n, classes) for photos that took no part in the choice, and the thresholds found on them."""
+        """Probabilities (n, classes) for photos that took no part in the
+        choice, and the thresholds found on them.
+        """
         probabilities = np.zeros_like(photos.exact.logits)
         dogs, none = np.zeros(len(photos.breeds)), np.zeros(len(others.breeds))
         shared, held = np.zeros(len(photos.breeds)), np.zeros(len(photos.breeds), bool)

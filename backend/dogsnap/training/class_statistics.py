@@ -1,4 +1,6 @@
-"""Statistics of the breeds' features, and the weights of a new class that follow from them and a few photos."""
+"""Statistics of the breeds' features, and the weights of a new class that
+follow from them and a few photos.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,29 +14,38 @@ from dogsnap.files import replacing
 from dogsnap.training.dataset import FOLDS
 
 DIRECTIONS = 256  # of the shared covariance that are kept: beyond them its eigenvalues are small
-DRAWN = 12  # features that are drawn for each known class, from a normal distribution with its mean and the shared covariance
-# Is added to every eigenvalue of the covariance, in units of their mean, where features are whitened.
+# features that are drawn for each known class, from a normal distribution with its mean and the
+# shared covariance
+DRAWN = 12
+# Is added to every eigenvalue of the covariance, in units of their mean, where features
+# are whitened.
 SHRINKAGE = 6.0
-# Of the squared weights of new classes in the whitened space; each new class weighs 1, as much as a known one.
+# Of the squared weights of new classes in the whitened space; each new class weighs 1,
+# as much as a known one.
 PENALTY = 0.3
 STEPS, RATE = 120, 0.02
-# Share of the stored validation photos, each left out, that one new class may take from the others, and that each further one may
-# add; all new logits are lowered where they would take more.
+# Share of the stored validation photos, each left out, that one new class may take from
+# the others, and that each further one may add; all new logits are lowered where they
+# would take more.
 LOSS_OF_ONE, LOSS_OF_FURTHER = 0.0005, 0.0009
 ROUNDING = 1e-4  # by which a logit may differ that is computed in another order
 
 
 class StatisticsError(ValueError):
-    """The file of statistics is missing or belongs to other weights; the message says what to do."""
+    """The file of statistics is missing or belongs to other weights; the
+    message says what to do.
+    """
 
 
 @dataclass(frozen=True)
 class NewClasses:
-    """Classes that were added: `weights` float32 (f, k) and `bias` float32 (k,).
+    """Classes that were added: `weights` float32 (f, k) and `bias` float32
+    (k,).
 
-    `parts`: the same weights and biases from fits without the photos of each of the FOLDS. `left_out`: for each class float32
-    (n, k), the logits of the photos that teach it, and `checked` float32 (m, k) those of the stored validation photos, each from
-    the fit without it. Offsets are included.
+    `parts`: the same weights and biases from fits without the photos of each of
+    the FOLDS. `left_out`: for each class float32 (n, k), the logits of the
+    photos that teach it, and `checked` float32 (m, k) those of the stored
+    validation photos, each from the fit without it. Offsets are included.
     """
 
     weights: np.ndarray
@@ -46,12 +57,15 @@ class NewClasses:
 
 @dataclass(frozen=True)
 class ClassStatistics:
-    """What is kept of the training photos: enough to add a class, too little to show a photo.
+    """What is kept of the training photos: enough to add a class, too little to
+    show a photo.
 
-    `means` float32 (classes, f): mean pooled features of each class. `directions` float32 (f, k), orthonormal, and `variances`
-    float32 (k,): the largest eigenvectors and eigenvalues of the covariance that the classes share. `mean_variance`: mean of all
-    eigenvalues. `checked` float32 (n, f) and `checked_classes` int (n,): features of validation photos and their classes, which
-    measure what a new class takes from the others.
+    `means` float32 (classes, f): mean pooled features of each class.
+    `directions` float32 (f, k), orthonormal, and `variances` float32 (k,): the
+    largest eigenvectors and eigenvalues of the covariance that the classes
+    share. `mean_variance`: mean of all eigenvalues. `checked` float32 (n, f)
+    and `checked_classes` int (n,): features of validation photos and their
+    classes, which measure what a new class takes from the others.
     """
 
     means: np.ndarray
@@ -69,7 +83,9 @@ class ClassStatistics:
         checked: np.ndarray,
         checked_classes: np.ndarray,
     ) -> "ClassStatistics":
-        """Statistics of training features (m, f) with their `classes` int (m,), every one of 0 to the largest among them."""
+        """Statistics of training features (m, f) with their `classes` int (m,),
+        every one of 0 to the largest among them.
+        """
         features = features.astype(np.float32)
         means = np.stack(
             [features[classes == each].mean(axis=0) for each in range(classes.max() + 1)]
@@ -90,9 +106,11 @@ class ClassStatistics:
         )
 
     def save(self, path: Path, weights: str = "", made_by: str = "") -> None:
-        """Write the statistics, arrays as float16; the file is replaced in one step, and holds no time.
+        """Write the statistics, arrays as float16; the file is replaced in one
+        step, and holds no time.
 
-        `weights`: the SHA-256 of the stored weights that the features come from. `made_by`: the command and its version.
+        `weights`: the SHA-256 of the stored weights that the features come
+        from. `made_by`: the command and its version.
         """
         arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
         halves = {
@@ -106,7 +124,9 @@ class ClassStatistics:
 
     @classmethod
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
-        """What `save` wrote for a network of so many classes and features, with these `weights`. Raises StatisticsError."""
+        """What `save` wrote for a network of so many classes and features, with
+        these `weights`. Raises StatisticsError.
+        """
         if not path.is_file():
             expected = "the statistics that `dogsnap calibrate` writes beside the weights"
             raise StatisticsError(f"{path} does not exist; expected {expected}")
@@ -134,7 +154,9 @@ class ClassStatistics:
         return statistics
 
     def _drawn(self) -> np.ndarray:
-        """DRAWN features of every class, float32 (n, f), from normal distributions with the shared covariance."""
+        """DRAWN features of every class, float32 (n, f), from normal
+        distributions with the shared covariance.
+        """
         generator = np.random.default_rng(0)
         shape = len(self.means) * DRAWN, self.means.shape[1]
         beyond = self.mean_variance * shape[1] - self.variances.sum()
@@ -156,12 +178,16 @@ class ClassStatistics:
         folds: Sequence[np.ndarray] | None = None,
         checked_folds: np.ndarray | None = None,
     ) -> NewClasses:
-        """The classes that photos show, `features` (n, views, f) for each, behind those of `kernel` (f, classes) and `bias`.
+        """The classes that photos show, `features` (n, views, f) for each,
+        behind those of `kernel` (f, classes) and `bias`.
 
-        The first view is the photo as it is answered. All new classes are fitted together, against each other and against the
-        known ones, whose weights stay: softmax regression on the photos, the stored validation photos, features that are drawn
-        from the statistics, and `known` (m, f), features of more photos of known classes. `folds`: int (n,) for each class, and
-        `checked_folds` int (m,) of the stored validation photos: in which of FOLDS parts a photo is; by turns where not given.
+        The first view is the photo as it is answered. All new classes are
+        fitted together, against each other and against the known ones, whose
+        weights stay: softmax regression on the photos, the stored validation
+        photos, features that are drawn from the statistics, and `known` (m, f),
+        features of more photos of known classes. `folds`: int (n,) for each
+        class, and `checked_folds` int (m,) of the stored validation photos: in
+        which of FOLDS parts a photo is; by turns where not given.
         """
         more = self._drawn() if known is None else np.concatenate([self._drawn(), known])
         if folds is None:
@@ -193,9 +219,11 @@ class ClassStatistics:
         )
 
     def _lowered(self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.float32:
-        """How far the logits of new classes, `checked` (m, k) of the stored validation photos, are to be lowered.
+        """How far the logits of new classes, `checked` (m, k) of the stored
+        validation photos, are to be lowered.
 
-        They and those taught before, the last of `kernel`, may take from the others what LOSS_OF_ONE and LOSS_OF_FURTHER allow.
+        They and those taught before, the last of `kernel`, may take from the
+        others what LOSS_OF_ONE and LOSS_OF_FURTHER allow.
         """
         first, known = len(self.means), self.checked @ kernel + bias
         right = known.argmax(axis=1) == self.checked_classes
@@ -220,9 +248,11 @@ class ClassStatistics:
         kernel: np.ndarray,
         bias: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (f, k) and bias (k,) of the classes of `features` (n, views, f), by Adam on all photos at once.
+        """Weights (f, k) and bias (k,) of the classes of `features` (n, views,
+        f), by Adam on all photos at once.
 
-        Each new class counts as much as a known one; `known` (m, f) show known classes, whose logits are by `kernel` and `bias`.
+        Each new class counts as much as a known one; `known` (m, f) show known
+        classes, whose logits are by `kernel` and `bias`.
         """
         parts = [known, *(each.reshape(-1, known.shape[1]) for each in features)]
         classes = np.repeat(np.arange(len(parts)), [len(part) for part in parts])

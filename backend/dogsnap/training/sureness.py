@@ -1,11 +1,14 @@
-"""Fits how sure a breed is, on photos of breeds that the network knows and of some that it does not."""
+"""Fits how sure a breed is, on photos of breeds that the network knows and of
+some that it does not.
+"""
 
 import numpy as np
 
 from dogsnap.networks.looks import Sureness, inputs_of
 
-# How much all photos of unknown breeds count beside those of known ones. Lab note: with more, fewer unknown dogs are named, and
-# fewer known ones are right among those that are.
+# How much all photos of unknown breeds count beside those of known ones. Lab note: with
+# more, fewer unknown dogs are named, and fewer known ones are right among those that
+# are.
 UNKNOWN_PART = 0.2
 PENALTY = 1e-3  # of the squared change from what leaves the probabilities as they are
 STEPS, ENOUGH = 50, 1e-6  # of Newton's method, and the change of a number that ends it
@@ -17,11 +20,13 @@ def fit_sureness(
     weights: np.ndarray,
     unknown: tuple[np.ndarray, np.ndarray],
 ) -> Sureness:
-    """By the probabilities and looks (n, classes) of photos of known breeds, `right` bool (n,) where the first breed is theirs,
-    with their `weights` (n,), and of photos of unknown breeds, of which every answer is wrong.
+    """By the probabilities and looks (n, classes) of photos of known breeds,
+    `right` bool (n,) where the first breed is theirs, with their `weights`
+    (n,), and of photos of unknown breeds, of which every answer is wrong.
 
-    The unknown ones decide how much a look counts. How sure an answer is then is fitted on the known ones alone, so that their
-    probabilities stay calibrated.
+    The unknown ones decide how much a look counts. How sure an answer is then
+    is fitted on the known ones alone, so that their probabilities stay
+    calibrated.
     """
     inputs, strange = inputs_of(*known), inputs_of(*unknown)
     spread = np.array([1.0, max(inputs[:, 1].std(), 1e-9), 1.0])
@@ -45,7 +50,9 @@ def fit_sureness(
 def _fit_logistic(
     inputs: np.ndarray, target: np.ndarray, weights: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
-    """The coefficients (k,) of a logistic regression, with a penalty on how far they are from `start`."""
+    """The coefficients (k,) of a logistic regression, with a penalty on how far
+    they are from `start`.
+    """
 
     def loss(found: np.ndarray) -> float:
         logits = inputs @ found

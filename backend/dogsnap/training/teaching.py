@@ -1,4 +1,6 @@
-"""Teaches a trained network new breeds from a few photos each, and writes the versions that know them."""
+"""Teaches a trained network new breeds from a few photos each, and writes the
+versions that know them.
+"""
 
 import base64
 import json
@@ -39,9 +41,10 @@ from dogsnap.training.dataset import FOLDS, Example, Report
 
 FEWEST_PHOTOS = 8
 BREEDS_FILE = "breeds.json"
-# Share of the bits of two fingerprints that may differ where the photos are one, scaled or compressed anew. Measured on 521
-# photos of dogs: half the width and JPEG at quality 60 change at most 0.08 of them in 99 of 100 photos; of 5,725 pairs of
-# different photos of a breed the nearest two differ in 0.125.
+# Share of the bits of two fingerprints that may differ where the photos are one, scaled
+# or compressed anew. Measured on 521 photos of dogs: half the width and JPEG at quality
+# 60 change at most 0.08 of them in 99 of 100 photos; of 5,725 pairs of different photos
+# of a breed the nearest two differ in 0.125.
 SAME_PHOTO = 0.09
 NAMED = 3  # breeds that are named in a report
 KNOWN_STEP = 4  # of Stanford Dogs' photos, one of so many is enough
@@ -70,7 +73,8 @@ class TeachingError(ValueError):
 
 @dataclass(frozen=True)
 class NewBreed:
-    """A breed to teach: its names, its photo files, and facts for the app in the form of an entry of models/breeds.json.
+    """A breed to teach: its names, its photo files, and facts for the app in
+    the form of an entry of models/breeds.json.
 
     `sources`: where photos come from, as far as it is known.
     """
@@ -87,7 +91,9 @@ class NewBreed:
         return re.sub(r"\W+", "_", self.name.casefold()).strip("_")
 
     def folds(self, photos: Sequence[Path]) -> np.ndarray:
-        """In which of FOLDS parts each of these is, int (n,): those of one source in one, by turns where that is not known."""
+        """In which of FOLDS parts each of these is, int (n,): those of one
+        source in one, by turns where that is not known.
+        """
         places = [
             dataset.fold_of(self.sources[path]) if self.sources.get(path) else place % FOLDS
             for place, path in enumerate(photos)
@@ -97,7 +103,9 @@ class NewBreed:
 
 @dataclass(frozen=True)
 class Head:
-    """The layer that scores the breeds: `kernel` float32 (f, classes), `bias` float32 (classes,), `labels` of the classes."""
+    """The layer that scores the breeds: `kernel` float32 (f, classes), `bias`
+    float32 (classes,), `labels` of the classes.
+    """
 
     kernel: np.ndarray
     bias: np.ndarray
@@ -124,8 +132,9 @@ class Head:
 class Taught:
     """What was taught: for each breed what to expect, in sentences.
 
-    `parts`: the head taught without the photos of each of FOLDS parts; `photos`: those that taught, of breeds as places in the
-    head's labels; `folds` int (n,): their parts.
+    `parts`: the head taught without the photos of each of FOLDS parts;
+    `photos`: those that taught, of breeds as places in the head's labels;
+    `folds` int (n,): their parts.
     """
 
     expected: list[str]
@@ -137,14 +146,18 @@ class Taught:
 class Teacher:
     """A trained network and what it takes to teach it.
 
-    `artefacts`: the folder with its float16 weights, labels, recipe, scores and class statistics. `source`: the version that is
-    taught; breeds that it was taught before are kept. Raises ExportError, StatisticsError or TeachingError in one sentence.
+    `artefacts`: the folder with its float16 weights, labels, recipe, scores and
+    class statistics. `source`: the version that is taught; breeds that it was
+    taught before are kept. Raises ExportError, StatisticsError or TeachingError
+    in one sentence.
     """
 
     def __init__(
         self, source: Path, artefacts: Path, looks: Mapping[Path, np.ndarray] | None = None
     ) -> None:
-        """`looks`: what the network sees in photos, where that is known: features (views, f); it sees a dog in these."""
+        """`looks`: what the network sees in photos, where that is known:
+        features (views, f); it sees a dog in these.
+        """
         self._looks = looks or {}
         self.source = source
         self.stored = read_stored(source.resolve().parent.name, artefacts)
@@ -163,7 +176,8 @@ class Teacher:
         self.statistics = ClassStatistics.load(
             artefacts / STATISTICS_FILE, len(known), len(kernel), weights
         )
-        # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
+        # Logits with the prior in them: breeds are taught so that they take little from
+        # the others' answers, which have it.
         self.head = Head(kernel, bias + self._prior(labels), labels)
         file = artefacts.parent / BREEDS_FILE
         self._facts = {each["id"]: each for each in (read_json(file) if file.is_file() else ())}
@@ -183,17 +197,20 @@ class Teacher:
         labels = described.get("labels")
         if not labels:
             raise TeachingError(
-                f"{self.source} is no version that names breeds; expected one like models/inception_v3/2"
+                f"{self.source} is no version that names breeds; expected one like "
+                "models/inception_v3/2"
             )
         known = [label["id"] for label in self.stored.description["labels"]]
         if [label["id"] for label in labels] != [*known, *self.taught]:
             raise TeachingError(
-                f"{self.source} has other breeds than the weights beside it; give the folder of its weights with --from"
+                f"{self.source} has other breeds than the weights beside it; give the "
+                "folder of its weights with --from"
             )
         weights, own = self.stored.description["scores"].get("weights"), described.get("scores", {})
         if self.taught and own.get("weights", weights) != weights:
             raise TeachingError(
-                f"{self.source} was taught with other weights than those beside it; give the folder of its weights with --from, "
+                f"{self.source} was taught with other weights than those beside it; "
+                "give the folder of its weights with --from, "
                 "or teach an untaught version"
             )
 
@@ -207,8 +224,10 @@ class Teacher:
     ) -> Taught:
         """Add `breeds`; photos that are left out go to `report`.
 
-        `replace`: they were taught before, and what they learnt is dropped. `known` (n, f): features of more photos of known
-        breeds, see `features_of_known`. `checked_folds`: see `ClassStatistics.taught`. Raises TeachingError.
+        `replace`: they were taught before, and what they learnt is dropped.
+        `known` (n, f): features of more photos of known breeds, see
+        `features_of_known`. `checked_folds`: see `ClassStatistics.taught`.
+        Raises TeachingError.
         """
         labels = [self._label(breed) for breed in breeds]
         for place, breed in enumerate(breeds):
@@ -227,7 +246,8 @@ class Teacher:
                 group for group in self._named_groups if breed.id not in group["members"]
             ]
         self.head = before.with_classes(labels, added.weights, added.bias)
-        # Logits (n, classes) of the stored validation photos and of those of each new breed, by heads that did not see them.
+        # Logits (n, classes) of the stored validation photos and of those of each new
+        # breed, by heads that did not see them.
         checked = np.column_stack([before.logits(self.statistics.checked), added.checked])
         first = [before.logits(each[:, 0]) for each in features]
         left_out = [np.column_stack(each) for each in zip(first, added.left_out, strict=True)]
@@ -252,7 +272,9 @@ class Teacher:
         )
 
     def _row(self, head: Head, breed: str) -> dict:
-        """What is stored of a class of `head`: its weights as base64 of float16, and its bias without the prior."""
+        """What is stored of a class of `head`: its weights as base64 of
+        float16, and its bias without the prior.
+        """
         place = [label["id"] for label in head.labels].index(breed)
         return {
             "weights": base64.b64encode(
@@ -270,7 +292,9 @@ class Teacher:
     def _join_group(
         self, breed: str, checked: np.ndarray, left_out: Sequence[np.ndarray]
     ) -> list[str]:
-        """Add a new class to the group of breeds that it is confused with, and return their ids; `left_out` as in `teach`."""
+        """Add a new class to the group of breeds that it is confused with, and
+        return their ids; `left_out` as in `teach`.
+        """
         ids = [label["id"] for label in self.head.labels]
         first = len(ids) - len(left_out)
         classes = np.repeat(np.arange(first, len(ids)), [len(each) for each in left_out])
@@ -323,7 +347,8 @@ class Teacher:
                 )
         if replace:
             raise TeachingError(
-                f"--replace: {self.source} was not taught {breed.name}; it was taught: {', '.join(self.taught) or 'nothing'}"
+                f"--replace: {self.source} was not taught {breed.name}; it was taught: "
+                f"{', '.join(self.taught) or 'nothing'}"
             )
 
     def features_of_known(self, photos: Sequence[Path], report: Report) -> np.ndarray:
@@ -336,7 +361,9 @@ class Teacher:
         return np.stack([np.zeros(len(self.head.kernel), np.float32), *rows])[1:]
 
     def _features_of(self, breed: NewBreed, report: Report) -> tuple[list[Path], np.ndarray]:
-        """The photos that can teach, and their pooled features float32 (photos, views, f)."""
+        """The photos that can teach, and their pooled features float32 (photos,
+        views, f).
+        """
         seen: dict[Path, np.ndarray] = {}
         paths, kept = [], []
         for path, contents, image in self._images(breed.photos, report):
@@ -358,7 +385,8 @@ class Teacher:
             kept.append(look)
         if len(kept) < FEWEST_PHOTOS:
             raise TeachingError(
-                f"{breed.name}: expected at least {FEWEST_PHOTOS} different photos that show the dog, received {len(kept)}"
+                f"{breed.name}: expected at least {FEWEST_PHOTOS} different photos that "
+                f"show the dog, received {len(kept)}"
             )
         return paths, np.stack(kept)
 
@@ -386,7 +414,9 @@ class Teacher:
     def _images(
         self, paths: Iterable[Path], report: Report
     ) -> Iterable[tuple[Path, bytes, tf.Tensor]]:
-        """The photos, upright, and as the network sees them, (1, h, w, 3) in [0, 1]; one that cannot be read goes to `report`."""
+        """The photos, upright, and as the network sees them, (1, h, w, 3) in
+        [0, 1]; one that cannot be read goes to `report`.
+        """
         size = tuple(self.stored.description["input_size"])
         for path in paths:
             try:
@@ -398,7 +428,9 @@ class Teacher:
     def _expect(
         self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]
     ) -> str:
-        """How often a head taught without its photos is right, and what the other breeds lose; `group`: ids."""
+        """How often a head taught without its photos is right, and what the
+        other breeds lose; `group`: ids.
+        """
         labels, classes = self.head.labels, self.statistics.checked_classes
         own = [label["id"] for label in labels].index(breed.id)
         answers = left_out.argmax(axis=1)
@@ -422,7 +454,10 @@ class Teacher:
         )
 
     def keep(self, artefacts: Path) -> Path:
-        """Write what was taught beside the weights, for `dogsnap export`. Raises TeachingError where that would lose breeds."""
+        """Write what was taught beside the weights, for `dogsnap export`.
+
+        Raises TeachingError where that would lose breeds.
+        """
         file = artefacts / TAUGHT
         check_kept(
             file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know"
@@ -431,7 +466,9 @@ class Teacher:
         return file
 
     def kept(self, head: Head) -> dict:
-        """What is stored of the classes that were taught, with the weights that they have in `head`; ready for JSON."""
+        """What is stored of the classes that were taught, with the weights that
+        they have in `head`; ready for JSON.
+        """
         labels = {label["id"]: label for label in head.labels}
         taught = [
             {**labels[each["id"]], **each, **self._row(head, each["id"])}
@@ -441,7 +478,9 @@ class Teacher:
         return {"weights": weights, "taught": taught, "groups": self.groups}
 
     def write(self, model_folder: Path, report: Report) -> Path:
-        """Write the next version to `model_folder`, which `merge_all` makes the other kinds of, and return its folder."""
+        """Write the next version to `model_folder`, which `merge_all` makes the
+        other kinds of, and return its folder.
+        """
         prior = self._prior(self.head.labels)
         log_prior = prior / self.stored.calibration.temperature
         stored = with_classes(
@@ -459,7 +498,9 @@ class Teacher:
 
 
 def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
-    """Raises TeachingError where `file`, of `Teacher.keep`, holds a breed that is not among the ids `breeds`."""
+    """Raises TeachingError where `file`, of `Teacher.keep`, holds a breed that
+    is not among the ids `breeds`.
+    """
     lost = (
         [each["name"] for each in read_json(file)["taught"] if each["id"] not in breeds]
         if file.is_file()
@@ -470,7 +511,9 @@ def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
 
 
 def fingerprint(image: tf.Tensor) -> np.ndarray:
-    """256 bits of an image (1, h, w, 3): where brightness rises from left to right at 16 by 16 places (difference hash)."""
+    """256 bits of an image (1, h, w, 3): where brightness rises from left to
+    right at 16 by 16 places (difference hash).
+    """
     small = tf.image.resize(tf.image.rgb_to_grayscale(image), (16, 17), antialias=True)[
         0, :, :, 0
     ].numpy()
@@ -478,7 +521,10 @@ def fingerprint(image: tf.Tensor) -> np.ndarray:
 
 
 def photos_in(places: Iterable[Path]) -> list[Path]:
-    """The photo files among `places` and directly in the folders among them. Raises TeachingError for one that is missing."""
+    """The photo files among `places` and directly in the folders among them.
+
+    Raises TeachingError for one that is missing.
+    """
     found: list[Path] = []
     for each in places:
         if not each.exists():
@@ -493,8 +539,9 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
 def known_photos(
     folders: Iterable[Path], breeds: Sequence[NewBreed], recipe: Mapping
 ) -> list[Path]:
-    """Photos of other breeds than `breeds`: of Stanford Dogs' training photos but those for validation, which `recipe` says,
-    and those of an `index.tsv`, each OTHERS times. Raises DatasetError.
+    """Photos of other breeds than `breeds`: of Stanford Dogs' training photos
+    but those for validation, which `recipe` says, and those of an `index.tsv`,
+    each OTHERS times. Raises DatasetError.
     """
     ids, found = {breed.id for breed in breeds}, []
     for data in folders:
@@ -515,10 +562,12 @@ def breeds_in(
     one_source: Sequence[str] = (),
     left_out: Collection[str] = (),
 ) -> list[NewBreed]:
-    """One breed for each folder in the first of `folders`, named as the folder with spaces for `_`; `facts` by name.
+    """One breed for each folder in the first of `folders`, named as the folder
+    with spaces for `_`; `facts` by name.
 
-    Photos in the others' folders of the same names are added. A folder with an `index.tsv` has the photos that this lists, of
-    the sources in its column `source`; `one_source`: see `dataset.sources_of`. `left_out`: folders of the
+    Photos in the others' folders of the same names are added. A folder with an
+    `index.tsv` has the photos that this lists, of the sources in its column
+    `source`; `one_source`: see `dataset.sources_of`. `left_out`: folders of the
     first that are no breeds to teach.
     """
     photos = [_photos_by_breed(folder, one_source) for folder in folders]
@@ -541,7 +590,9 @@ def breeds_in(
 
 
 def holds_breeds(folder: Path) -> bool:
-    """Whether the photos of `folder` are sorted by breed: listed in an `index.tsv`, or in a folder for each."""
+    """Whether the photos of `folder` are sorted by breed: listed in an
+    `index.tsv`, or in a folder for each.
+    """
     return (folder / dataset.INDEX).is_file() or any(path.is_dir() for path in folder.iterdir())
 
 
@@ -567,7 +618,10 @@ def without_names(facts: Mapping) -> dict:
 
 
 def read_facts(file: Path) -> list[dict]:
-    """Facts of one breed, or a list of them, in the form of models/breeds.json. Raises TeachingError naming what is wrong."""
+    """Facts of one breed, or a list of them, in the form of models/breeds.json.
+
+    Raises TeachingError naming what is wrong.
+    """
     try:
         read = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -576,7 +630,8 @@ def read_facts(file: Path) -> list[dict]:
     for entry in entries:
         if not isinstance(entry, dict):
             raise TeachingError(
-                f"{file}: expected an entry like those of models/breeds.json, received {entry!r:.60}"
+                f"{file}: expected an entry like those of models/breeds.json, received "
+                f"{entry!r:.60}"
             )
         for key, value in without_names(entry).items():
             if key not in FACTS:
@@ -585,6 +640,7 @@ def read_facts(file: Path) -> list[dict]:
                 )
             if not isinstance(value, FACTS[key]):
                 raise TeachingError(
-                    f"{file}: expected {key} as a {FACTS[key].__name__}, as in models/breeds.json; received {value!r:.60}"
+                    f"{file}: expected {key} as a {FACTS[key].__name__}, as in "
+                    f"models/breeds.json; received {value!r:.60}"
                 )
     return entries

@@ -91,7 +91,8 @@ def _shadow(shadow: Mapping[str, Any]) -> Iterator[str]:
     )
     for difference in shadow["differences"]:
         yield (
-            f"    {difference['times']} x {difference['answered']} in the answer, {difference['shadow']} "
+            f"    {difference['times']} x {difference['answered']} in the answer, "
+            f"{difference['shadow']} "
             "in the shadow"
         )
 

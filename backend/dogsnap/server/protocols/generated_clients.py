@@ -223,8 +223,9 @@ LANGUAGES = {
 
 
 def find_examples(signature: Signature) -> Iterator[Example]:
-    """Example data for every input, the simplest first: pictures and open sizes of each of SIDES, as text
-    or bytes, and in a list of one or alone where the signature does not say.
+    """Example data for every input, the simplest first: pictures and open sizes
+    of each of SIDES, as text or bytes, and in a list of one or alone where the
+    signature does not say.
     """
     given: list[Example] = []
     for side, is_listed, is_base64 in product(SIDES, (True, False), (True, False)):
@@ -242,7 +243,10 @@ def count_values(example: Example) -> int:
 
 
 def to_data(example: Example) -> dict[str, Any]:
-    """Example data as POST / takes it. Raises TooLarge for more than MOST_VALUES of an input."""
+    """Example data as POST / takes it.
+
+    Raises TooLarge for more than MOST_VALUES of an input.
+    """
     if count_values(example) > MOST_VALUES:
         raise TooLarge(
             f"an input takes {count_values(example)} values; examples have at most {MOST_VALUES}; "
@@ -255,7 +259,9 @@ def to_data(example: Example) -> dict[str, Any]:
 
 
 def _example_sizes(spec: tf.TensorSpec, side: int, is_listed: bool) -> list[int]:
-    """The sizes of the lists around a value: of one where the rank or the number of rows is open."""
+    """The sizes of the lists around a value: of one where the rank or the
+    number of rows is open.
+    """
     if spec.shape.rank is None:
         return [1] if is_listed else []
     is_picture = spec.shape.rank == 3  # without a dimension for several

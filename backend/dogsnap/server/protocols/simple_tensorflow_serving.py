@@ -162,7 +162,10 @@ def _find_signature(predictor: Predictor, name: str) -> tuple[ServableId, Signat
 def _find_example(
     predictor: Predictor, name: str
 ) -> tuple[ServableId, Signature, generated_clients.Example]:
-    """The first example that the model answers; a very large one is not tried. Raises InvalidArgument if it refuses each."""
+    """The first example that the model answers; a very large one is not tried.
+
+    Raises InvalidArgument if it refuses each.
+    """
     servable, signature = _find_signature(predictor, name)
     spec = ModelSpec(servable.name, servable.version)
     refusals = []
@@ -179,7 +182,8 @@ def _find_example(
         else:
             return servable, signature, example
     raise InvalidArgument(
-        f'no example is known that signature "{signature.name}" of {servable} answers; it says of the simplest: {refusals[0]}'
+        f'no example is known that signature "{signature.name}" of {servable} answers; '
+        f"it says of the simplest: {refusals[0]}"
     )
 
 

@@ -77,7 +77,9 @@ class ModelRepository(Protocol):
     def _scan_safely(self) -> None: ...
 
     def try_again(self, name: str, version: int | None = None) -> None:
-        """Load at once what is to be loaded and has failed, where versions are loaded, and `version` if it was exported again."""
+        """Load at once what is to be loaded and has failed, where versions are
+        loaded, and `version` if it was exported again.
+        """
         return
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:

@@ -36,8 +36,10 @@ class State(StrEnum):
 class Version:
     """A version folder; guarded by the repository's lock.
 
-    `path`: to load it from. `fingerprint`: of that, when it was loaded or tried; `seen`: at the last scan. `digest`: of what was
-    loaded. `is_exported_again`: the folder holds something else now; `is_wanted_again`: to be loaded.
+    `path`: to load it from. `fingerprint`: of that, when it was loaded or
+    tried; `seen`: at the last scan. `digest`: of what was loaded.
+    `is_exported_again`: the folder holds something else now; `is_wanted_again`:
+    to be loaded.
     """
 
     id: ServableId

@@ -232,7 +232,10 @@ class Repository(ModelRepository):
             if not self.started:
                 return "the models are still loading"
             if not self._models:
-                return "no model was found: expected a folder of model folders, each with a numeric folder per version"
+                return (
+                    "no model was found: expected a folder of model folders, each with "
+                    "a numeric folder per version"
+                )
             names = self.models()
             silent = [name for name in names if self._models[name].is_missed()]
             if not any(self._models[name].available() for name in names):
@@ -504,7 +507,9 @@ class Repository(ModelRepository):
         return not version.error or retry or self._has_changed(version)
 
     def _notice_export(self, version: Version) -> None:
-        """Note whether the folder of a version that answers was exported again, once nothing is written there any more."""
+        """Note whether the folder of a version that answers was exported again,
+        once nothing is written there any more.
+        """
         if version.state != State.AVAILABLE or version.is_elsewhere():
             return
         try:

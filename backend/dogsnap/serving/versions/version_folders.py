@@ -150,16 +150,20 @@ def check_memory(files: Fingerprint) -> None:
     needed, free = MEMORY_OF_FILES * sum(size for _, size, *_ in files), free_bytes()
     if free is not None and needed > free:
         raise NoRoom(
-            f"loading it needs about {needed / MEBIBYTE:,.0f} MB of memory ({MEMORY_OF_FILES:g} times "
+            f"loading it needs about {needed / MEBIBYTE:,.0f} MB of memory "
+            f"({MEMORY_OF_FILES:g} times "
             f"its files), {free / MEBIBYTE:,.0f} MB are free; unload another version, or give the "
             "server more"
         )
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of names and contents of all files, whatever their times. Raises OSError if one cannot be read.
+    """The SHA-256 of names and contents of all files, whatever their times.
 
-    Of variables the index stands for the rest: it holds the checksum of each tensor.
+    Raises OSError if one cannot be read.
+
+    Of variables the index stands for the rest: it holds the checksum of each
+    tensor.
     """
     sums = []
     for file in sorted(path.rglob("*")):

@@ -1,4 +1,6 @@
-"""Measures versions on lists of photos: one for `dogsnap evaluate`, and all that the model card states."""
+"""Measures versions on lists of photos: one for `dogsnap evaluate`, and all
+that the model card states.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +15,8 @@ from dogsnap.training.evaluation.exported_version import ExportedVersion, answer
 
 BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
 VERSIONS = (2, 3)
-# The lists of the card: their names there, the folder below the root, and the list in it; without one, the index or all photos.
+# The lists of the card: their names there, the folder below the root, and the list in
+# it; without one, the index or all photos.
 LISTS = {
     "whole pictures of the test list": ("stanford_dogs_frames", "test_list"),
     "photos from the web": ("web_dogs", None),
@@ -39,7 +42,8 @@ SEVERAL = {
     "dogs found": "recall",
     "boxes that are dogs": "precision",
 }
-# Breeds outside the classes, by a part of their folder's name, and the breeds that share their name or are said to be the same.
+# Breeds outside the classes, by a part of their folder's name, and the breeds that
+# share their name or are said to be the same.
 RELATIVES = {
     "belgian_shepherd": ("Malinois", "Groenendael"),
     "brussels_griffon": ("Petit Brabançon",),
@@ -57,7 +61,9 @@ RELATIVES = {
 def examples_of(
     data: Path, list_name: str | None, labels: list[dict], report: Report
 ) -> list[Example]:
-    """The readable photos of DATA/<list_name>.txt with their boxes; without a name those of its index, or all."""
+    """The readable photos of DATA/<list_name>.txt with their boxes; without a
+    name those of its index, or all.
+    """
     if list_name is None and (data / dataset.INDEX).is_file():
         examples = dataset.read_index(data, labels)
     elif list_name is None:
@@ -72,7 +78,9 @@ def examples_of(
 def scored(
     version: ExportedVersion, examples: list[Example], given: Mapping[str, np.ndarray] | None = None
 ) -> dict:
-    """The scores on photos of known breeds, ready for JSON. `given`: the answers to them, if the version gave them before."""
+    """The scores on photos of known breeds, ready for JSON. `given`: the
+    answers to them, if the version gave them before.
+    """
     breeds = np.array([example.breed for example in examples])
     given = given or answers(version, [example.path for example in examples])
     levels, probabilities = version.levels, given["prediction"]
@@ -91,7 +99,9 @@ def scored(
 
 
 def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, np.ndarray]:
-    """The scores on photos of known classes, ready for JSON, and the confusion: see `confusion.confusion_matrix`."""
+    """The scores on photos of known classes, ready for JSON, and the confusion:
+    see `confusion.confusion_matrix`.
+    """
     given = answers(version, [example.path for example in examples])
     scores = scored(version, examples, given)
     true = np.array([example.breed for example in examples])
@@ -110,7 +120,9 @@ def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict
 
 
 def every_dog(version: ExportedVersion, folder: Path) -> dict:
-    """How well the boxes that are told are those of the dogs in the photos of `folder`; see `shares`."""
+    """How well the boxes that are told are those of the dogs in the photos of
+    `folder`; see `shares`.
+    """
     judged = read_judged(folder)
     said = answers(version, [each.path for each in judged])
     is_dog = version.levels.decision.sees_dog(said["dog"])
@@ -121,10 +133,11 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict:
 
 
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
-    """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for.
+    """What is told of dogs of breeds that the version does not know: shares of
+    the levels, and what they are surely taken for.
 
-    A photo lies in a folder named like its breed; those of the version's labels are left out. Raises ValueError for a version
-    without levels.
+    A photo lies in a folder named like its breed; those of the version's labels
+    are left out. Raises ValueError for a version without levels.
     """
     if version.levels.decision.group is None:
         raise ValueError(
@@ -147,7 +160,9 @@ def has_relatives(breed: str) -> bool:
 
 
 def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
-    """The share of dogs that are surely told another breed, without RELATIVES and what they are taken for rightly."""
+    """The share of dogs that are surely told another breed, without RELATIVES
+    and what they are taken for rightly.
+    """
 
     def related(breed: str, name: str) -> bool:
         return any(part in breed and name in known for part, known in RELATIVES.items())
@@ -158,7 +173,9 @@ def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
 
 
 def measure(model: Path, root: Path, report: Report) -> dict:
-    """All that the card states, ready for JSON: by version of `model`, the lists below `root`."""
+    """All that the card states, ready for JSON: by version of `model`, the
+    lists below `root`.
+    """
     measured = {}
     for number in VERSIONS:
         version = ExportedVersion.load(model / str(number))
@@ -180,7 +197,9 @@ def measure(model: Path, root: Path, report: Report) -> dict:
 
 
 def split(card: str) -> tuple[str, str, str]:
-    """The text of the card before, between and after BEGIN and END. Raises ValueError without these."""
+    """The text of the card before, between and after BEGIN and END. Raises
+    ValueError without these.
+    """
     before, begun, rest = card.partition(BEGIN)
     tables, ended, after = rest.partition(END)
     if not (begun and ended):
@@ -197,7 +216,9 @@ def renewed(card: str, measured: Mapping) -> str:
 
 
 def as_tables(measured: Mapping) -> str:
-    """The tables in Markdown: photos of known breeds; dogs of other breeds and photos without a dog; photos of several dogs."""
+    """The tables in Markdown: photos of known breeds; dogs of other breeds and
+    photos without a dog; photos of several dogs.
+    """
     names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
     known = [
         [
