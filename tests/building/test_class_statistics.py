@@ -70,7 +70,7 @@ def test_classes_that_are_taught_again_are_recognised_and_cost_the_others_little
         checked_classes=statistics.checked_classes[shown],
     )
     features, classes = gaussians(3, 100)
-    added = known.taught(
+    added = known.fit_new_classes(
         [features[classes == each][:20, np.newaxis] for each in removed], kernel, bias
     )
     answers = answered(added, features, kernel, bias)
@@ -93,7 +93,7 @@ def test_photos_of_known_classes_make_a_new_one_take_less_from_them(statistics, 
     photos = new_class_near_a_known_one(statistics, 20, seed=8)
     # A look of a known breed that its mean does not show.
     known, others = (new_class_near_a_known_one(statistics, 60, seed)[:, 0] for seed in (11, 12))
-    alone, beside = (statistics.taught([photos], *head, more) for more in (None, known))
+    alone, beside = (statistics.fit_new_classes([photos], *head, more) for more in (None, known))
     taken = [(answered(each, others, *head) == CLASSES).mean() for each in (alone, beside)]
     assert taken[1] < taken[0]
 
@@ -101,7 +101,7 @@ def test_photos_of_known_classes_make_a_new_one_take_less_from_them(statistics, 
 def test_photos_are_left_out_of_the_part_that_they_are_in(statistics, head) -> None:
     photos = new_class_near_a_known_one(statistics, 20, seed=8)
     folds, checked = np.repeat(np.arange(5), 4), np.arange(len(statistics.checked)) // 3 % 5
-    added = statistics.taught([photos], *head, None, [folds], checked)
+    added = statistics.fit_new_classes([photos], *head, None, [folds], checked)
     for fold, (weights, own) in enumerate(added.parts):
         shown = photos[folds == fold, 0] @ weights + own
         np.testing.assert_allclose(added.left_out[0][folds == fold], shown, atol=1e-3)
@@ -110,7 +110,7 @@ def test_photos_are_left_out_of_the_part_that_they_are_in(statistics, head) -> N
             added.checked[inside], statistics.checked[inside] @ weights + own, atol=1e-3
         )
     changed = np.where((folds == 2)[:, np.newaxis, np.newaxis], photos + 5, photos)
-    again = statistics.taught([changed], *head, None, [folds], checked)
+    again = statistics.fit_new_classes([changed], *head, None, [folds], checked)
     difference = [
         np.abs(one[0] - other[0]).max() for one, other in zip(added.parts, again.parts, strict=True)
     ]
@@ -123,14 +123,14 @@ def test_new_classes_are_lowered_where_they_would_take_too_many_validation_photo
     statistics, head
 ) -> None:
     photos = new_class_near_a_known_one(statistics, 20, seed=8)
-    added = statistics.taught([photos], *head)
+    added = statistics.fit_new_classes([photos], *head)
     known = statistics.checked @ head[0] + head[1]
     right = known.argmax(1) == statistics.checked_classes
     assert not (right & (added.checked[:, 0] > known.max(1))).any()  # of 60 none is allowed
     none_right = dataclasses.replace(
         statistics, checked_classes=np.full(len(statistics.checked), -1)
     )
-    assert np.isfinite(none_right.taught([photos], *head).bias).all()
+    assert np.isfinite(none_right.fit_new_classes([photos], *head).bias).all()
 
 
 def test_statistics_come_back_from_their_file_where_it_is_of_the_same_weights(

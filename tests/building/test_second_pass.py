@@ -72,7 +72,7 @@ def test_the_combination_is_the_weighted_mean_of_logarithms_in_fitting_as_in_the
     second = plain.run(plain.signature("scores"), {"image": window.numpy()})
     before, after = (np.log(each["prediction"].astype(float)) for each in (first, second))
     mean = 0.25 * before + 0.75 * after
-    mixed, _ = second_pass_choice.mixed(PASS, before, after)
+    mixed, _ = second_pass_choice.mix_passes(PASS, before, after)
     for expected in (np.exp(mean) / np.exp(mean).sum(), np.exp(mixed)):
         np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
 
@@ -185,11 +185,11 @@ def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong_unles
     after = np.log([np.roll([0.9, 0.05, 0.05], breed) for breed in breeds])
     chosen = choose(before, after, breeds, whole, np.ones(len(breeds)))
     assert chosen.surest == 0.85
-    mixed, twice = second_pass_choice.mixed(chosen, before, after)
+    mixed, twice = second_pass_choice.mix_passes(chosen, before, after)
     assert (mixed.argmax(-1) == breeds).all()
     assert twice.tolist() == whole.tolist()
     monkeypatch.setattr(second_pass_choice, "MOST_PASSES", -1.0)
-    assert not second_pass_choice.mixed(
+    assert not second_pass_choice.mix_passes(
         choose(before, after, breeds, whole, np.ones(len(breeds))), before, before
     )[1].any()
 

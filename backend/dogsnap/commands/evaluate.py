@@ -157,6 +157,6 @@ def _renew(card_file: Path, model: Path, data: Path) -> None:
     write_json(measured, card_file.with_name(MEASURED))
     with replacing(card_file) as temporary:
         temporary.write_text(
-            card.renewed(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8"
+            card.renew_tables(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8"
         )
     click.echo(f"wrote {card_file} and {MEASURED}")

@@ -87,7 +87,7 @@ def fit_calibration(
     """
     rows = np.arange(len(breeds))
 
-    def fitted(temperature: float) -> tuple[float, float, float]:
+    def score(temperature: float) -> tuple[float, float, float]:
         above = softmax(logits / temperature + log_prior) - 1 / logits.shape[-1]
         squares = np.average((above**2).sum(-1), weights=weights)
         right = np.average(above[rows, breeds], weights=weights)
@@ -96,5 +96,6 @@ def fit_calibration(
         kept = float(np.clip(right / max(squares, 1e-12), 1 - largest_lapse, 1))
         return kept * (kept * squares - 2 * right), float(temperature), 1 - kept
 
-    _, temperature, lapse = min(map(fitted, np.exp(np.linspace(np.log(0.2), np.log(5.0), 323))))
+    temperatures = np.exp(np.linspace(np.log(0.2), np.log(5.0), 323))
+    _, temperature, lapse = min(map(score, temperatures))
     return Calibration(temperature, log_prior, lapse)

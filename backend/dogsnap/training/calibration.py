@@ -206,7 +206,7 @@ class Choice:
         """
         passes = (photos.fast, photos.after)
         logarithms = (each.logarithms(self.calibration) for each in passes)
-        both, twice = second_pass_choice.mixed(self.passing, *logarithms)
+        both, twice = second_pass_choice.mix_passes(self.passing, *logarithms)
         first, second = (each.dogs(self.dog) for each in passes)
         return np.exp(both), np.where(twice, np.maximum(first, second), first)
 
@@ -308,7 +308,7 @@ def calibrate(
     computed = partial(
         artefacts.statistics_features, folder, trained, training, validation, len(labels)
     )
-    features = _kept(work / "features.npz", computed)
+    features = _load_or_compute(work / "features.npz", computed)
     statistics = ClassStatistics.of(**features)
     further = [
         Further(unseen, others.folds, NO_DOG),
@@ -321,7 +321,7 @@ def calibrate(
     scores = {
         "weights": weights,
         "made_by": MADE_BY,
-        **_fitted(said, own, passes.precision, labels, ranks),
+        **_fit_decision(said, own, passes.precision, labels, ranks),
     }
     statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
@@ -329,18 +329,22 @@ def calibrate(
     if breeds:
         known = teaching.known_photos(photos.taught, breeds, recipe)
         learnt = plain(), breeds, known, looked, folder, features["features"], parts, report
-        teacher, taught = _taught(*learnt)
+        teacher, taught = _teach_breeds(*learnt)
         own_looks = _rows(looked, [example.path for example in taught.photos])
         joined = {name: np.concatenate([shown[name], own_looks[name]]) for name in shown}
-        heads = [breed_weights(stored.model, teacher.kept(head)["taught"]) for head in taught.parts]
+        heads = [
+            breed_weights(stored.model, teacher.describe_taught(head)["taught"])
+            for head in taught.parts
+        ]
         places = np.array([example.breed for example in taught.photos])
         looks = _looks_apart(statistics, parts[::2], own_looks["exact"], places, taught.folds)
         further.append(_as_if_unknown(own_looks, taught.folds, places, teacher.head.labels))
         everything, parts = [*validation, *taught.photos], np.append(parts, taught.folds)
         said = _answers(joined, everything, parts, further, heads, looks)
-        fitted = _fitted(said, own, passes.precision, teacher.head.labels, ranks, len(labels))
+        fitted = _fit_decision(said, own, passes.precision, teacher.head.labels, ranks, len(labels))
         write_json(
-            {"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT
+            {"made_by": MADE_BY, **teacher.describe_taught(teacher.head), "scores": fitted},
+            folder / TAUGHT,
         )
     shutil.rmtree(work)
     return scores
@@ -425,7 +429,7 @@ def _looks_apart(
     return found
 
 
-def _taught(
+def _teach_breeds(
     source: Path,
     breeds: Sequence[teaching.NewBreed],
     known: Sequence[Path],
@@ -476,7 +480,7 @@ def _answers(
             left_out = np.append(left_out, without)
     lacking = np.flatnonzero(left_out != NOTHING)
 
-    def passed(name: str) -> Pass:
+    def make_pass(name: str) -> Pass:
         features = np.concatenate([each[name] for each in given])
         logits = np.zeros((len(features), len(heads[0][1])))
         looked = np.zeros(logits.shape, np.float32)
@@ -487,8 +491,8 @@ def _answers(
         logits[lacking, left_out[lacking]] = -np.inf
         return Pass(features, logits, looked)
 
-    after = passed("after") if "after" in shown else None
-    return Answers(breeds, whole, parts, passed("exact"), passed("fast"), after)
+    after = make_pass("after") if "after" in shown else None
+    return Answers(breeds, whole, parts, make_pass("exact"), make_pass("fast"), after)
 
 
 def _key(
@@ -535,7 +539,9 @@ def _ranges(
     return Ranges(**read_json(file))
 
 
-def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _load_or_compute(
+    file: Path, computed: Callable[[], Mapping[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
     if not file.is_file():
         with replacing(file) as temporary:
             np.savez(temporary, **computed())
@@ -543,7 +549,7 @@ def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[
         return dict(arrays)
 
 
-def _fitted(
+def _fit_decision(
     said: Answers,
     own: DogHead,
     precision: str,
@@ -569,7 +575,7 @@ def _fitted(
         is_choice = (is_named & apart).any() and (is_named & ~apart).any()
         chosen.append(Choice.on(said.where(apart), log_prior, own) if is_choice else choice)
 
-    def decided(
+    def decide(
         answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
     ) -> tuple[np.ndarray, Decision]:
         """Probabilities (n, classes) for photos that took no part in the
@@ -590,7 +596,7 @@ def _fitted(
             probabilities, photos.breeds, shared, held, photos.whole, weights, dog
         )
 
-    probabilities, decision = decided(Choice.once)
+    probabilities, decision = decide(Choice.once)
     scores: dict = {
         "calibration": {
             "temperature": choice.calibration.temperature,
@@ -606,7 +612,7 @@ def _fitted(
         ),
     }
     if choice.passing:
-        both, decision = decided(Choice.twice)
+        both, decision = decide(Choice.twice)
         once, right = (each.argmax(-1) == photos.breeds for each in (probabilities, both))
         before = photos.fast.logarithms(choice.calibration)
         validation = {
@@ -615,7 +621,9 @@ def _fitted(
             "top1": share(right),
             "top1_whole_one_pass": share(once[photos.whole]),
             "top1_whole": share(right[photos.whole]),
-            "second_passes": share(second_pass_choice.mixed(choice.passing, before, before)[1]),
+            "second_passes": share(
+                second_pass_choice.mix_passes(choice.passing, before, before)[1]
+            ),
         }
         if first is not None:
             shown = right[photos.breeds >= first]

@@ -153,7 +153,7 @@ class ClassStatistics:
             )
         return statistics
 
-    def _drawn(self) -> np.ndarray:
+    def _draw(self) -> np.ndarray:
         """DRAWN features of every class, float32 (n, f), from normal
         distributions with the shared covariance.
         """
@@ -169,7 +169,7 @@ class ClassStatistics:
             np.float32
         )  # behind a ReLU
 
-    def taught(
+    def fit_new_classes(
         self,
         features: Sequence[np.ndarray],
         kernel: np.ndarray,
@@ -189,7 +189,7 @@ class ClassStatistics:
         class, and `checked_folds` int (m,) of the stored validation photos: in
         which of FOLDS parts a photo is; by turns where not given.
         """
-        more = self._drawn() if known is None else np.concatenate([self._drawn(), known])
+        more = self._draw() if known is None else np.concatenate([self._draw(), known])
         if folds is None:
             folds = [np.arange(len(each)) % FOLDS for each in features]
         if checked_folds is None:
@@ -200,15 +200,15 @@ class ClassStatistics:
         for fold in range(FOLDS):
             taught = [each[own != fold] for each, own in zip(features, folds, strict=True)]
             others = checked_folds == fold
-            weights, offset = self._fitted(
+            weights, offset = self._fit(
                 taught, np.concatenate([self.checked[~others], more]), kernel, bias
             )
             parts.append((weights, offset))
             checked[others] = self.checked[others] @ weights + offset
             for each, own, logits in zip(features, folds, left_out, strict=True):
                 logits[own == fold] = each[own == fold, 0] @ weights + offset
-        weights, offset = self._fitted(features, np.concatenate([self.checked, more]), kernel, bias)
-        lowered = self._lowered(checked, kernel, bias)
+        weights, offset = self._fit(features, np.concatenate([self.checked, more]), kernel, bias)
+        lowered = self._find_lowering(checked, kernel, bias)
         parts = [(each, own - lowered) for each, own in parts]
         return NewClasses(
             weights,
@@ -218,7 +218,9 @@ class ClassStatistics:
             checked - lowered,
         )
 
-    def _lowered(self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.float32:
+    def _find_lowering(
+        self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray
+    ) -> np.float32:
         """How far the logits of new classes, `checked` (m, k) of the stored
         validation photos, are to be lowered.
 
@@ -235,13 +237,13 @@ class ClassStatistics:
         allowed = int((LOSS_OF_ONE + LOSS_OF_FURTHER * further) * len(checked) - before)
         return np.float32(max(0, ROUNDING - spare[np.clip(allowed, 0, len(spare) - 1)]))
 
-    def _whitened(self, offsets: np.ndarray) -> np.ndarray:
+    def _whiten(self, offsets: np.ndarray) -> np.ndarray:
         """(covariance + shrinkage) to the power of -1/2, applied to rows (n, f)."""
         added = SHRINKAGE * self.mean_variance
         shares = 1 - np.sqrt(added / (self.variances + added))
         return (offsets - (offsets @ self.directions * shares) @ self.directions.T) / np.sqrt(added)
 
-    def _fitted(
+    def _fit(
         self,
         features: Sequence[np.ndarray],
         known: np.ndarray,
@@ -262,7 +264,7 @@ class ClassStatistics:
         photos = np.concatenate(parts)
         fixed = tf.reduce_logsumexp(photos @ kernel + bias, axis=1, keepdims=True)
         centre = self.means.mean(axis=0)
-        photos = tf.constant(self._whitened(photos - centre))
+        photos = tf.constant(self._whiten(photos - centre))
         weights = tf.Variable(tf.zeros((known.shape[1], len(features))))
         own = tf.Variable(tf.fill((len(features),), -1.0))
         variables = [weights, own]
@@ -279,5 +281,5 @@ class ClassStatistics:
 
         for _ in range(STEPS):
             step()
-        found = self._whitened(weights.numpy().T).T
+        found = self._whiten(weights.numpy().T).T
         return found, own.numpy() - centre @ found

@@ -15,7 +15,7 @@ MOST_PASSES = 0.4  # second passes per photo: more would cost more time than the
 NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
 
 
-def mixed(
+def mix_passes(
     passing: SecondPass, before: np.ndarray, after: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `SecondPass.combine`, of log-probabilities (n, classes) of both
@@ -47,22 +47,22 @@ def choose(
     MOST_PASSES of the photos get a second pass, and none where that gains
     nothing.
     """
-    tried = [(balanced(before, breeds, whole, weights), 0.0, NEVER)]
+    tried = [(mean_top1(before, breeds, whole, weights), 0.0, NEVER)]
     for surest in SUREST:
         passing = SecondPass(MARGIN, 1.0, surest, WEIGHT, 1.0)
-        both, twice = mixed(passing, before, after)
+        both, twice = mix_passes(passing, before, after)
         if twice.mean() <= MOST_PASSES:
-            tried.append((balanced(both, breeds, whole, weights), -twice.mean(), passing))
+            tried.append((mean_top1(both, breeds, whole, weights), -twice.mean(), passing))
     best = max(tried, key=lambda each: each[:2])[2]
     if best.surest == 0:
         return best
-    both, twice = mixed(best, before, after)
+    both, twice = mix_passes(best, before, after)
     # No lapse rate of its own: both passes have it already.
     fitted = fit_calibration(both[twice], breeds[twice], largest_lapse=0.0, weights=weights[twice])
     return replace(best, sharpness=round(1 / fitted.temperature, 4))
 
 
-def balanced(
+def mean_top1(
     logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray, weights: np.ndarray
 ) -> float:
     """The mean of the top-1 of whole pictures and of crops, to four digits."""

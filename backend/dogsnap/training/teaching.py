@@ -226,7 +226,7 @@ class Teacher:
 
         `replace`: they were taught before, and what they learnt is dropped.
         `known` (n, f): features of more photos of known breeds, see
-        `features_of_known`. `checked_folds`: see `ClassStatistics.taught`.
+        `features_of_known`. `checked_folds`: see `ClassStatistics.fit_new_classes`.
         Raises TeachingError.
         """
         labels = [self._label(breed) for breed in breeds]
@@ -236,7 +236,7 @@ class Teacher:
         features = [each for _, each in shown]
         folds = [breed.folds(paths) for breed, (paths, _) in zip(breeds, shown, strict=True)]
         before = self.head.without({breed.id for breed in breeds})
-        added = self.statistics.taught(
+        added = self.statistics.fit_new_classes(
             features, before.kernel, before.bias, known, folds, checked_folds
         )
         for breed in breeds:  # taught anew, it leaves its group; one breed alone is no group
@@ -462,10 +462,10 @@ class Teacher:
         check_kept(
             file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know"
         )
-        write_json(self.kept(self.head), file)
+        write_json(self.describe_taught(self.head), file)
         return file
 
-    def kept(self, head: Head) -> dict:
+    def describe_taught(self, head: Head) -> dict:
         """What is stored of the classes that were taught, with the weights that
         they have in `head`; ready for JSON.
         """

@@ -75,7 +75,7 @@ def examples_of(
     return dataset.readable(examples, report)
 
 
-def scored(
+def score_photos(
     version: ExportedVersion, examples: list[Example], given: Mapping[str, np.ndarray] | None = None
 ) -> dict:
     """The scores on photos of known breeds, ready for JSON. `given`: the
@@ -103,7 +103,7 @@ def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, n
     see `confusion.confusion_matrix`.
     """
     given = answers(version, [example.path for example in examples])
-    scores = scored(version, examples, given)
+    scores = score_photos(version, examples, given)
     true = np.array([example.breed for example in examples])
     answered = given["prediction"].argmax(-1)
     matrix = confusion.confusion_matrix(answered, true, len(version.labels))
@@ -164,11 +164,11 @@ def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
     and what they are taken for rightly.
     """
 
-    def related(breed: str, name: str) -> bool:
+    def is_relative(breed: str, name: str) -> bool:
         return any(part in breed and name in known for part, known in RELATIVES.items())
 
     told = [each for each in taken_for if each["level"] == "breed"]
-    wrong = sum(each["times"] for each in told if not related(each["is"], each["taken_for"]))
+    wrong = sum(each["times"] for each in told if not is_relative(each["is"], each["taken_for"]))
     return round(wrong / len(true), 4)
 
 
@@ -185,7 +185,7 @@ def measure(model: Path, root: Path, report: Report) -> dict:
             "precision": version.servable.runtime.get("precision", "f32"),
             "decision": version.description["decision"],
             "lists": {
-                name: scored(version, examples_of(root / folder, listed, labels, report))
+                name: score_photos(version, examples_of(root / folder, listed, labels, report))
                 for name, (folder, listed) in LISTS.items()
             },
             NO_DOGS: without_dogs(version, root / NO_DOGS, report),
@@ -209,7 +209,7 @@ def split(card: str) -> tuple[str, str, str]:
     return before, tables, after
 
 
-def renewed(card: str, measured: Mapping) -> str:
+def renew_tables(card: str, measured: Mapping) -> str:
     """The text of the card with the tables of what was measured."""
     before, _, after = split(card)
     return f"{before}{BEGIN}\n\n{as_tables(measured)}\n\n{END}{after}"
