@@ -24,7 +24,10 @@ function headline(outcome) {
 function caption(outcome) {
   const { captions: text } = appearance.texts()
   if (!outcome) return text.waits
-  if (outcome.dogs) return Array.from(new Set(outcome.dogs.map(headline))).join(' · ')
+  if (outcome.dogs) {
+    const names = outcome.dogs.map((dog) => short({ outcome: dog }))
+    return Array.from(new Set(names)).join(' · ')
+  }
   if (outcome.state !== 'set') return headline(outcome)
   if (outcome.set.length > MOST_NAMED) return wording.fill(text.probablyOneOf, { count: outcome.set.length })
   return wording.fill(text.probably, { name: headline(outcome) })
