@@ -36,6 +36,8 @@ Page({
   frame: null,
   /** @type {import('../../services/frame').Point | null}  where the finger went down, in fractions of the photo */
   from: null,
+  /** While the part is being cut out. */
+  isAsking: false,
   /** Whether the finger is on a corner of the frame. */
   isResizing: false,
   /** Where the photo is on the screen, while a finger is on it. */
@@ -123,6 +125,8 @@ Page({
   },
 
   async onAsk() {
+    if (this.isAsking) return // a second tap asks about the same part
+    this.isAsking = true
     try {
       const part = await photo.crop(this.data.photo, this.frame)
       routes.replace(routes.result(snaps.open(part)))
@@ -130,6 +134,7 @@ Page({
       if (failure.kind === 'photoGone') this.setData({ state: 'gone' })
       else wx.showToast({ title: this.data.text.failed, icon: 'none' })
     }
+    this.isAsking = false
   },
 
   onCancel() {

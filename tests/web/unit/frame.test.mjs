@@ -81,6 +81,14 @@ test('the framed part is cut out in the resolution of the photo, and asked about
   assert.equal(next.data.photo, `tmp/small-${phone.saves.length}.jpg`)
 })
 
+test('a second tap on the button asks about no second part', async () => {
+  const page = await framing([0.5, 0, 1, 0.5])
+  const before = phone.service('history').list().length
+  await Promise.all([page.onAsk(), page.onAsk()])
+  await settle()
+  assert.equal(phone.service('history').list().length, before + 1)
+})
+
 test('of a photo that is stored on its side, the part is cut out of the upright picture', async () => {
   for (const turnsPictures of [true, false]) {
     phone = new Phone()
