@@ -112,9 +112,20 @@ def a_breed_with_photos_for_validation_alone(data: Path) -> None:
     )
 
 
+def few_photos_of_each_breed(data: Path) -> None:
+    listed = (data / "train_list.txt").read_text().splitlines()
+    folders = {line.partition("/")[0] for line in listed}
+    few = []
+    for folder in folders:
+        of_breed = [line for line in listed if line.startswith(folder)]
+        few += of_breed[: TINY.validation_per_breed]
+    (data / "train_list.txt").write_text("\n".join(few))
+
+
 @pytest.mark.parametrize(
     ("change", "flags", "words"),
     [
+        (few_photos_of_each_breed, [], "has only validation photos in train_list.txt"),
         (None, ["--recipe", "resnet"], "no recipe 'resnet'; there are: inception_v3"),
         (None, ["--popularity", "wrong"], "wrong: expected"),
         (None, ["--popularity", "none.json"], "File 'none.json' does not exist"),

@@ -100,8 +100,10 @@ def train(
     listed = dataset.read_list(data, "train_list")
     # Cut before the unreadable ones go: a photo lost or repaired between two sittings
     # moves no other one across the cut.
+    parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
+    dataset.check_taught(folders, parts[0])
     readable = []
-    for part in dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed):
+    for part in parts:
         boxed = dataset.with_boxes(part, data, frames, click.echo)
         readable.append(dataset.readable(boxed, click.echo))
     fitted, validation = readable

@@ -250,7 +250,7 @@ def check_taught(folders: list[str], training: list[Example]) -> None:
     """Raises DatasetError for class folders without training photos."""
     taught = {example.breed for example in training}
     if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
-        advice = "list more, or remove the folder"
+        advice = "list more photos than are kept for validation, or remove the folder"
         raise DatasetError(
             f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}"
         )
