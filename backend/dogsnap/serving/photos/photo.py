@@ -132,7 +132,9 @@ def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
 
 
 def is_turned(contents: bytes) -> bool:
-    """Whether EXIF says that the picture is stored on its side or upside down; False for no picture."""
+    """Whether EXIF says that the picture is stored on its side or upside down;
+    False for no picture.
+    """
     try:
         return _orientation(_open(contents)) in UPRIGHT
     except UnsupportedPhoto:

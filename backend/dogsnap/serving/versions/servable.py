@@ -362,7 +362,8 @@ class Servable(BaseServable):
             raise _translate_error(error, note) from error
         except UnicodeDecodeError as error:  # TensorFlow quotes bytes of the input in its reason
             raise InvalidArgument(
-                f'signature "{signature.name}" of {self.id} refuses these values; its reason quotes them, and is no text'
+                f'signature "{signature.name}" of {self.id} refuses these values; its '
+                "reason quotes them, and is no text"
             ) from error
         except MemoryError as error:
             raise Unavailable(NO_MEMORY) from error
