@@ -92,9 +92,12 @@ run: setup ## set up, then serve on http://localhost:8501
 test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## set up, then run the tests and check the style beside them
 	@$(MAKE) --no-print-directory --jobs 2 fast-tests lint
 
-# Four at once, also on two cores, since tests wait for servers and browsers.
+# Four at once, also on two cores, since tests wait for servers and browsers. What fails then, beside others, decides alone:
+# some tests measure time or memory, which others take.
 fast-tests:
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder || { [ $$? -eq 1 ] \
+	  && echo "dogsnap: what failed beside other tests runs once more, alone" \
+	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m long

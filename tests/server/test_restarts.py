@@ -115,15 +115,16 @@ def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, mod
     url = f"{server.url}/v1/models/sleeper:predict"
     requests.post(url, json={"instances": [0]}, timeout=60)
     with ThreadPoolExecutor(12) as pool:
+        # The first two hold both threads until all twelve have come.
         waiting = [
-            pool.submit(requests.post, url, json={"instances": [0.5]}, timeout=60)
-            for _ in range(12)
+            pool.submit(requests.post, url, json={"instances": [seconds]}, timeout=60)
+            for seconds in [6.0] * 2 + [0.2] * 10
         ]
         wait_until(lambda: held(server) == 12)
         begun = time.monotonic()
         assert server.stop() == 0
         print(
-            f"SIGTERM with 12 accepted requests of 0.5 s, two at a time: over after {time.monotonic() - begun:.1f} s"
+            f"SIGTERM with 12 accepted requests, two at a time: over after {time.monotonic() - begun:.1f} s"
         )
         assert time.monotonic() - begun < 30
         assert [each.result().status_code for each in waiting] == [200] * 12
