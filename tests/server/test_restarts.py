@@ -115,11 +115,13 @@ def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, mod
     url = f"{server.url}/v1/models/sleeper:predict"
     requests.post(url, json={"instances": [0]}, timeout=60)
     with ThreadPoolExecutor(12) as pool:
-        # The first two hold both threads until all twelve have come.
+        # Two hold both threads until the ten others have come.
         waiting = [
-            pool.submit(requests.post, url, json={"instances": [seconds]}, timeout=60)
-            for seconds in [6.0] * 2 + [0.2] * 10
+            pool.submit(requests.post, url, json={"instances": [6.0]}, timeout=60) for _ in range(2)
         ]
+        wait_until(lambda: held(server) == 2)
+        for _ in range(10):
+            waiting.append(pool.submit(requests.post, url, json={"instances": [0.2]}, timeout=60))
         wait_until(lambda: held(server) == 12)
         begun = time.monotonic()
         assert server.stop() == 0
