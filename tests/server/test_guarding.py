@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-import tensorflow as tf
 from command_line import dogsnap
 from dogsnap.routing.choices import Change
 from dogsnap.routing.guard import LEAST_PIECES
@@ -26,7 +25,7 @@ from dogsnap.serving.tensors.signatures import ServableId
 from process_readings import worker_of
 from redis_server import RedisServer, needs_redis
 from refusals import assert_refused
-from tiny_models import half_plus, save, signature, sleeper
+from tiny_models import half_of_positive, half_plus, sleeper
 from waiting import answers, wait_until
 
 PREDICT = "/v1/models/half:predict"
@@ -38,13 +37,7 @@ BAD = -1.0  # the value at which version 2 fails
 def models(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     half_plus(1, folder / "half" / "1")
-
-    def positive(x: tf.Tensor) -> dict[str, tf.Tensor]:
-        with tf.control_dependencies([tf.debugging.assert_non_negative(x)]):
-            return {"y": x / 2}
-
-    numbers = tf.TensorSpec(None, tf.float32, "x")
-    save(folder / "half" / "2", serving_default=signature(positive, numbers))
+    half_of_positive(folder / "half" / "2")
     half_plus(1, folder / "half" / "3")
     return folder
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import requests
-import tensorflow as tf
 from command_line import dogsnap, output_of, refused
 from process_readings import worker_of
 from redis_server import RedisServer, needs_redis
 from refusals import assert_refused
-from tiny_models import half_plus, save, signature
+from tiny_models import half_of_positive, half_plus
 from waiting import answers, wait_until
 
 STABLE = "/v1/models/half/labels/stable:predict"
@@ -27,13 +26,7 @@ def models(tmp_path_factory) -> Path:
     """Versions 1 to 3 of half; version 2 fails for negative numbers."""
     folder = tmp_path_factory.mktemp("models")
     half_plus(1, folder / "half" / "1")
-
-    def positive(x: tf.Tensor) -> dict[str, tf.Tensor]:
-        with tf.control_dependencies([tf.debugging.assert_non_negative(x)]):
-            return {"y": x / 2}
-
-    numbers = tf.TensorSpec(None, tf.float32, "x")
-    save(folder / "half" / "2", serving_default=signature(positive, numbers))
+    half_of_positive(folder / "half" / "2")
     half_plus(3, folder / "half" / "3")
     return folder
 

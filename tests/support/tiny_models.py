@@ -284,6 +284,16 @@ def zeros(folder: Path) -> Path:
     )
 
 
+def half_of_positive(folder: Path) -> Path:
+    """y = x / 2, and a failure for negative numbers; x of any shape, as in `half_plus`."""
+
+    def positive(x: tf.Tensor) -> dict:
+        with tf.control_dependencies([tf.debugging.assert_non_negative(x)]):
+            return {"y": x / 2}
+
+    return save(folder, serving_default=signature(positive, NUMBERS))
+
+
 def sleeper(folder: Path, times: float = 1.0) -> Path:
     """y = x after x seconds (or so many `times`), without using the processor meanwhile; the inputs of one request add up."""
 
