@@ -3,6 +3,7 @@
 import grpc
 import pytest
 import tiny_models
+from dogsnap.server.protocols import open_inference_pb2
 from grpc_client import connected
 from process_readings import memory, worker_of
 from refusals import assert_refused
@@ -73,6 +74,52 @@ def test_answers_count_as_memory_that_is_held_until_they_are_sent(start_server, 
     assert (code, "DOGSNAP_MAX_HELD_MB" in message) == ("RESOURCE_EXHAUSTED", True)
     assert_refused(ask(small, MILLION), 503, "DOGSNAP_MAX_HELD_MB")
     assert call(small, 300_000) == ("OK", "300000")
+
+
+def test_the_open_inference_protocol_has_the_same_bounds(start_server, server, zeros_models):
+    small = start_server(zeros_models, "--max-held-mb", "2")
+
+    def infer(asked, count: int):
+        tensor = {"name": "count", "datatype": "INT32", "shape": [], "data": [count]}
+        return asked.post("/v2/models/zeros/infer", json={"inputs": [tensor]})
+
+    assert_refused(infer(server, MILLION), 413, "15.3 MiB as JSON; at most 8 MiB")
+    assert_refused(infer(small, MILLION), 503, "DOGSNAP_MAX_HELD_MB")
+    for _ in range(5):
+        assert infer(small, 100_000).status_code == 200
+        assert call_open_inference(small, 300_000) == (
+            "OK",
+            [("y", "FP32", [300_000], 1_200_000)],
+        )
+    code, message = call_open_inference(small, MILLION)
+    assert (code, "DOGSNAP_MAX_HELD_MB" in message) == ("RESOURCE_EXHAUSTED", True)
+
+
+def call_open_inference(server, count: int, **fields):
+    """The status and message of a call whose values are in the field of their type,
+    or what the outputs are, with the number of their bytes.
+    """
+    tensor = {"name": "count", "datatype": "INT32", "contents": {"int_contents": [count]}}
+    request = open_inference_pb2.ModelInferRequest(model_name="zeros", inputs=[tensor], **fields)
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        infer = channel.unary_unary(
+            "/inference.GRPCInferenceService/ModelInfer",
+            open_inference_pb2.ModelInferRequest.SerializeToString,
+            open_inference_pb2.ModelInferResponse.FromString,
+        )
+        try:
+            answer = infer(request, timeout=60)
+        except grpc.RpcError as error:
+            return error.code().name, error.details()
+    described = []
+    for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True):
+        described.append((output.name, output.datatype, list(output.shape), len(raw)))
+    return "OK", described
+
+
+def test_a_version_number_of_any_length_is_refused_in_a_sentence(server):
+    code, message = call_open_inference(server, 1, model_version="9" * 5000)
+    assert (code, message[:14]) == ("INVALID_ARGUMENT", "version is '99")
 
 
 def test_behind_a_gateway_the_bound_is_the_same(start_server, server, zeros_models):

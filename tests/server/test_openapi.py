@@ -11,12 +11,12 @@ from dogsnap.server.protocols import (
     app_api,
     console,
     generated_clients,
-    open_inference,
     openapi,
     tf_serving_rest,
 )
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.tensors.open_inference_tensors import TYPES
 from dogsnap.settings import Settings, variable
 from flask import Flask
 from jsonschema import Draft202012Validator
@@ -138,7 +138,7 @@ def test_listed_words_are_those_of_the_code(document, operations):
     components = document["components"]
     assert components["schemas"]["Level"]["enum"] == [level.value for level in Level]
     datatype = components["schemas"]["InferenceTensor"]["properties"]["datatype"]
-    assert datatype["enum"] == list(open_inference.TYPES)
+    assert datatype["enum"] == list(TYPES)
     assert components["securitySchemes"]["key"]["name"] == KEY_HEADER
     (language,) = [
         parameter["schema"]["enum"]

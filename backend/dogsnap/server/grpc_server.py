@@ -18,11 +18,9 @@ from dogsnap.server.grpc_admission import AdmissionInterceptor
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.protocols.grpc_health import Health
-from dogsnap.server.protocols.open_inference_grpc import InferenceService
+from dogsnap.server.protocols.open_inference import InferenceService
 from dogsnap.server.protocols.tf_serving_grpc import (
-    PROTOCOL,
     SERVICES,
-    STICKY_KEY,
     CallInterceptor,
     ModelService,
     PredictionService,
@@ -88,7 +86,7 @@ class GrpcServer:
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(settings, predictor), self._server
         )
-        inference = InferenceService(predictor, PROTOCOL, STICKY_KEY)
+        inference = InferenceService(service)
         self._server.add_generic_rpc_handlers([inference.handler()])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(

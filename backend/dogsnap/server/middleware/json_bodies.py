@@ -36,6 +36,16 @@ def tensors_response(
     """The JSON that `write` makes of outputs, counted in `max_held_mb` until it
     is sent. Raises TooLarge, NoRoom.
     """
+    hold_answer(outputs, settings, by_rows)
+    return json_response(write(outputs), headers=version_header(servable))
+
+
+def hold_answer(
+    outputs: Mapping[str, np.ndarray], settings: Settings, by_rows: bool = False
+) -> None:
+    """Count what outputs take as JSON in `max_held_mb` until the answer is sent.
+    Raises TooLarge, NoRoom.
+    """
     most = most_json_bytes(outputs, by_rows)
     if most > settings.max_answer_mb * MEBIBYTE:
         raise TooLarge(
@@ -44,7 +54,6 @@ def tensors_response(
             "given (DOGSNAP_MAX_ANSWER_MB); send fewer rows at once, or ask by gRPC"
         )
     request.environ["wsgi.input"].hold_answer(most)
-    return json_response(write(outputs), headers=version_header(servable))
 
 
 def version_header(servable: ServableId) -> dict[str, str]:

@@ -1,247 +1,169 @@
-"""The Open Inference Protocol (KServe's v2), what HTTP and gRPC share: tensors,
-metadata, and the work of a request.
+"""The Open Inference Protocol (KServe's v2): what HTTP and gRPC share, and the service of
+gRPC, inference.GRPCInferenceService.
 
 MLServer, Triton, OpenVINO Model Server and KServe speak it, too. A version is a
-number or a label.
+number or a label. Import it after the fork: it loads TensorFlow.
 """
 
-import math
-import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version as version_of
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
 from typing import Any
 
+import grpc
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.errors import InvalidArgument, Unimplemented
+from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.inference.executor import IsGone
-from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.request_kinds import (
-    Photos,
-    Prediction,
-    Values,
-    Work,
-    check_output_filter,
+from dogsnap.server.protocols import open_inference_pb2 as messages
+from dogsnap.server.protocols.request_fields import whole_number
+from dogsnap.server.protocols.tf_serving_grpc import STICKY_KEY, PredictionService
+from dogsnap.serving.inference.request_kinds import Photos, Values, Work
+from dogsnap.serving.photos.photo_values import decode_photos
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.tensors.json_tensors import OtherInputs
+from dogsnap.serving.tensors.open_inference_tensors import (
+    Tensor,
+    describe_output,
+    describe_specs,
+    to_raw,
 )
-from dogsnap.serving.photos import photo_values
-from dogsnap.serving.tensors.json_tensors import MAX_RANK, OtherInputs
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 
-BYTES = "BYTES"
-TYPES = {
-    "BOOL": tf.bool,
-    "UINT8": tf.uint8,
-    "UINT16": tf.uint16,
-    "UINT32": tf.uint32,
-    "UINT64": tf.uint64,
-    "INT8": tf.int8,
-    "INT16": tf.int16,
-    "INT32": tf.int32,
-    "INT64": tf.int64,
-    "FP16": tf.float16,
-    "BF16": tf.bfloat16,
-    "FP32": tf.float32,
-    "FP64": tf.float64,
-    BYTES: tf.string,
-}
-DATATYPES = {dtype: datatype for datatype, dtype in TYPES.items()}
-LENGTH = struct.Struct("<I")  # before each string of a tensor in its binary form
-SERVER = {
-    "name": "dogsnap",
-    "version": version_of("dogsnap"),
-    "extensions": ["binary_tensor_data"],
-}
-PLATFORM = "tensorflow_savedmodel"
+SERVICE = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+SERVER = {"name": "dogsnap", "version": version("dogsnap"), "extensions": ["binary_tensor_data"]}
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """An input as it came; `read` gives its values in a flat array or list, of
-    `datatype`.
+def describe_model(repository: ModelRepository, spec: ModelSpec) -> dict[str, Any]:
+    """The metadata of a version: its default signature, or its first."""
+    with repository.acquire(spec) as servable:
+        is_default = DEFAULT_SIGNATURE in servable.signatures
+        name = "" if is_default else next(iter(servable.signatures), "")
+        signature = servable.signature(name)
+        is_named = spec.version is not None or spec.label is not None
+        versions = [servable.id.version] if is_named else repository.available(spec.name)
+        return {
+            "name": servable.id.name,
+            "versions": [str(number) for number in sorted(versions)],
+            "platform": "tensorflow_savedmodel",
+            "inputs": describe_specs(signature.inputs),
+            "outputs": describe_specs(signature.outputs),
+        }
+
+
+def spec_of(name: str, version: str, sticky_key: str) -> ModelSpec:
+    """`version`: a number, a label, or "" for the default. Raises InvalidArgument."""
+    if version.isdigit():
+        return ModelSpec(name, whole_number("version", version), sticky_key=sticky_key)
+    return ModelSpec(name, label=version or None, sticky_key=sticky_key)
+
+
+def work_of(
+    repository: ModelRepository,
+    spec: ModelSpec,
+    tensors: Sequence[Tensor],
+    signature_name: str,
+    outputs: Sequence[str],
+) -> Work:
+    """Photos where strings come for a version that takes numbers: an image input
+    takes the photo itself. Raises DogsnapError.
     """
 
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-    read: Callable[[], np.ndarray]
-
-    def __post_init__(self) -> None:
-        if self.datatype not in TYPES:
-            raise InvalidArgument(
-                f'input "{self.name}": datatype is {self.datatype!r}; expected one of '
-                f"{', '.join(TYPES)}"
-            )
-        if len(self.shape) > MAX_RANK or any(size < 0 for size in self.shape):
-            raise InvalidArgument(
-                f'input "{self.name}": shape is {list(self.shape)}; expected at most '
-                f"{MAX_RANK} sizes from 0 on"
-            )
-
-    def array(self, rank: int | None = None) -> np.ndarray:
-        """The values in the tensor's shape; strings as objects.
-
-        Raises InvalidArgument.
-
-        Strings (n, 1), as MLServer's codecs write them, are (n,) for an input
-        of rank 1.
-        """
-        values = self.read()
-        if values.size != math.prod(self.shape):
-            raise InvalidArgument(
-                f'input "{self.name}": shape {list(self.shape)} takes '
-                f"{math.prod(self.shape)} values, received {values.size}"
-            )
-        is_column = self.datatype == BYTES and rank == 1 and self.shape[1:] == (1,)
-        return values.reshape(-1 if is_column else self.shape)
-
-
-@dataclass(frozen=True)
-class InferRequest:
-    """What a client asks; `outputs`: names, all of them if empty.
-
-    `signature_name`: the parameter of this name, or "".
-    """
-
-    spec: ModelSpec
-    tensors: Sequence[Tensor]
-    outputs: Sequence[str] = ()
-    signature_name: str = ""
-
-
-def spec_of(name: str, version: str | None, sticky_key: str) -> ModelSpec:
-    """`version`: a number, a label, or nothing for the default."""
-    if not version:
-        return ModelSpec(name, sticky_key=sticky_key)
-    if version.isascii() and version.isdigit():
-        return ModelSpec(name, int(version), sticky_key=sticky_key)
-    return ModelSpec(name, label=version, sticky_key=sticky_key)
-
-
-def infer(
-    predictor: Predictor,
-    request: InferRequest,
-    protocol: str,
-    timeout: float | None = None,
-    is_gone: IsGone | None = None,
-) -> Prediction:
-    """Run a signature on the tensors of a request. Raises the types of `dogsnap.errors`."""
-    work = _work(predictor, request)
-    (prediction,) = predictor.answer(request.spec, [work], protocol, timeout, is_gone)
-    if isinstance(work, Values) or not request.outputs:
-        return prediction
-    check_output_filter(prediction.signature, request.outputs)
-    wanted = {name: prediction.outputs[name] for name in request.outputs}
-    return Prediction(wanted, prediction.servable, prediction.signature)
-
-
-def _work(predictor: Predictor, request: InferRequest) -> Work:
-    """Photos where strings come for a version that takes numbers: an image
-    input takes the photo itself.
-    """
-    if [tensor.datatype for tensor in request.tensors] == [BYTES]:
-        with predictor.repository.acquire(request.spec) as servable:
-            signature = servable.signature(request.signature_name)
-        (tensor,) = request.tensors
-        wanted = signature.inputs.get(tensor.name)
-        if len(signature.inputs) == 1 and wanted is not None and wanted.dtype != tf.string:
-            values = tensor.array().reshape(-1)
-            pictures = photo_values.decode_photos(values)
-            return Photos(list(values if pictures is None else pictures), signature.name)
-    return Values(_reader(request.tensors), request.signature_name, request.outputs)
-
-
-def _reader(tensors: Sequence[Tensor]) -> Callable[[Signature], dict[str, np.ndarray]]:
     def read(signature: Signature) -> dict[str, np.ndarray]:
         names = [tensor.name for tensor in tensors]
-        if len(names) != len(signature.inputs) or set(names) != set(signature.inputs):
+        if sorted(names) != sorted(signature.inputs):
             raise OtherInputs(
                 f"expected the inputs {', '.join(signature.inputs) or 'none'}, received "
                 f"{', '.join(names) or 'none'}",
                 names,
             )
-        arrays = {}
-        for tensor in tensors:
-            arrays[tensor.name] = tensor.array(signature.inputs[tensor.name].shape.rank)
-        return arrays
+        ranks = [signature.inputs[name].shape.rank for name in names]
+        return dict(zip(names, map(Tensor.array, tensors, ranks), strict=True))
 
-    return read
-
-
-def describe_model(predictor: Predictor, spec: ModelSpec) -> dict[str, Any]:
-    """The metadata of a version: its default signature, or the only one."""
-    with predictor.repository.acquire(spec) as servable:
-        names = [DEFAULT_SIGNATURE, *servable.signatures]
-        signature = servable.signature(next(name for name in names if name in servable.signatures))
-        versions = [servable.id.version]
-        if spec.version is None and spec.label is None:
-            versions = sorted(predictor.repository.available(spec.name))
-        return {
-            "name": servable.id.name,
-            "versions": [str(version) for version in versions],
-            "platform": PLATFORM,
-            "inputs": _describe_tensors(signature.inputs),
-            "outputs": _describe_tensors(signature.outputs),
-        }
+    if [tensor.datatype for tensor in tensors] == ["BYTES"]:
+        with repository.acquire(spec) as servable:
+            signature = servable.signature(signature_name)
+        types = {alias: each.dtype for alias, each in signature.inputs.items()}
+        if list(types) == [tensors[0].name] and types[tensors[0].name] != tf.string:
+            values = tensors[0].array().reshape(-1)
+            pictures = decode_photos(values)
+            contents = list(values if pictures is None else pictures)
+            return Photos(contents, signature.name, outputs)
+    return Values(read, signature_name, outputs)
 
 
-def _describe_tensors(specs: Mapping[str, tf.TensorSpec]) -> list[dict[str, Any]]:
-    """Those of a type that the protocol has; -1 is any size."""
-    described = []
-    for name, spec in specs.items():
-        if spec.dtype in DATATYPES:
-            sizes = [-1] if spec.shape.rank is None else spec.shape.as_list()
-            shape = [-1 if size is None else size for size in sizes]
-            described.append({"name": name, "datatype": DATATYPES[spec.dtype], "shape": shape})
-    return described
-
-
-def datatype_of(name: str, array: np.ndarray) -> str:
-    dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
-    if dtype not in DATATYPES:
-        raise Unimplemented(f'output "{name}" has the type {dtype.name}, which the protocol lacks')
-    return DATATYPES[dtype]
-
-
-def from_raw(name: str, datatype: str, count: int, raw: bytes) -> np.ndarray:
-    """The values of a tensor in its binary form. Raises InvalidArgument."""
-    if datatype == BYTES:
-        return _strings_from_raw(name, count, raw)
-    dtype = np.dtype(TYPES[datatype].as_numpy_dtype)
-    if len(raw) != count * dtype.itemsize:
-        raise InvalidArgument(
-            f'input "{name}": {count} values of {datatype} take '
-            f"{count * dtype.itemsize} bytes, received {len(raw)}"
-        )
-    if datatype == "BOOL":  # bytes other than 0 and 1 would be invalid bools
-        return np.frombuffer(raw, np.uint8) != 0
-    return np.frombuffer(raw, dtype)
-
-
-def _strings_from_raw(name: str, count: int, raw: bytes) -> np.ndarray:
-    strings: list[bytes] = []
-    start = 0
-    while start + LENGTH.size <= len(raw) and len(strings) < count:
-        (length,) = LENGTH.unpack_from(raw, start)
-        start += LENGTH.size
-        strings.append(raw[start : start + length])
-        start += length
-    if start != len(raw) or len(strings) != count:
-        raise InvalidArgument(
-            f'input "{name}": expected {count} strings, each behind its length in 4 bytes'
-        )
-    return np.fromiter(strings, object, count)
-
-
-def to_raw(array: np.ndarray) -> bytes:
-    """The binary form of a tensor: row-major, little-endian; strings behind
-    their lengths.
+class InferenceService:
+    """The methods of GRPCInferenceService; they raise DogsnapError. `predictions` answers
+    them within the limits of its own calls.
     """
-    if array.dtype != object:
-        return np.ascontiguousarray(array).tobytes()
-    parts = []
-    for value in array.reshape(-1):
-        parts += [LENGTH.pack(len(value)), value]
-    return b"".join(parts)
+
+    def __init__(self, predictions: PredictionService):
+        self._predictions = predictions
+        self._repository = predictions.predictor.repository
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What grpc.Server.add_generic_rpc_handlers takes."""
+        methods = {}
+        for method in SERVICE.methods:
+            methods[method.name] = grpc.unary_unary_rpc_method_handler(
+                getattr(self, method.name),
+                getattr(messages, method.input_type.name).FromString,
+                getattr(messages, method.output_type.name).SerializeToString,
+            )
+        return grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
+
+    def ServerLive(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return messages.ServerLiveResponse(live=True)
+
+    def ServerReady(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return messages.ServerReadyResponse(ready=not self._repository.not_ready())
+
+    def ServerMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return messages.ServerMetadataResponse(**SERVER)
+
+    def ModelReady(self, request: Any, context: grpc.ServicerContext) -> Any:
+        with suppress(DogsnapError):
+            self.ModelMetadata(request, context)
+            return messages.ModelReadyResponse(ready=True)
+        return messages.ModelReadyResponse(ready=False)
+
+    def ModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
+        spec = spec_of(request.name, request.version, STICKY_KEY.get())
+        return messages.ModelMetadataResponse(**describe_model(self._repository, spec))
+
+    def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> Any:
+        spec = spec_of(request.model_name, request.model_version, STICKY_KEY.get())
+        signature_name = request.parameters["signature_name"].string_param
+        names = [output.name for output in request.outputs]
+        work = work_of(self._repository, spec, _tensors(request), signature_name, names)
+        (prediction,) = self._predictions.answer(spec, [work], context)
+        self._predictions.hold(context, sum(map(tensor_bytes, prediction.outputs.values())))
+        response = messages.ModelInferResponse(
+            model_name=prediction.servable.name,
+            model_version=str(prediction.servable.version),
+            id=request.id,
+        )
+        for name, array in prediction.outputs.items():
+            response.outputs.add(**describe_output(name, array))
+            response.raw_output_contents.append(to_raw(array))
+        return response
+
+
+def _tensors(request: Any) -> list[Tensor]:
+    """Raises InvalidArgument."""
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise InvalidArgument(
+            f"raw_input_contents has {len(raw)} entries for {len(request.inputs)} "
+            "inputs; expected one for each, or none"
+        )
+    tensors = []
+    for index, given in enumerate(request.inputs):
+        fields = given.contents.ListFields()
+        values = fields[0][1] if fields else []
+        data = memoryview(raw[index]) if raw else values
+        is_base64 = given.parameters["content_type"].string_param == "base64"
+        tensors.append(Tensor(given.name, given.datatype, given.shape, data, is_base64))
+    return tensors

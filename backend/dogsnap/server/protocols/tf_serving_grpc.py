@@ -38,7 +38,7 @@ from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.middleware.request_ids import request_id, sticky_key
 from dogsnap.server.protocols import grpc_messages as translate
-from dogsnap.server.protocols import open_inference_grpc
+from dogsnap.server.protocols import open_inference_pb2
 from dogsnap.server.tracing import describe_answer
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values, Work
@@ -51,7 +51,7 @@ PROTOCOL = "grpc"
 SERVICES = (
     prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
-    open_inference_grpc.SERVICE.full_name,
+    open_inference_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name,
 )
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token instead of an API key
 STICKY_KEY = ContextVar(
@@ -175,13 +175,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         self._memory = memory
 
     def Predict(self, request: predict_pb2.PredictRequest, context: ServicerContext) -> Any:
-        hold = partial(self._hold, context)
+        hold = partial(self.hold, context)
         work = Values(
             lambda _: to_arrays(request.inputs, self.max_bytes, hold),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
         )
-        (prediction,) = self._answer(translate.spec_of(request), [work], context)
+        (prediction,) = self.answer(translate.spec_of(request), [work], context)
         hold(sum(map(tensor_bytes, prediction.outputs.values())))
         response = predict_pb2.PredictResponse(
             model_spec=translate.make_model_spec(prediction.servable, prediction.signature.name)
@@ -190,7 +190,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             fill_proto(response.outputs[alias], array)
         return response
 
-    def _hold(self, context: ServicerContext, count: int) -> None:
+    def hold(self, context: ServicerContext, count: int) -> None:
         """Count so many bytes until the call has ended.
 
         Raises NoRoom, and Cancelled if it has ended.
@@ -235,7 +235,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> list[inference_pb2.InferenceResult]:
         read = cache(lambda: translate.examples_of(examples, self.max_bytes))
         try:
-            results = self._answer(spec, [Examples(task, read) for task in tasks], context)
+            results = self.answer(spec, [Examples(task, read) for task in tasks], context)
         except (
             UnknownSignature
         ) as error:  # a different code than for Predict, as in TensorFlow Serving
@@ -247,7 +247,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             for task, result in zip(tasks, results, strict=True)
         ]
 
-    def _answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
+    def answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
+        """As `Predictor.answer`, for the client and within the deadline of a call."""
         spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
         remaining = context.time_remaining()
         seconds = self._seconds if remaining is None else min(self._seconds, remaining)

@@ -195,8 +195,14 @@ class Photos:
     takes them: one row for each.
     """
 
-    def __init__(self, contents: Sequence[bytes], signature_name: str = DEFAULT_SIGNATURE):
+    def __init__(
+        self,
+        contents: Sequence[bytes],
+        signature_name: str = DEFAULT_SIGNATURE,
+        output_filter: Sequence[str] = (),
+    ):
         self._contents, self._signature_name = contents, signature_name
+        self._filter = output_filter
         self._ready: dict[int, list[bytes]] = {}  # by the least side
         self.size = len(contents)
 
@@ -208,7 +214,8 @@ class Photos:
 
     def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         self._signature = servable.signature(self._signature_name)
-        self._signature.check_outputs()
+        self._signature.check_outputs(self._filter)
+        check_output_filter(self._signature, self._filter)
         return self._signature
 
     def _upright(self, servable: BaseServable) -> list[bytes]:
@@ -231,7 +238,8 @@ class Photos:
         return other.answer_photos(other.photo_signature(), self.size, self._upright)[0]
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
-        return Prediction(outputs, servable.id, self._signature)
+        wanted = {alias: outputs[alias] for alias in self._filter or outputs}
+        return Prediction(wanted, servable.id, self._signature)
 
 
 class Breeds(Photos):

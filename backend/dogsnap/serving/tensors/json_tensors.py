@@ -20,12 +20,13 @@ from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, Signature
 SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
 MAX_RANK = 32  # dimensions; NumPy holds at most 64
 INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-# The JSON types (in Python) of each tensor type. Unlike in Python, a bool is not a number here.
+# The JSON types (in Python) of each tensor type, and bytes. Unlike in Python, a bool is
+# not a number here.
 JSON_TYPES: dict[tf.DType, frozenset[type]] = {
     tf.float32: frozenset((int, float)),
     tf.float64: frozenset((int, float)),
     tf.bool: frozenset((bool,)),
-    tf.string: frozenset((str, dict)),
+    tf.string: frozenset((str, bytes, dict)),
     **{dtype: frozenset((int,)) for dtype in INTEGERS},
 }
 # The longest text of a number and a comma.
@@ -335,10 +336,12 @@ def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
     return level
 
 
-def to_bytes(value: str | Mapping[str, Any]) -> bytes:
-    """A JSON string as its UTF-8 bytes, or the bytes in {"b64": ...}. Raises
-    InvalidArgument.
+def to_bytes(value: str | bytes | Mapping[str, Any]) -> bytes:
+    """A JSON string as its UTF-8 bytes, or the bytes in {"b64": ...}; bytes as
+    they are. Raises InvalidArgument.
     """
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if not is_base64(value):

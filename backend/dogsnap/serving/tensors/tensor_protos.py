@@ -73,7 +73,7 @@ def to_arrays(
             dtype = _dtype(proto.dtype)
             count = math.prod(shape)
             content = proto.tensor_content  # each access copies it
-            values = _read_content(content, dtype, count) if content else _read_field(proto, dtype)
+            values = read_content(content, dtype, count) if content else _read_field(proto, dtype)
             # Only values of a field are repeated; in content, as in TensorFlow, all are there.
             if content and len(values) != count:
                 raise InvalidArgument(
@@ -220,14 +220,15 @@ def _read_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
     return values.view(dtype.as_numpy_dtype)
 
 
-def _read_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
+def read_content(content: bytes, dtype: tf.DType, count: int = 0) -> np.ndarray:
+    """Values in their binary form (little-endian); `count`: of strings. Raises
+    InvalidArgument.
+    """
     if dtype == tf.string:
         return _read_strings(content, count)
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if len(content) % numpy_dtype.itemsize:
-        raise InvalidArgument(
-            f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values"
-        )
+        raise InvalidArgument(f"{len(content)} bytes are no whole number of {dtype.name} values")
     if dtype == tf.bool:  # bytes other than 0 and 1 would be invalid bools
         return np.frombuffer(content, np.uint8) != 0
     return np.frombuffer(content, numpy_dtype)
