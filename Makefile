@@ -92,10 +92,12 @@ run: setup ## set up, then serve on http://localhost:8501
 test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## set up, then run the tests and check the style beside them
 	@$(MAKE) --no-print-directory --jobs 2 fast-tests lint
 
-# Four at once, also on two cores, since tests wait for servers and browsers. What fails then, beside others, decides alone:
-# some tests measure time or memory, which others take.
+# Three a core at once, since tests wait for servers and browsers. What fails then, beside others, decides alone: some tests
+# measure time or memory, which others take. Their files lie in memory where that has 4 GB for them: on a disk, servers that
+# keep what is switched wait for it again and again.
+IN_MEMORY = $$(test -z "$$TMPDIR" && test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo TMPDIR=/dev/shm)
 fast-tests:
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder || { [ $$? -eq 1 ] \
+	@env $(IN_MEMORY) $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder || { [ $$? -eq 1 ] \
 	  && echo "dogsnap: what failed beside other tests runs once more, alone" \
 	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 

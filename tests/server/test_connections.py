@@ -51,18 +51,20 @@ def server(start_server, half_models):
 @contextlib.contextmanager
 def slow_clients(server, count: int) -> Iterator[list[socket.socket]]:
     """Clients that send a body of 500 bytes byte by byte, four bytes a second, while the block lasts."""
-    request, over = post("Content-Length: 500", body=b" " * 500), threading.Event()
+    head, over = post("Content-Length: 500"), threading.Event()
 
     def drip(clients: list[socket.socket]) -> None:
-        for place in range(len(request)):
+        for _ in range(500):
             for each in clients:
                 with contextlib.suppress(OSError):  # cut off by the server
-                    each.send(request[place : place + 1])
+                    each.send(b" ")
             if over.wait(0.25):
                 return
 
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as pool:
         clients = [stack.enter_context(connected(server)) for _ in range(count)]
+        for each in clients:
+            each.sendall(head)
         pool.submit(drip, clients)
         try:
             yield clients
