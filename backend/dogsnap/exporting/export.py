@@ -103,26 +103,22 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
     kept, advice = read_json(file), "run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
     _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
-    labels = [
-        *stored.description["labels"],
-        *({key: each[key] for key in LABEL} for each in taught),
-    ]
+    labels, teaching = list(stored.description["labels"]), []
+    for each in taught:
+        labels.append({key: each[key] for key in LABEL})
+        teaching.append({key: value for key, value in each.items() if key not in LABEL[1:]})
     extended = with_classes(
         stored, labels, *breed_weights(stored.model, taught), prior_of(stored, labels, artefacts)
     )
-    scores, calibration = (
-        {**stored.description["scores"], **kept.get("scores", {})},
-        extended.calibration,
-    )
+    scores = {**stored.description["scores"], **kept.get("scores", {})}
+    calibration = extended.calibration
     fitted = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
     description = {
         **extended.description,
         "scores": scores,
         "groups": _groups(fitted, artefacts, labels),
+        "taught": teaching,
     }
-    description["taught"] = [
-        {key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught
-    ]
     if "dog_head" in kept.get("scores", {}):
         DogHead.of(scores["dog_head"]).put_into(extended.model)
     if "scores" in kept:

@@ -198,12 +198,13 @@ def _name_dog(
 ) -> Classification:
     labels, levels = require_labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
+    breeds = tuple(_breed(labels[index], probabilities[index]) for index in best)
     answer = Classification(
         servable=servable.id,
         dog=dog,
         confident=False,
         level=Level.NO_DOG,
-        breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        breeds=breeds,
         box=None if box is None else tuple(float(side) for side in box),
         note=WITHOUT_THRESHOLDS if levels.decision.confident is None else "",
     )

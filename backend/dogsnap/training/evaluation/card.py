@@ -220,37 +220,28 @@ def as_tables(measured: Mapping) -> str:
     photos without a dog; photos of several dogs.
     """
     names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
-    known = [
-        [
-            f"{name} ({each['lists'][name]['photos']:,})",
-            names[number],
-            *_figures(each["lists"][name]),
-        ]
-        for name in LISTS
-        for number, each in measured.items()
-    ]
-    others = [
-        [names[number], _percent(each[NO_DOGS]["called_no_dog"]), str(each[OTHER_DOGS]["photos"])]
-        + [_percent(each[OTHER_DOGS][name]) for name in OTHERS.values()]
-        for number, each in measured.items()
-    ]
-    refused = f"no dog ({next(iter(measured.values()))[NO_DOGS]['photos']}): refused"
-    several = [
-        [names[number], *(_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values())]
-        + [_percent(each["lists"][name]["several_told"]) for name in list(LISTS)[:2]]
-        for number, each in measured.items()
-        if SEVERAL_DOGS in each
-    ]
+    known, others, several = [], [], []
+    for name in LISTS:
+        for number, each in measured.items():
+            scores = each["lists"][name]
+            known.append([f"{name} ({scores['photos']:,})", names[number], *_figures(scores)])
+    first_two = list(LISTS)[:2]
+    for number, each in measured.items():
+        no_dogs, of_others = each[NO_DOGS], each[OTHER_DOGS]
+        row = [names[number], _percent(no_dogs["called_no_dog"]), str(of_others["photos"])]
+        others.append(row + [_percent(of_others[name]) for name in OTHERS.values()])
+        if SEVERAL_DOGS in each:
+            row = [_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values()]
+            row += [_percent(each["lists"][name]["several_told"]) for name in first_two]
+            several.append([names[number], *row])
+    refused = f"no dog ({no_dogs['photos']}): refused"
     tables = [
         _table(["photos", "version", *FIGURES], known),
         _table(["version", refused, "dogs of other breeds", *OTHERS], others),
     ]
     if several:
-        tables.append(
-            _table(
-                ["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several
-            )
-        )
+        told = [f"several: {name}" for name in first_two]
+        tables.append(_table(["version", *SEVERAL, *told], several))
     return "\n\n".join(tables)
 
 
@@ -265,10 +256,8 @@ def _percent(share: float | None) -> str:
 def _figures(scores: Mapping) -> list[str]:
     """The columns FIGURES of the scores on one list."""
     levels, boxes = scores["levels"], scores.get("boxes")
-    sure, breed = (
-        [_percent(levels[level][name]) for name in ("share", "right")]
-        for level in ("sure", "breed")
-    )
+    sure = [_percent(levels["sure"][name]) for name in ("share", "right")]
+    breed = [_percent(levels["breed"][name]) for name in ("share", "right")]
     return [
         f"{_percent(scores['top1'])}; {_percent(scores['top5'])}",
         _percent(scores["expected_calibration_error"]),
