@@ -25,8 +25,11 @@ function componentScopes(program) {
   return Object.fromEntries(components.map((unit, number) => [unit, 's' + number]))
 }
 
+/** Strings (data: URLs are full of braces and commas) are put aside meanwhile. */
 function toCss(files, file, scope) {
-  return rewriteRules(inlineImports(files, file, new Set()), scope)
+  const strings = []
+  const bare = inlineImports(files, file, new Set()).replace(/"[^"]*"|'[^']*'/g, (text) => `"${strings.push(text) - 1}"`)
+  return rewriteRules(bare, scope).replace(/"(\d+)"/g, (_, number) => strings[number])
 }
 
 function inlineImports(files, file, seen) {
@@ -39,61 +42,18 @@ function inlineImports(files, file, seen) {
   )
 }
 
+/** "a{b}", where b may hold rules of its own, as @media and @keyframes do. */
+const RULE = /([^{}]+)\{((?:[^{}]|\{[^{}]*\})*)\}/g
+const COMMA_OUTSIDE_BRACKETS = /,(?![^()]*\))/
+
 function rewriteRules(text, scope) {
-  return splitRules(text)
-    .map(({ head, body }) => {
-      if (/^@(media|supports)\b/.test(head)) return `${head}{${rewriteRules(body, scope)}}`
-      if (head.startsWith('@')) return `${head}{${rpxToCss(body)}}`
-      const selectors = splitOutside(head, ',').map((selector) => scopeSelector(selector.trim(), scope))
-      return `${selectors.join(',')}{${rpxToCss(body.trim())}}`
-    })
-    .join('\n')
-}
-
-/** "a{b}c{d}" as [{head: "a", body: "b"}, {head: "c", body: "d"}]; strings and inner rules are left whole. */
-function splitRules(text) {
-  const rules = []
-  let depth = 0,
-    start = 0,
-    head = ''
-  for (const { index, char } of outsideStrings(text)) {
-    if (char === '{' && depth++ === 0) {
-      head = text.slice(start, index).trim()
-      start = index + 1
-    }
-    if (char === '}' && --depth === 0) {
-      rules.push({ head, body: text.slice(start, index) })
-      start = index + 1
-    }
-  }
-  return rules
-}
-
-function splitOutside(text, separator) {
-  const parts = []
-  let depth = 0,
-    start = 0
-  for (const { index, char } of outsideStrings(text)) {
-    if (char === '(' || char === '[') depth++
-    if (char === ')' || char === ']') depth--
-    if (char === separator && depth === 0) {
-      parts.push(text.slice(start, index))
-      start = index + 1
-    }
-  }
-  return [...parts, text.slice(start)]
-}
-
-/** Every character that is not inside a quoted string (data: URLs are full of braces and commas). */
-function* outsideStrings(text) {
-  let quote = ''
-  for (let index = 0; index < text.length; index++) {
-    const char = text[index]
-    if (quote) {
-      if (char === quote) quote = ''
-    } else if (char === '"' || char === "'") quote = char
-    else yield { index, char }
-  }
+  return text.trim().replace(RULE, (_, untrimmed, body) => {
+    const head = untrimmed.trim()
+    if (/^@(media|supports)\b/.test(head)) return `${head}{${rewriteRules(body, scope)}}\n`
+    if (head.startsWith('@')) return `${head}{${rpxToCss(body)}}\n`
+    const selectors = head.split(COMMA_OUTSIDE_BRACKETS).map((selector) => scopeSelector(selector.trim(), scope))
+    return `${selectors.join(',')}{${rpxToCss(body.trim())}}\n`
+  }).trim()
 }
 
 /** 750 rpx are the width of the screen; the runtime's style sheet says how long one is. */

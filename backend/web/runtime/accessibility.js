@@ -14,7 +14,6 @@ const ATTRIBUTES = {
   ariaExpanded: 'aria-expanded',
   ariaLive: 'aria-live',
   ariaLevel: 'aria-level',
-  ariaDisabled: 'aria-disabled',
   ariaBusy: 'aria-busy',
 }
 
@@ -25,23 +24,19 @@ export const commonProperties = Object.fromEntries(
   Object.keys(ATTRIBUTES).map((name) => [name, { type: null, value: null }]),
 )
 
-/** Observers that keep the attributes equal to the properties; `more` names further ones to mirror as they are. */
-export function attributeObservers(more = []) {
-  const all = { ...ATTRIBUTES, ...Object.fromEntries(more.map((name) => [name, name])) }
-  return Object.entries(all).map(([property, attribute]) => ({
-    fields: property,
-    observer(value) {
-      setAttribute(this.$$, attribute, value)
-    },
-  }))
-}
+/** Observers that keep the attributes equal to the properties. */
+export const attributeObservers = Object.entries(ATTRIBUTES).map(([property, attribute]) => ({
+  fields: property,
+  observer(value) {
+    setAttribute(this.$$, attribute, value)
+  },
+}))
 
 function setAttribute(element, attribute, value) {
   if (value === null || value === undefined || (value === false && !attribute.startsWith('aria-')))
     element.removeAttribute(attribute)
   else element.setAttribute(attribute, value === true && !attribute.startsWith('aria-') ? '' : String(value))
   if (attribute === 'role') makeReachable(element, value)
-  if (attribute === 'disabled') element.setAttribute('aria-disabled', String(Boolean(value)))
 }
 
 export function makeReachable(element, role) {
@@ -53,7 +48,7 @@ export function listenToKeyboard() {
   document.addEventListener('keydown', (event) => {
     const element = event.target
     if ((event.key !== 'Enter' && event.key !== ' ') || !element.__wxElement) return
-    if (!PRESSABLE.has(element.getAttribute('role')) || element.getAttribute('aria-disabled') === 'true') return
+    if (!PRESSABLE.has(element.getAttribute('role'))) return
     event.preventDefault()
     if (event.repeat) return // the key was held: the next page is not meant
     const { x, y } = element.getBoundingClientRect()

@@ -31,7 +31,7 @@ function createElement(tag, builtinTags) {
   const element = document.createElement(elementName(tag, builtinTags))
   // A content security policy without 'unsafe-inline' forbids style attributes but allows the same text by script.
   element.setAttribute = (name, value) => {
-    if (name === 'style') element.style.cssText = rpxToCss(String(value))
+    if (name === 'style') element.style.cssText = String(value)
     else Element.prototype.setAttribute.call(element, name, value)
   }
   return element
@@ -40,8 +40,4 @@ function createElement(tag, builtinTags) {
 function elementName(tag, builtinTags) {
   if (tag.startsWith(NATIVE_PREFIX)) return tag.slice(NATIVE_PREFIX.length)
   return builtinTags.includes(tag) ? 'wx-' + tag : tag
-}
-
-function rpxToCss(style) {
-  return style.replace(/(-?[\d.]+)rpx\b/g, 'calc(var(--rpx) * $1)')
 }

@@ -60,14 +60,14 @@ function registerBuiltins(env, space, templates) {
   }
 }
 
-function builtinDefinition(tag, { properties, mirrored, observers = [], data, methods, lifetimes, role }, templates) {
+function builtinDefinition(tag, { properties, observers = [], data, methods, lifetimes, role }, templates) {
   return {
     is: 'wx/' + tag,
     template: { groupList: templates, content: templates['wx/' + tag] },
     properties: { ...commonProperties, ...properties },
     data,
     methods,
-    observers: [...attributeObservers(mirrored), ...observers],
+    observers: [...attributeObservers, ...observers],
     lifetimes: {
       ...lifetimes,
       created() {

@@ -18,7 +18,7 @@ export function createLoader(scripts, globals) {
 
   function find(from, target) {
     const path = join(target.startsWith('/') ? '' : folderOf(from), target)
-    const file = [path, path + '.js', path + '/index.js'].find((candidate) => candidate in scripts)
+    const file = [path, path + '.js'].find((candidate) => candidate in scripts)
     if (!file) throw new Error(`module '${target}' is not defined, require args is '${target}' (in ${from})`)
     return file
   }

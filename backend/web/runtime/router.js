@@ -6,11 +6,7 @@
  * are made when they are first seen again.
  */
 import { createFrame } from './frame.js'
-import { join } from './modules.js'
 import { cancelDialogs } from './wx/dialogs.js'
-
-/** WeChat's own limit: navigateTo fails beyond it. */
-const MAX_PAGES = 10
 
 /** The browser goes back at once; where it cannot, since its history is another one, the page goes back without it. */
 const BACK_MS = 1000
@@ -46,8 +42,7 @@ export class Router {
 
   navigateTo(url) {
     if (this.returning) return this.returning
-    if (this.stack.length >= MAX_PAGES) throw new Error(`page stack is full (${MAX_PAGES} pages)`)
-    const entry = this.entryFor(this.absolute(url))
+    const entry = this.entryFor(url)
     this.hide(this.top)
     this.stack.push(entry)
     this.reveal(entry)
@@ -56,7 +51,7 @@ export class Router {
 
   redirectTo(url) {
     if (this.returning) return this.returning
-    const entry = this.entryFor(this.absolute(url))
+    const entry = this.entryFor(url)
     this.discard(this.stack.pop())
     this.stack.push(entry)
     this.reveal(entry)
@@ -65,7 +60,7 @@ export class Router {
 
   reLaunch(url) {
     if (this.returning) return this.returning
-    const entry = this.entryFor(this.absolute(url))
+    const entry = this.entryFor(url)
     this.rebuild([entry])
     return this.save('pushState')
   }
@@ -150,15 +145,12 @@ export class Router {
   show(entry) {
     entry.frame.element.hidden = false
     document.title = entry.frame.element.querySelector('h1').textContent || document.title
-    entry.root.getComponent().triggerPageLifetime('show', [])
     this.call(entry, 'onShow')
   }
 
   hide(entry) {
     entry.frame.rememberFocus()
     entry.frame.element.hidden = true
-    entry.root.getComponent().triggerPageLifetime('hide', [])
-    this.call(entry, 'onHide')
   }
 
   discard(entry) {
@@ -200,12 +192,6 @@ export class Router {
 
   homeUrl() {
     return '/' + this.app.pages[0]
-  }
-
-  absolute(url) {
-    if (url.startsWith('/')) return url
-    const folder = parseUrl(this.top.url).path.split('/').slice(0, -1).join('/')
-    return '/' + join(folder, url)
   }
 }
 

@@ -18,19 +18,14 @@ export function offerShare({ router, wx }) {
   })
 
   async function shareTop() {
-    const { page, url } = router.top
-    const card = {
-      title: document.title,
-      path: url,
-      ...(await resolveCard(page.onShareAppMessage?.({ from: 'button' }))),
-    }
+    const { page } = router.top
+    const card = await resolveCard(page.onShareAppMessage())
     await share({ title: card.title, url: linkTo(card.path), picture: card.imageUrl, wx })
   }
 }
 
 /** WeChat lets a page answer with {promise} while it is still drawing. */
-async function resolveCard(card = {}) {
-  const { promise, ...ready } = card
+async function resolveCard({ promise, ...ready }) {
   return promise ? { ...ready, ...(await promise) } : ready
 }
 

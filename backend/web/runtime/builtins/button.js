@@ -6,8 +6,7 @@ export const SHARE_EVENT = 'wx-share'
 export const button = {
   template: '<slot />',
   role: 'button',
-  properties: { disabled: Boolean, openType: String, hoverClass: String, size: String },
-  mirrored: ['disabled', 'size'],
+  properties: { openType: String },
   lifetimes: {
     attached() {
       this.addListener('tap', () => {

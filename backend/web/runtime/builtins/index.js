@@ -3,11 +3,14 @@
  * Each is data: a template, properties, and the methods its template calls; engine.js registers them.
  */
 import { button } from './button.js'
-import { canvas } from './canvas.js'
 import { image } from './image.js'
 import { input } from './input.js'
 import { pageMeta } from './page_meta.js'
-import { text } from './text.js'
-import { view } from './view.js'
+
+const view = { template: '<slot />' }
+const text = { template: '<slot />', properties: { userSelect: Boolean } }
+
+/** <canvas type="2d">: a browser's canvas inside; wx.createSelectorQuery hands it out as the node to draw on. */
+const canvas = { template: '<html-canvas></html-canvas>', properties: { type: String } }
 
 export const BUILTINS = { view, text, image, button, canvas, input, 'page-meta': pageMeta }

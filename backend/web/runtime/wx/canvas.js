@@ -10,13 +10,13 @@ export function canvas(router) {
   }
 }
 
-async function toFile({ canvas, fileType = 'png', quality = 1, destWidth, destHeight }) {
+/** As a JPEG, the one type that is asked for. */
+async function toFile({ canvas, quality, destWidth, destHeight }) {
   const own = `${canvas.width} x ${canvas.height}`
   const wanted = `${destWidth ?? canvas.width} x ${destHeight ?? canvas.height}`
   if (wanted !== own) throw new Error(`a canvas of ${own} is only saved in that size here, not ${wanted}`)
-  const type = fileType === 'jpg' ? 'image/jpeg' : 'image/png'
   const blob = await new Promise((resolve) => {
-    canvas.toBlob(resolve, type, quality)
+    canvas.toBlob(resolve, 'image/jpeg', quality)
   })
   if (!blob) throw new Error('the canvas gives no picture')
   return { tempFilePath: addTemporary(blob) }

@@ -25,28 +25,20 @@ function showToast(title, duration) {
 }
 
 /**
- * @param {{title?: string, content?: string, showCancel?: boolean, confirmText?: string, cancelText?: string,
- *   confirmColor?: string, body?: Node}} options
+ * @param {{title: string, content?: string, showCancel?: boolean, confirmText: string, cancelText?: string,
+ *   confirmColor?: string, body?: Node | string}} options
  *   body: further content, for the runtime's own dialogs
  * @returns {Promise<{confirm: boolean, cancel: boolean}>}
  */
-export function showModal({
-  title = '',
-  content = '',
-  showCancel = true,
-  confirmText = '确定',
-  cancelText = '取消',
-  confirmColor = '',
-  body,
-}) {
+export function showModal({ title, content = '', showCancel = true, confirmText, cancelText = '', confirmColor = '', body = '' }) {
   const dialog = Object.assign(document.createElement('dialog'), { className: 'wx-modal' })
-  dialog.setAttribute('aria-label', title || content)
+  dialog.setAttribute('aria-label', title)
   const buttons = element('div', 'wx-modal-buttons')
   if (showCancel) buttons.append(answerButton(dialog, cancelText, 'cancel'))
   const confirmButton = answerButton(dialog, confirmText, 'confirm')
   confirmButton.style.color = confirmColor
   buttons.append(confirmButton)
-  dialog.append(element('h2', '', title), element('p', '', content), ...(body ? [body] : []), buttons)
+  dialog.append(element('h2', '', title), element('p', '', content), body, buttons)
   document.body.append(dialog)
   dialog.showModal()
   return new Promise((resolve) => {

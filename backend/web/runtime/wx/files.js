@@ -3,7 +3,7 @@ import { api } from './api.js'
 import { keep, read, remove, USER_DATA_PATH } from './file_store.js'
 
 const manager = {
-  readFile: api('readFile', async ({ filePath, encoding }) => ({ data: await decode(await read(filePath), encoding) })),
+  readFile: api('readFile', async ({ filePath }) => ({ data: await toBase64(await read(filePath)) })),
   copyFile: api('copyFile', async ({ srcPath, destPath }) => keep(destPath, await read(srcPath))),
   unlink: api('unlink', ({ filePath }) => remove(filePath)),
 }
@@ -13,12 +13,7 @@ export const files = {
   getFileSystemManager: () => manager,
 }
 
-function decode(blob, encoding) {
-  if (encoding === 'base64') return toBase64(blob)
-  return encoding ? blob.text() : blob.arrayBuffer()
-}
-
-/** Standard base64, padded, without the data: prefix. */
+/** Standard base64, padded, without the data: prefix: the one encoding that is asked for. */
 function toBase64(blob) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()

@@ -1,7 +1,6 @@
 /** wx functions about the device: language, theme, window size, and their changes. */
 
 const dark = () => matchMedia('(prefers-color-scheme: dark)')
-const themeListeners = new Set()
 
 /** navigator.language as WeChat writes it: "zh_CN", "en", ... */
 function language() {
@@ -33,11 +32,6 @@ export const system = {
     for (const name of ['online', 'offline']) addEventListener(name, () => listener({ isConnected: navigator.onLine }))
   },
   onThemeChange(listener) {
-    if (themeListeners.size === 0) dark().addEventListener('change', tellTheme)
-    themeListeners.add(listener)
+    dark().addEventListener('change', ({ matches }) => listener({ theme: matches ? 'dark' : 'light' }))
   },
-}
-
-function tellTheme(event) {
-  for (const listener of themeListeners) listener({ theme: event.matches ? 'dark' : 'light' })
 }

@@ -1,5 +1,0 @@
-/** <text>: inline text. */
-export const text = {
-  template: '<slot />',
-  properties: { userSelect: Boolean },
-}
