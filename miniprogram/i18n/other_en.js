@@ -1,5 +1,6 @@
 /** What en.js says otherwise where the classes are no breeds of dogs. */
 module.exports = {
+  common: { notKnown: 'Nothing called “{words}” is known here.' },
   pages: {
     home: { headline: 'What is this?', lead: 'Snap something to learn what it is', breeds: 'What it knows' },
     result: {
@@ -21,13 +22,11 @@ module.exports = {
     },
     correct: {
       title: 'What is it?',
-      notKnown: 'Nothing called “{words}” is known here.',
       verdicts: { mix: '', other: 'Something that is not here', no_dog: '' },
     },
     breeds: {
       title: 'What it knows',
       count: 'Things that the app knows: {count}',
-      notKnown: 'Nothing called “{words}” is known here.',
       mix: 'Nothing called “{words}” is known here.',
     },
     breed: {

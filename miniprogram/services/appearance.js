@@ -29,6 +29,9 @@ const TRADITIONAL = /Hant|TW|HK|MO/i
 
 /** @typedef {'zh' | 'zh-Hant' | 'en'} Language */
 
+/** What every page's data begin with. @type {{theme: string, language: any, text: any, areDogs: boolean}} */
+const DATA = { theme: '', language: '', text: {}, areDogs: true }
+
 /** @returns {Language}  Chinese is in simplified characters until the table for the others is there */
 function language() {
   const wanted = wantedLanguage()
@@ -79,7 +82,8 @@ function dress(page, name) {
   if (wantedLanguage() === 'zh-Hant') traditional.load(dressAll)
   const wanted = { theme: theme(), language: language(), areDogs: models.areDogs() }
   if (Object.keys(wanted).every((key) => page.data[key] === wanted[key])) return false
-  const text = texts().pages[name]
+  const { common, pages } = texts()
+  const text = Object.assign({}, common, pages[name])
   page.setData(Object.assign({ text }, wanted))
   entitle(page, text.title)
   wx.setNavigationBarColor(BAR[wanted.theme])
@@ -88,9 +92,13 @@ function dress(page, name) {
 
 /** A page that is not in view gets its title once it is. @param {any} page @param {string} title */
 function entitle(page, title) {
-  const isInView = getCurrentPages().slice(-1)[0] === page
-  page.lateTitle = isInView ? '' : title
-  if (isInView) wx.setNavigationBarTitle({ title })
+  page.lateTitle = isInView(page) ? '' : title
+  if (isInView(page)) wx.setNavigationBarTitle({ title })
+}
+
+/** What ends later must not lead on from a page that was left meanwhile. @param {any} page */
+function isInView(page) {
+  return getCurrentPages().slice(-1)[0] === page
 }
 
 /** Updates every open page when the phone changes between dark and light, and when the classes turn out to be no dogs. */
@@ -103,4 +111,4 @@ function dressAll() {
   getCurrentPages().forEach((page) => /** @type {any} */ (page).dress())
 }
 
-module.exports = { language, theme, texts, dress, entitle, follow }
+module.exports = { DATA, language, texts, dress, entitle, isInView, follow }

@@ -89,7 +89,8 @@ function search(breeds, words) {
   const tokens = toTokens(words)
   if (!tokens.length) return []
   const exact = breeds.filter((breed) => namesOf(breed).some((name) => hasAll(name, tokens, () => 0)))
-  return exact.length ? exact : breeds.filter((breed) => namesOf(breed).some((name) => hasAll(name, tokens, mostEdits)))
+  const isNearly = (name) => hasAll(name, tokens, mostEdits) || edit(wanted, fold(name)) <= mostEdits(wanted)
+  return exact.length ? exact : breeds.filter((breed) => namesOf(breed).some(isNearly))
 }
 
 /** Whether each token begins a word of a name, but for a few edits. */

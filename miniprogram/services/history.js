@@ -73,8 +73,7 @@ async function turn(id, photo, outcome) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}-${Date.now().toString(36)}.jpg` // pictures are shown as their names were first seen
   await copy(photo, kept)
   const { said = null, saidOfOthers = {} } = outcome ? before : {}
-  change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false })
-  removePhoto(before)
+  if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false })) removePhoto(before)
 }
 
 /** Keeps why a photo that waited has no answer, and never will. @param {import('./request').FailureKind} kind */
@@ -87,24 +86,19 @@ function defer(id, until) {
   change(id, { until })
 }
 
+/** @returns {boolean}  whether the phone keeps it beyond this session */
 function change(id, changes) {
-  storage.write(
-    KEY,
-    list().map((entry) => (entry.id === id ? Object.assign(entry, changes) : entry)),
-  )
+  const entries = list().map((entry) => (entry.id === id ? Object.assign(entry, changes) : entry))
+  return storage.write(KEY, entries)
 }
 
 /** Keeps which of its dogs a snap is to show; each has what was said of it. @param {string} id @param {number} place */
 function choose(id, place) {
-  storage.write(
-    KEY,
-    list().map((entry) => (entry.id === id ? Object.assign(entry, withDog(entry, place)) : entry)),
-  )
-}
-
-function withDog({ outcome, said = null, saidOfOthers = {} }, place) {
+  const entry = find(id)
+  if (!entry) return
+  const { outcome, said = null, saidOfOthers = {} } = entry
   const all = Object.assign({}, saidOfOthers, { [outcome.chosen]: said })
-  return { outcome: dogs.choose(outcome, place), said: all[place] || null, saidOfOthers: all }
+  change(id, { outcome: dogs.choose(outcome, place), said: all[place] || null, saidOfOthers: all })
 }
 
 /**
@@ -115,19 +109,16 @@ function withDog({ outcome, said = null, saidOfOthers = {} }, place) {
  */
 function say(id, said, place) {
   const entry = find(id)
-  if (entry) change(id, withSaid(entry, said, place))
-}
-
-function withSaid({ outcome, saidOfOthers = {} }, said, place = outcome.chosen) {
-  return place === outcome.chosen ? { said } : { saidOfOthers: Object.assign({}, saidOfOthers, { [place]: said }) }
+  if (!entry) return
+  const { outcome, saidOfOthers = {} } = entry
+  const isShown = place === undefined || place === outcome.chosen
+  change(id, isShown ? { said } : { saidOfOthers: Object.assign({}, saidOfOthers, { [place]: said }) })
 }
 
 function remove(id) {
   const entries = list()
-  storage.write(
-    KEY,
-    entries.filter((entry) => entry.id !== id),
-  )
+  const others = entries.filter((entry) => entry.id !== id)
+  storage.write(KEY, others)
   entries.filter((entry) => entry.id === id).forEach(removePhoto)
 }
 

@@ -17,7 +17,7 @@ let open = { sources: '', time: 0 }
  * @returns {Promise<string | null>}  temporary file, or null without a photo: the user cancelled or was told why
  */
 async function pick(sources) {
-  if (open.sources === sources.join() && Date.now() - open.time < DOUBLE_TAP_MS) return null
+  if (open.sources === sources.join() && Math.abs(Date.now() - open.time) < DOUBLE_TAP_MS) return null
   const opened = (open = { sources: sources.join(), time: Date.now() })
   if (routes.isSinglePage()) {
     wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })

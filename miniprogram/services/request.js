@@ -49,10 +49,15 @@ const KIND_BY_STATUS = {
  * @param {{method?: 'GET' | 'POST', data?: object, header?: Record<string, string>, timeoutMs: number}} options
  * @returns {{answer: Promise<any>, cancel: () => void}}  answer rejects with a Failure
  */
-function send(path, options) {
+function send(path, { timeoutMs: timeout, header: own, ...options }) {
   /** @type {WechatMiniprogram.RequestTask} */
   let task
-  const ask = (key) => new Promise((resolve, reject) => (task = request(path, options, key, resolve, reject)))
+  const ask = (key) =>
+    new Promise((success, reject) => {
+      const header = key ? Object.assign({ [KEY_HEADER]: key }, own) : own
+      const fail = ({ errMsg }) => reject(new Failure(lostConnection(errMsg)))
+      task = wx.request({ ...options, url: baseUrl + path, header, timeout, success, fail })
+    })
   const { key } = settings.get()
   const answer = ask(key).then(async (response) => {
     if (response.statusCode !== 401 || !key) return bodyOf(response)
@@ -63,20 +68,6 @@ function send(path, options) {
   return { answer, cancel: () => task.abort() }
 }
 
-/** @param {{method?: 'GET' | 'POST', data?: object, header?: Record<string, string>, timeoutMs: number}} options */
-function request(path, options, key, answer, fail) {
-  const { method = 'GET', data, header, timeoutMs } = options
-  return wx.request({
-    url: baseUrl + path,
-    method,
-    data,
-    header: key ? Object.assign({ [KEY_HEADER]: key }, header) : header,
-    timeout: timeoutMs,
-    success: answer,
-    fail: ({ errMsg }) => fail(new Failure(lostConnection(errMsg))),
-  })
-}
-
 /** The body of an answer. Throws a Failure. */
 function bodyOf(response) {
   if (response.statusCode !== 200) throw refusal(response)
@@ -85,13 +76,18 @@ function bodyOf(response) {
 
 /** @param {{statusCode: number, data: any, header: any}} response */
 function refusal({ statusCode, data, header }) {
-  const details = { retryAfter: seconds(headerValue(header, 'retry-after')), requestId: data && data.request_id }
-  return new Failure(KIND_BY_STATUS[statusCode] || 'server', details)
+  const { error = '', request_id: requestId } = data || {}
+  const kind = KIND_BY_STATUS[statusCode] || 'server'
+  const isOthers = !error && ['refused', 'notPhoto', 'notAllowed'].includes(kind) // of a gateway in between
+  return new Failure(isOthers ? 'unreadable' : kind, { retryAfter: retryAfter(header), requestId })
 }
 
-/** Of a Retry-After header, which is a number or a date. */
-function seconds(value = '') {
-  return Number(value) || Math.max(0, Math.round((Date.parse(value) - Date.now()) / 1000)) || 0
+/** In seconds, at most a day. The header is a number, or a date by the server's clock: the phone's may be wrong. */
+function retryAfter(header) {
+  const value = headerValue(header, 'retry-after') || ''
+  const now = Date.parse(headerValue(header, 'date')) || Date.now()
+  const seconds = Number(value) || Math.round((Date.parse(value) - now) / 1000) || 0
+  return Math.min(24 * 3600, Math.max(0, seconds))
 }
 
 /** Phones write header names each in their own way. */

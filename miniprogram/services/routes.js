@@ -47,7 +47,7 @@ function replace(url) {
 
 /** One page back, or home when this page was opened by a link. */
 function back() {
-  return getCurrentPages().length > 1 ? once(() => wx.navigateBack()) : replace(HOME)
+  return once(() => wx.navigateBack().catch(() => wx.redirectTo({ url: HOME })))
 }
 
 module.exports = { BREEDS, HISTORY, SETTINGS, HOME, result, frame, breed, correct, isSinglePage, go, replace, back }

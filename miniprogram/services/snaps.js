@@ -100,8 +100,9 @@ function takeForwarded() {
  * @returns {Promise<{path: string, base64: string}>}  rejects with a Failure
  */
 async function prepare(id, path, tell = () => {}) {
-  const { photo: kept = '', isRaw = true } = history.find(id) || {}
-  if (kept === path && !isRaw) return { path, base64: await photo.readBase64(path) }
+  await keeping.get(id) // the copy of what was chosen, which the small one replaces
+  const before = history.find(id)
+  if (before && before.photo === path && !before.isRaw) return { path, base64: await photo.readBase64(path) }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
@@ -110,9 +111,9 @@ async function prepare(id, path, tell = () => {}) {
     small = await photo.prepare(shown)
   }
   if (small.tooSmall) throw new Failure('tooSmall')
-  await keeping.get(id) // the copy of what was chosen, which this one replaces
-  const { outcome = null } = history.find(id) || {}
-  if (!outcome && !small.unshown) keep(id, small.path, null, false)
+  const after = history.find(id)
+  if (before && !after) throw new Failure('photoGone') // deleted meanwhile
+  if (!(after && after.outcome) && !small.unshown) keep(id, small.path, null, false)
   await keeping.get(id)
   return small
 }

@@ -9,6 +9,7 @@ const snaps = require('./snaps')
 const MOST = 10
 const FIRST_PAUSE_MS = 5000
 const LONGEST_PAUSE_MS = 5 * 60 * 1000
+const LONGEST_WAIT_MS = 24 * 3600 * 1000
 
 let isSending = false
 let pause = FIRST_PAUSE_MS
@@ -54,9 +55,14 @@ async function attempt() {
   pause = Math.min(LONGEST_PAUSE_MS, 2 * pause)
 }
 
+/** A time that lies far ahead is of a clock that was wrong. */
+function isTooEarly(until) {
+  return until > Date.now() && until - Date.now() <= LONGEST_WAIT_MS
+}
+
 async function sendAll() {
   for (const { id, photo: path, until = 0, isRaw } of list().reverse()) {
-    if (until > Date.now() || !history.find(id) || snaps.isRunning(id)) continue
+    if (isTooEarly(until) || !history.find(id) || snaps.isRunning(id)) continue
     if (isRaw && !(await canvas.find())) continue
     try {
       await snaps.ask(id, await snaps.prepare(id, path))

@@ -75,4 +75,11 @@ function range([low, high]) {
   return low === high ? String(low) : `${low}–${high}`
 }
 
-module.exports = { percent, names, choose, list, fill, day, duration, range }
+/** Items under what they have in common, in the order in which that is met first. @returns {[string, any[]][]} */
+function groups(items, titleOf) {
+  const found = new Map()
+  for (const item of items) found.set(titleOf(item), [...(found.get(titleOf(item)) || []), item])
+  return Array.from(found)
+}
+
+module.exports = { percent, names, choose, list, fill, day, duration, range, groups }

@@ -6,6 +6,7 @@ Where an answer has to be just so, the browser gets it instead of the server's.
 import pytest
 from phone import Phone, serious_violations
 from PIL import Image
+from playwright.sync_api import expect
 
 LOCALE = pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
 SIDEWAYS = {"viewport": {"width": 844, "height": 390}}
@@ -199,6 +200,42 @@ def test_each_of_two_dogs_has_a_box_that_is_tapped_and_a_tab_that_is_reached_by_
     assert (
         phone.screen.locator(".entry .detail").inner_text() == said
     )  # a percentage would be that of one of them
+
+
+def test_facts_that_come_late_are_told_of_the_dog_that_they_were_asked_for(open_phone, red_dog):
+    phone, held = open_phone(locale="en-US"), []
+    two = ["n02110185", "n02109525"]
+    parts = [
+        {"level": "set", "set": two, "box": [0.0, 0.1, 0.5, 1.0], "feedback_id": "f1"},
+        {"level": "breed", "set": None, "box": [0.6, 0.4, 0.9, 0.9], "feedback_id": "f2"},
+    ]
+    dogs = [
+        {**part, "confident": False, "group": None, "breeds": [likely(breed, 0.5) for breed in two]}
+        for part in parts
+    ]
+    answer_with(phone, "set", dict.fromkeys(two, 0.5), set=two, box=parts[0]["box"], dogs=dogs)
+    phone.page.route("**/api/breeds*", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.snap(red_dog)
+    phone.tap(phone.screen.locator(".tab").nth(1))
+    phone.screen.locator(".answer.state-breed").wait_for()
+    for route in held:
+        route.continue_()
+    expect(phone.screen.locator(".about")).to_contain_text("Russia")  # the facts are there
+    assert phone.screen.locator(".difference").count() == 0
+
+
+@LOCALE
+def test_beside_another_button_snap_another_stays_in_one_line(open_phone, red_dog, locale):
+    phone = open_phone(locale=locale)
+    phone.page.route(
+        "**/api/classify", lambda route: route.fulfill(status=500, json={"error": "x"})
+    )
+    phone.choose(red_dog)
+    phone.screen.locator(".state-failed").wait_for()
+    words = phone.button("again").locator("wx-text")
+    heights = [phone.button(name).bounding_box()["height"] for name in ("again", "retry")]
+    assert heights[0] == heights[1]
+    assert words.evaluate("each => each.getClientRects().length") == 1
 
 
 @LOCALE

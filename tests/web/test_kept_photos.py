@@ -122,12 +122,13 @@ def test_a_heic_that_waited_is_kept_as_a_picture_that_is_shown(colour_phone, red
     assert phone.shown_picture(".recent-photo")["width"] > 0
 
 
+FULL = "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') } }"
+
+
 def test_a_phone_that_keeps_nothing_says_so_once(open_phone, colour_server, red_dog):
     phone = open_phone(server=colour_server, locale="en-US")
     phone.button("camera").wait_for()
-    phone.page.evaluate(
-        "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') } }"
-    )
+    phone.page.evaluate(FULL)
     phone.choose(red_dog)
     phone.screen.locator(".answer.state-breed").wait_for()
     phone.screen.get_by_text("Free some space").wait_for()
@@ -136,6 +137,138 @@ def test_a_phone_that_keeps_nothing_says_so_once(open_phone, colour_server, red_
     phone.screen.locator(".answer.state-breed").wait_for()
     phone.page.wait_for_timeout(300)
     assert phone.screen.get_by_text("Free some space").count() == 0
+
+
+NOT_KEPT = "Free some space"
+DATABASES = {
+    "closes": """{
+        const native = IDBFactory.prototype.open
+        IDBFactory.prototype.open = function (...rest) {
+            const opening = native.apply(this, rest)
+            addEventListener('close-databases', () => opening.result.close())
+            return opening
+        }
+    }""",
+    "opens at the second attempt": """{
+        const native = IDBFactory.prototype.open
+        IDBFactory.prototype.open = () => {
+            IDBFactory.prototype.open = native
+            throw new DOMException('lost', 'UnknownError')
+        }
+    }""",
+    "never answers": "IDBFactory.prototype.open = () => ({})",
+    "is full once it writes": """{
+        const native = IDBObjectStore.prototype.put
+        IDBObjectStore.prototype.put = function (...rest) {
+            const putting = native.apply(this, rest)
+            putting.addEventListener('success', () => this.transaction.abort())
+            return putting
+        }
+    }""",
+}
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_database_that_fails_is_opened_anew_or_else_it_is_said_that_nothing_is_kept(
+    colour_phone, red_dog, kind
+):
+    phone = colour_phone
+    phone.page.add_init_script(DATABASES[kind])
+    phone.page.reload()
+    phone.snap(red_dog) if kind == "closes" else phone.choose(red_dog)
+    phone.screen.locator(".answer.state-breed").wait_for()
+    if kind in ("never answers", "is full once it writes"):
+        phone.screen.get_by_text(NOT_KEPT).wait_for()
+        phone.back()
+        assert phone.screen.locator(".recent-item").count() == 0
+        return
+    phone.back()
+    phone.page.evaluate("dispatchEvent(new Event('close-databases'))")
+    assert phone.snap(red_dog) == "breed"
+    assert phone.screen.get_by_text(NOT_KEPT).count() == 0
+    phone.page.reload()
+    assert phone.wait_for_answer() == "breed"
+    assert phone.shown_picture(".photo-picture")["width"] > 0
+
+
+FORBIDDEN = """
+for (const name of ['localStorage', 'indexedDB', 'caches', 'sessionStorage'])
+    Object.defineProperty(window, name, {get() { throw new DOMException('Access is denied', 'SecurityError') }})
+delete Navigator.prototype.serviceWorker
+"""
+
+
+def test_a_browser_that_forbids_all_storage_answers_and_says_that_nothing_is_kept(
+    colour_phone, red_dog
+):
+    phone = colour_phone
+    phone.page.add_init_script(FORBIDDEN)
+    phone.page.reload()
+    phone.choose(red_dog)
+    phone.screen.locator(".answer.state-breed").wait_for()
+    phone.screen.get_by_text(NOT_KEPT).wait_for()
+
+
+def test_without_a_connection_a_full_phone_says_that_the_photo_is_not_kept(colour_phone, red_dog):
+    phone = colour_phone
+    phone.page.evaluate(FULL)
+    phone.context.set_offline(True)
+    phone.choose(red_dog)
+    phone.screen.locator(".state-failed").wait_for()
+    phone.screen.get_by_text(NOT_KEPT).wait_for()
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 415, 422, 511])
+def test_whatever_a_gateway_answers_a_photo_it_waits_for_the_server(colour_phone, red_dog, status):
+    phone = colour_phone
+    login = {"status": status, "content_type": "text/html", "body": "<h1>Please log in</h1>"}
+    phone.page.route("**/api/classify", lambda route: route.fulfill(**login))
+    phone.choose(red_dog)
+    phone.screen.locator(".waits").wait_for()
+    phone.page.unroute("**/api/classify")
+    phone.back()
+    phone.wait_until(lambda: waiting(phone) == 0)
+
+
+def test_a_photo_that_waits_for_a_time_by_a_wrong_clock_is_sent(colour_phone, red_dog):
+    phone = colour_phone
+    busy = {"status": 429, "headers": {"Retry-After": "5400"}, "json": {"error": "busy"}}
+    phone.page.route("**/api/classify", lambda route: route.fulfill(**busy))
+    phone.choose(red_dog)
+    phone.screen.locator(".waits").wait_for()
+    phone.back()
+    phone.page.unroute("**/api/classify")
+    phone.page.evaluate("() => { const now = Date.now; Date.now = () => now() - 4 * 365 * 864e5 }")
+    phone.tap("settings")
+    phone.wait_until(lambda: waiting(phone) == 0)
+
+
+SLOW_CANVAS = """() => {
+    const native = HTMLCanvasElement.prototype.toBlob
+    const waiting = []
+    HTMLCanvasElement.prototype.toBlob = function (...rest) { waiting.push(() => native.apply(this, rest)) }
+    window.drawing = waiting
+    window.endDrawing = () => {
+        HTMLCanvasElement.prototype.toBlob = native
+        waiting.forEach((draw) => draw())
+    }
+}"""
+
+
+def test_a_photo_that_is_deleted_while_it_is_prepared_stays_deleted(colour_phone, red_dog):
+    phone = colour_phone
+    phone.page.evaluate(SLOW_CANVAS)
+    phone.choose(red_dog)
+    phone.page.wait_for_function("() => window.drawing.length > 0")
+    phone.back()
+    phone.open("history", ".entry")
+    phone.tap("clear")
+    phone.confirm("delete")
+    phone.screen.locator(".empty").wait_for()
+    phone.page.evaluate("window.endDrawing()")
+    phone.page.wait_for_timeout(500)
+    assert phone.page.evaluate("localStorage['dogsnap:history'] ?? '[]'") == "[]"
+    assert phone.classify_requests() == 0
 
 
 def test_a_photo_that_is_deleted_in_another_window_while_it_is_answered_stays_deleted(

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from phone import Phone
+from test_kept_photos import SLOW_CANVAS
 
 
 def double_tap(phone: Phone, target) -> None:
@@ -113,6 +114,99 @@ def test_what_ends_after_its_page_was_left_changes_no_other_page(phone, red_dog)
     phone.screen.locator(".recent-item").wait_for()
     phone.page.wait_for_timeout(500)
     assert phone.title() == "dogsnap"
+
+
+@pytest.fixture
+def teacher(open_phone, start_server, colour_models, tmp_path) -> Phone:
+    """A phone whose server takes feedback."""
+    server = start_server(colour_models, "--feedback", str(tmp_path / "feedback.db"))
+    phone = open_phone(server=server, locale="en-US")
+    phone.button("camera").wait_for()
+    return phone
+
+
+def depth(phone: Phone) -> int:
+    return phone.page.evaluate("history.state.stack.length")
+
+
+def test_a_correction_that_ends_after_its_page_was_left_goes_no_further_back(teacher, red_dog):
+    phone, held = teacher, []
+    phone.page.route("**/api/feedback", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.snap(red_dog)
+    phone.open("wrong", ".choice")
+    phone.tap(phone.screen.locator(".choice").first)
+    phone.wait_until(lambda: held)
+    phone.page.go_back()
+    phone.screen.locator(".answer").wait_for()
+    held[0].continue_()
+    phone.screen.locator(".said").wait_for()
+    assert depth(phone) == 2
+
+
+def test_a_part_that_is_cut_after_its_page_was_left_is_not_asked_about(phone, red_dog):
+    phone.snap(red_dog)
+    phone.open(".frame-button", ".frame")
+    phone.page.evaluate(SLOW_CANVAS)
+    phone.tap(phone.screen.get_by_role("button", name="Ask"))
+    phone.page.wait_for_function("() => window.drawing.length > 0")
+    phone.page.go_back()
+    phone.screen.locator(".answer").wait_for()
+    phone.page.evaluate("window.endDrawing()")
+    phone.page.wait_for_timeout(500)
+    assert depth(phone) == 2
+    assert phone.classify_requests() == 1
+
+
+def test_a_photo_chosen_after_the_result_was_left_takes_the_place_of_no_other_page(phone, red_dog):
+    phone.snap(red_dog)
+    with phone.page.expect_file_chooser() as chooser:
+        phone.tap("again")
+    phone.page.go_back()
+    phone.button("camera").wait_for()
+    chooser.value.set_files(red_dog)
+    phone.wait_for_answer()
+    phone.back()
+    phone.button("camera").wait_for()
+    assert depth(phone) == 1
+
+
+def test_cancel_leads_back_to_the_one_first_page_also_after_a_reload(phone, red_dog):
+    phone.page.route("**/api/classify", lambda route: None)
+    phone.choose(red_dog)
+    phone.button("cancel").wait_for()
+    phone.page.reload()
+    phone.tap("cancel")
+    phone.button("camera").wait_for()
+    assert depth(phone) == 1
+
+
+def test_cancel_after_a_retry_works_also_where_the_clock_was_put_back(phone, red_dog):
+    phone.page.route(
+        "**/api/classify", lambda route: route.fulfill(status=500, json={"error": "x"}), times=1
+    )
+    phone.choose(red_dog)
+    phone.screen.locator(".state-failed").wait_for()
+    phone.page.route("**/api/classify", lambda route: None)
+    phone.tap("retry")
+    phone.page.evaluate("() => { const now = Date.now; Date.now = () => now() - 3600e3 }")
+    phone.tap("cancel")
+    phone.button("camera").wait_for()
+
+
+def test_what_another_window_has_deleted_is_deleted_once_more_without_complaint(phone, red_dog):
+    phone.snap(red_dog)
+    phone.back()
+    phone.open("history", ".entry")
+    phone.tap("edit")
+    phone.tap("remove")
+    phone.page.get_by_role("dialog").wait_for()
+    other = Phone(phone.context, phone.url, touch=True)
+    other.open("history", ".entry")
+    other.tap("clear")
+    other.confirm("delete")
+    other.screen.locator(".empty").wait_for()
+    phone.confirm("delete")
+    phone.screen.locator(".empty").wait_for()
 
 
 def test_a_double_tap_on_retry_does_not_cancel(phone, red_dog):

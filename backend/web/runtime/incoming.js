@@ -30,7 +30,7 @@ export async function acceptPhotos({ app, router, materials }) {
   }
   if (!accepting) return
   listen(deliver)
-  const shared = await takeShared()
+  const shared = await takeShared().catch(() => []) // storage may be forbidden
   if (shared.length) deliver(shared)
 }
 

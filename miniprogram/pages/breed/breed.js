@@ -7,8 +7,8 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const dogs = require('../../services/dogs')
 const history = require('../../services/history')
+const loading = require('../../services/loading')
 const routes = require('../../services/routes')
-const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 const MOST_SNAPS = 8
@@ -16,11 +16,11 @@ const MOST_SNAPS = 8
 const SIZES = ['toy', 'small', 'medium', 'large', 'giant']
 
 Page({
+  ...loading('state', async (page) => {
+    page.all = await breeds.all()
+  }),
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     /** @type {'loading' | 'shown' | 'unknown' | 'failed'} */
     state: 'loading',
     /** @type {any} */
@@ -30,8 +30,8 @@ Page({
   },
 
   breedId: '',
-  /** @type {import('../../services/breeds').Breed[]} */
-  all: [],
+  /** @type {import('../../services/breeds').Breed[] | null}  once they are there */
+  all: null,
 
   onLoad({ id }) {
     this.breedId = id || ''
@@ -39,30 +39,15 @@ Page({
     return this.load()
   },
 
-  onShow() {
-    this.dress()
-    waiting.send()
-    if (this.data.state === 'failed') this.load()
-  },
-
   dress() {
-    if (appearance.dress(this, 'breed') && this.data.state === 'shown') this.show()
-  },
-
-  async load() {
-    this.setData({ state: 'loading' })
-    try {
-      this.all = await breeds.all()
-      this.show()
-    } catch (failure) {
-      this.setData({ state: 'failed' })
-    }
+    if (appearance.dress(this, 'breed')) this.show()
   },
 
   show() {
+    if (!this.all) return
     const breed = this.all.find(({ id }) => id === this.breedId)
     if (!breed) return this.setData({ state: 'unknown' })
-    const view = toView(breed, this.all, /** @type {any} */ (this.data))
+    const view = toView(breed, this.all, this.data)
     const snaps = dogs.ofBreed(history.list(), this.breedId).slice(0, MOST_SNAPS).map(dogs.thumb)
     this.setData({ state: 'shown', breed: view, snaps })
     appearance.entitle(this, view.name)

@@ -3,8 +3,8 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const dogs = require('../../services/dogs')
 const history = require('../../services/history')
+const loading = require('../../services/loading')
 const routes = require('../../services/routes')
-const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 /** The first characters of each letter's in the order of Pinyin. */
@@ -14,11 +14,12 @@ const LETTERS = Array.from('ABCDEFGHJKLMNOPQRSTWXYZ')
 const SIZES = ['toy', 'small', 'medium', 'large', 'giant', '']
 
 Page({
+  ...loading('state', async (page) => {
+    page.all = await breeds.all()
+    page.setData({ state: 'shown' })
+  }),
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     words: '',
     orders: ['name', 'size'],
     /** @type {'name' | 'size'} */
@@ -39,49 +40,30 @@ Page({
     return this.load()
   },
 
-  onShow() {
-    this.dress()
-    waiting.send()
-    if (this.data.state === 'failed') this.load()
-    if (this.data.state === 'shown') this.show() // it may have been met meanwhile
-  },
-
   dress() {
-    if (appearance.dress(this, 'breeds')) this.show()
-  },
-
-  async load() {
-    this.setData({ state: 'loading' })
-    try {
-      this.all = await breeds.all()
-      this.setData({ state: 'shown' })
-    } catch (failure) {
-      this.setData({ state: 'failed' })
-    }
-    this.show()
+    appearance.dress(this, 'breeds')
+    this.show() // a breed may have been met meanwhile
   },
 
   show() {
-    const { text, language, words, order } = /** @type {any} */ (this.data)
+    const { text, language, words, order } = this.data
     const { sizes } = appearance.texts().pages.breed
     const name = (breed) => wording.names(breed, language).main
-    const found = breeds.search(this.all, words).sort((one, other) => name(one).localeCompare(name(other), language))
+    const place = (breed) => (order === 'size' ? SIZES.indexOf(breed.size || '') : 0)
+    const compare = (one, other) => place(one) - place(other) || name(one).localeCompare(name(other), language)
+    const found = breeds.search(this.all, words).sort(compare)
+    const hasLetters = !words && language !== 'zh-Hant' // whose order is that of strokes
+    const bySize = (breed) => sizes[breed.size] || text.noSize
+    const byName = (breed) => (hasLetters ? letterOf(name(breed), language) : '')
     const snaps = history.list()
     const thumb = (breed) => dogs.ofBreed(snaps, breed.id).map(dogs.thumb)[0] || { photo: '', focus: '' }
     const toItem = (breed) => Object.assign({}, thumb(breed), { id: breed.id, size: breed.size || 'medium', name: name(breed), detail: breeds.inShort(breed, order === 'name' ? sizes : {}, language) })
-    const group = (size) => ({
-      title: sizes[size] || text.noSize,
-      breeds: found.filter((breed) => (breed.size || '') === size).map(toItem),
-    })
-    const items = order === 'size' ? [] : found.map(toItem)
-    const hasLetters = !words && language !== 'zh-Hant' // whose order is that of strokes
-    const byName = hasLetters ? byLetter(items, language) : [{ title: '', breeds: items }]
-    const groups = order === 'size' ? SIZES.map(group) : byName
+    const groups = wording.groups(found, order === 'size' ? bySize : byName)
     const none = breeds.isMix(words) ? text.mix : text.notKnown
     const met = this.all.filter(({ id }) => dogs.ofBreed(snaps, id).length).length
     const line = found.length ? (met && !words ? text.met : text.count) : words ? none : ''
     this.setData({
-      groups: groups.filter(({ breeds: some }) => some.length),
+      groups: groups.map(([title, some]) => ({ title, breeds: some.map(toItem) })),
       line: line && wording.fill(line, { words, met, count: found.length }),
     })
   },
@@ -100,18 +82,6 @@ Page({
     routes.go(routes.breed(currentTarget.dataset.id))
   },
 })
-
-/** Items are in the order of their names, so those of one letter follow each other. */
-function byLetter(items, language) {
-  const groups = []
-  for (const item of items) {
-    const title = letterOf(item.name, language)
-    const last = groups[groups.length - 1]
-    if (last && last.title === title) last.breeds.push(item)
-    else groups.push({ title, breeds: [item] })
-  }
-  return groups
-}
 
 function letterOf(name, language) {
   if (language !== 'zh') return name.charAt(0).toUpperCase()

@@ -8,19 +8,20 @@ const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
+const loading = require('../../services/loading')
 const routes = require('../../services/routes')
-const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 /** What can be said without a breed, in the server's words. */
 const VERDICTS = ['mix', 'other', 'no_dog']
 
 Page({
+  ...loading('state', async (page) => {
+    page.breeds = await breeds.all()
+    page.setData({ state: 'choosing' })
+  }),
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     words: '',
     /** Without a title while something is searched. @type {{title: string, choices: Choice[]}[]} */
     sections: [],
@@ -43,33 +44,15 @@ Page({
     const kept = history.find(id)
     this.outcome = kept ? kept.outcome : null
     this.dress()
-    return this.load()
-  },
-
-  onShow() {
-    this.dress()
-    waiting.send()
-    if (this.data.state === 'failed') this.load()
+    return this.outcome ? this.load() : this.setData({ state: 'gone' })
   },
 
   dress() {
     if (appearance.dress(this, 'correct')) this.show()
   },
 
-  async load() {
-    if (!this.outcome) return this.setData({ state: 'gone' })
-    this.setData({ state: 'loading' })
-    try {
-      this.breeds = await breeds.all()
-      this.setData({ state: 'choosing' })
-    } catch (failure) {
-      this.setData({ state: 'failed' })
-    }
-    this.show()
-  },
-
   show() {
-    const { text, language, words } = /** @type {any} */ (this.data)
+    const { text, language, words } = this.data
     const likely = guesses(this.breeds, this.outcome)
     const others = this.breeds.filter((breed) => !likely.includes(breed))
     const toChoices = (some) => some.map((breed) => ofBreed(breed, language))
@@ -84,13 +67,17 @@ Page({
     const sections = words ? [{ title: '', choices: [...meant, ...toChoices(found), ofWords(words, text)] }] : all
     this.setData({
       sections: sections.filter(({ choices }) => choices.length),
-      notKnown: found.length || !text.notKnown ? '' : wording.fill(text.notKnown, { words }),
+      notKnown: found.length || meant.length ? '' : wording.fill(text.notKnown, { words }),
     })
   },
 
   onInput({ detail }) {
     this.setData({ words: detail.value.trim() })
     this.show()
+  },
+
+  onBack() {
+    routes.back()
   },
 
   async onChoose({ currentTarget }) {
@@ -101,7 +88,8 @@ Page({
     try {
       await feedback.give(this.outcome.feedbackId, said)
       history.say(this.snapId, said, this.outcome.chosen)
-      routes.back()
+      if (appearance.isInView(this)) routes.back()
+      else getCurrentPages().slice(-1)[0].onShow() // the user went back before: it shows what was said
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })
     }
@@ -126,8 +114,7 @@ function ofBreed({ id, name, name_zh }, language) {
 
 /** @returns {Choice} */
 function ofVerdict(verdict, text) {
-  const label = text.verdicts ? text.verdicts[verdict] : ''
-  return { key: verdict, label, second: '', said: { verdict, breed: '', name: '', name_zh: '' } }
+  return { key: verdict, label: text.verdicts[verdict], second: '', said: { verdict, breed: '', name: '', name_zh: '' } }
 }
 
 /** A breed that the server does not know, as the user calls it. @returns {Choice} */

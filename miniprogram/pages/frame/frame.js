@@ -17,10 +17,7 @@ const HANDLE = 22
 
 Page({
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     /** @type {'framing' | 'gone'} */
     state: 'framing',
     photo: '',
@@ -129,7 +126,7 @@ Page({
     this.isAsking = true
     try {
       const part = await photo.crop(this.data.photo, this.frame)
-      routes.replace(routes.result(snaps.open(part)))
+      if (appearance.isInView(this)) routes.replace(routes.result(snaps.open(part)))
     } catch (failure) {
       if (failure.kind === 'photoGone') this.setData({ state: 'gone' })
       else wx.showToast({ title: this.data.text.failed, icon: 'none' })

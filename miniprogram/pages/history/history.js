@@ -14,10 +14,7 @@ const DANGER = { light: '#a8321f', dark: '#f19c8c' }
 
 Page({
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     /** @type {{day: string, items: ReturnType<typeof toItem>[]}[]} */
     days: [],
     count: 0,
@@ -61,7 +58,7 @@ Page({
     const { text } = this.data
     if (!(await this.confirmed(text.removeTitle, text.removeContent))) return
     const { id } = currentTarget.dataset
-    const { outcome } = history.find(id)
+    const { outcome = null } = history.find(id) || {} // another window may have deleted it
     if (outcome) feedback.forget(dogs.feedbackIds(outcome))
     history.remove(id)
     this.show()
@@ -105,7 +102,7 @@ function toItem(entry, now, text) {
  */
 function describe(outcome, text) {
   if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
-  if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: reasonOf(outcome) }
+  if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: appearance.texts().pages.result.failures[outcome.kind] }
   const { state, breeds, group, set, dogs: several } = outcome
   if (several) return { name: captions.caption(outcome), detail: captions.count(outcome) }
   if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }
@@ -113,18 +110,6 @@ function describe(outcome, text) {
   return { name: captions.caption(outcome), detail: '', percent: named ? wording.percent(named.probability) : '' }
 }
 
-/** @param {import('../../services/classifier').Outcome} outcome */
-function reasonOf({ kind }) {
-  return appearance.texts().pages.result.failures[kind]
-}
-
-/** Items come newest first, so those of one day follow each other. */
 function byDay(items) {
-  const days = []
-  for (const item of items) {
-    const last = days[days.length - 1]
-    if (last && last.day === item.day) last.items.push(item)
-    else days.push({ day: item.day, items: [item] })
-  }
-  return days
+  return wording.groups(items, ({ day }) => day).map(([day, some]) => ({ day, items: some }))
 }

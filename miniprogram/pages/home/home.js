@@ -17,10 +17,7 @@ const A_KEY = /^[\w-]+$/
 
 Page({
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     /** @type {{id: string, photo: string, focus: string, waits: boolean, name: string}[]} */
     recent: [],
     /** A browser takes photos by drag and drop too; phones have nothing to drag. */
@@ -76,16 +73,8 @@ Page({
     routes.go(routes.result(currentTarget.dataset.id))
   },
 
-  onHistory() {
-    routes.go(routes.HISTORY)
-  },
-
-  onBreeds() {
-    routes.go(routes.BREEDS)
-  },
-
-  onSettings() {
-    routes.go(routes.SETTINGS)
+  onLink({ currentTarget }) {
+    routes.go(routes[currentTarget.dataset.to])
   },
 
   onShareAppMessage() {

@@ -13,7 +13,6 @@ const feedback = require('../../services/feedback')
 const frame = require('../../services/frame')
 const history = require('../../services/history')
 const picking = require('../../services/picking')
-const { Failure } = require('../../services/request')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
@@ -43,10 +42,7 @@ const BY_MODEL = ['noModel', 'wrongModel']
 
 Page({
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     /** @type {'working' | 'failed' | import('../../services/classifier').State} */
     state: 'working',
     stage: 'shrinking',
@@ -121,7 +117,7 @@ Page({
     this.setData({ photo: path || '' })
     this.dress()
     if (kept && kept.outcome) this.answer(kept.outcome)
-    else if (!path) this.fail(new Failure('photoGone'))
+    else if (!path) this.fail({ kind: 'photoGone' })
   },
 
   /** Not before: the photo is shrunk on the page's canvas. */
@@ -170,8 +166,8 @@ Page({
       this.showUpright()
       this.showFeedback()
       breeds.all().catch(() => {}) // so that the breed opens at once, also offline
-      this.showWhetherKept()
     }
+    if (outcome || failure) this.showWhetherKept()
   },
 
   async showWhetherKept() {
@@ -182,7 +178,7 @@ Page({
 
   /** @param {import('../../services/classifier').Outcome} outcome */
   answer(outcome) {
-    if (outcome.state === 'refused') return this.fail(new Failure(outcome.kind))
+    if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
     this.stop()
     this.outcome = outcome
     this.showOutcome()
@@ -190,7 +186,7 @@ Page({
   },
 
   showOutcome() {
-    const { text, language } = /** @type {any} */ (this.data)
+    const { text, language } = this.data
     const { box, model } = this.outcome
     const rows = candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language))
     const { state } = this.outcome
@@ -215,7 +211,7 @@ Page({
   },
 
   async showAbout() {
-    const { best, language } = /** @type {any} */ (this.data)
+    const { best, language } = this.data
     const { sizes } = appearance.texts().pages.breed
     this.setData({ about: '' })
     const all = best.id ? await breeds.all().catch(() => []) : []
@@ -229,8 +225,10 @@ Page({
 
   /** The server's facts may have to be fetched; without them the answer stands as it is. */
   async showDifferences() {
-    const { text, language } = /** @type {any} */ (this.data)
-    this.setData({ apart: await candidates.differences(this.outcome, text.candidate, language).catch(() => []) })
+    const { outcome } = this
+    const { text, language } = this.data
+    const apart = await candidates.differences(outcome, text.candidate, language).catch(() => [])
+    if (this.outcome === outcome) this.setData({ apart })
   },
 
   /** Only of what is in the history: that knows when it was answered. */
@@ -245,7 +243,7 @@ Page({
 
   /** The same words at every level, about the first breed, but where the answer is that it is none: who answers must not depend on how sure the answer is. */
   question({ asked, state, breeds: guesses }) {
-    const { text, language } = /** @type {any} */ (this.data)
+    const { text, language } = this.data
     if (!asked) return ''
     const known = { no_dog: text.noDogName, unknown: text.unknownName }
     return wording.fill(text.question, { name: known[state] || wording.names(guesses[0], language).main })
@@ -280,6 +278,7 @@ Page({
 
   /** What is refused is not kept: here the reason is seen. Else the photo waits. */
   fail(problem) {
+    if (!problem.kind) console.error(problem)
     this.problem = problem
     const isRefused = snaps.isRefusal(problem)
     if (isRefused && this.isNew) history.remove(this.snapId)
@@ -289,7 +288,7 @@ Page({
 
   showProblem() {
     const { text } = this.data
-    const { kind, retryAfter, requestId } = asFailure(this.problem)
+    const { kind = 'unexpected', retryAfter, requestId } = this.problem
     const sentence =
       kind === 'busy' && retryAfter
         ? wording.fill(text.failures.busyFor, { time: wording.duration(retryAfter, text.durations) })
@@ -322,7 +321,7 @@ Page({
   },
 
   onCancel() {
-    if (Date.now() - this.retried < DOUBLE_TAP_MS) return // it lies where the retry was
+    if (Math.abs(Date.now() - this.retried) < DOUBLE_TAP_MS) return // it lies where the retry was
     this.stop()
     if (this.isNew) snaps.cancel(this.snapId)
     routes.back()
@@ -340,7 +339,8 @@ Page({
 
   async onAgain() {
     const path = await picking.pick(['camera', 'album'])
-    if (path) routes.replace(routes.result(snaps.open(path)))
+    const lead = appearance.isInView(this) ? routes.replace : routes.go
+    if (path) lead(routes.result(snaps.open(path)))
   },
 
   onBreed({ currentTarget }) {
@@ -350,7 +350,7 @@ Page({
   /** What the user said that it is, else what the answer names; id: of a breed, else ''. */
   shared() {
     const { said = null } = history.find(this.snapId) || {}
-    const { text, rows, language } = /** @type {any} */ (this.data)
+    const { text, rows, language } = this.data
     if (isNamed(said)) {
       return { id: said.breed, title: wording.names(said, language).main, subtitle: captions.said(said), percent: '' }
     }
@@ -361,15 +361,8 @@ Page({
 
   /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { title, subtitle, percent } = this.shared()
-    return card.draw({
-      photo: this.small || this.data.photo,
-      title,
-      subtitle,
-      percent,
-      app: appearance.texts().card.app,
-      boxes: dogs.places(this.outcome),
-    })
+    const { app } = appearance.texts().card
+    return card.draw({ photo: this.small || this.data.photo, ...this.shared(), app, boxes: dogs.places(this.outcome) })
   },
 
   /** Where little was said of the photo, it is asked about as it lies now. */
@@ -414,7 +407,7 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    const { isOne, text } = /** @type {any} */ (this.data)
+    const { isOne, text } = this.data
     if (!isOne) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
     const { id, title: name, subtitle, percent } = this.shared()
     const several = this.outcome.dogs ? wording.fill(text.shareDogs, { count: subtitle, names: name }) : subtitle
@@ -440,11 +433,4 @@ function toRow(guess, language) {
 /** Whether the user said a name. @param {import('../../services/feedback').Said | null} said */
 function isNamed(said) {
   return Boolean(said && said.name)
-}
-
-/** Unforeseen errors are shown as "unexpected" and logged in the console. */
-function asFailure(problem) {
-  if (problem instanceof Failure) return problem
-  console.error(problem)
-  return { kind: 'unexpected', retryAfter: 0, requestId: '' }
 }

@@ -1,20 +1,22 @@
 /** Language, theme, what happens to photos, and the model version that answers. Choices take effect at once. */
 const { VERSION } = require('../../config')
 const appearance = require('../../services/appearance')
+const loading = require('../../services/loading')
 const models = require('../../services/models')
 const settings = require('../../services/settings')
-const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 const LANGUAGES = ['phone', 'zh', 'zh-Hant', 'en']
 const THEMES = ['phone', 'light', 'dark']
 
 Page({
+  ...loading('modelState', async (page) => {
+    const { models: found, feedbackDays } = await models.all()
+    Object.assign(page, { models: found, feedbackDays })
+    page.setData({ modelState: 'shown' })
+  }),
   data: {
-    theme: '',
-    language: '',
-    /** @type {any} */
-    text: {},
+    ...appearance.DATA,
     /** @type {{key: string, title: string, name: 'language' | 'theme', options: Option[]}[]} */
     groups: [],
     /** @type {Option[]} */
@@ -37,12 +39,6 @@ Page({
   onLoad() {
     this.dress()
     return this.loadModels()
-  },
-
-  onShow() {
-    this.dress()
-    waiting.send()
-    if (this.data.modelState === 'failed') this.loadModels()
   },
 
   dress() {
@@ -69,17 +65,8 @@ Page({
     })
   },
 
-  async loadModels() {
-    this.setData({ modelState: 'loading' })
-    try {
-      const { models: found, feedbackDays } = await models.all()
-      this.models = found
-      this.feedbackDays = feedbackDays
-      this.setData({ modelState: 'shown' })
-    } catch (failure) {
-      this.setData({ modelState: 'failed' })
-    }
-    this.show()
+  loadModels() {
+    return this.load()
   },
 
   onMore() {

@@ -10,6 +10,7 @@ const BREEDS = [
   { id: 'n03', name: 'pug', name_zh: '巴哥犬' },
   { id: 'n04', name: 'Saint Bernard', name_zh: '圣伯纳犬' },
   { id: 'n05', name: 'toy poodle', name_zh: '玩具贵宾犬' },
+  { id: 'n06', name: 'Shih-Tzu', name_zh: '西施犬' },
 ]
 const found = (words) => search(BREEDS, words).map(({ name }) => name)
 
@@ -21,6 +22,7 @@ test('a search forgives widths, marks, misspellings and the order of words', () 
     'pug.': 'pug',
     'St. Bernard': 'Saint Bernard',
     'poodle, toy': 'toy poodle',
+    shitzu: 'Shih-Tzu',
     金毛: 'golden retriever',
   }
   for (const [words, name] of Object.entries(expected)) assert.deepEqual(found(words), [name], words)

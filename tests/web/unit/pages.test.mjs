@@ -251,6 +251,20 @@ test('history is shown by day, newest first', async (t) => {
   )
 })
 
+test('a day that a clock put back interrupted is shown once', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: new Date(2025, 4, 10, 9) })
+  await remember('morning')
+  t.mock.timers.setTime(new Date(2025, 4, 3, 12).getTime())
+  await remember('wrong')
+  t.mock.timers.setTime(new Date(2025, 4, 10, 12).getTime())
+  await remember('noon')
+  const { days } = phone.open('history').data
+  assert.deepEqual(
+    days.map(({ items }) => items.map(({ id }) => id)),
+    [['noon', 'morning'], ['wrong']],
+  )
+})
+
 test('deleting one asks first, and removes its photo', async () => {
   await remember('a')
   await remember('b')

@@ -344,6 +344,13 @@ test('a busy server that says how long is believed', async () => {
   assert.match(page.data.failure.sentence, /7 秒/)
 })
 
+test('a busy server that names a time is believed by its own clock, which the phone need not share', async () => {
+  const { page, request } = await asking()
+  const headers = { 'Retry-After': 'Thu, 01 Jan 2015 00:25:00 GMT', Date: 'Thu, 01 Jan 2015 00:00:00 GMT' }
+  await request.answer(503, { error: 'busy' }, headers)
+  assert.match(page.data.failure.sentence, /25 分钟/)
+})
+
 for (const [errMsg, sentence] of [
   ['request:fail ', /连不上/],
   ['request:fail timeout', /没有回音/],

@@ -9,6 +9,9 @@ const temporary = new Map() // blob: address -> Blob
 const shown = new Map() // path under USER_DATA_PATH -> blob: address made for it
 let opened // Promise<IDBDatabase>, once something needed it
 
+const SILENCE_MS = 3000
+const SILENT = new Error('IndexedDB does not answer')
+
 /** Keeps a blob for this session; returns its path. */
 export function addTemporary(blob) {
   const path = URL.createObjectURL(blob)
@@ -46,20 +49,33 @@ function isKept(path) {
   return path.startsWith(USER_DATA_PATH + '/')
 }
 
-async function request(mode, act) {
+/** Where it fails, once more by a new connection: a browser closes one without asking. */
+function request(mode, act) {
+  return attempt(mode, act).catch((error) => {
+    if (error === SILENT) throw error
+    opened = undefined
+    return attempt(mode, act)
+  })
+}
+
+/** Until all is on the disk: a full one is told of only then. */
+async function attempt(mode, act) {
   const database = await (opened ??= open())
-  return settled(act(database.transaction('files', mode).objectStore('files')))
-}
-
-function open() {
-  const opening = indexedDB.open('dogsnap', 1)
-  opening.onupgradeneeded = () => opening.result.createObjectStore('files')
-  return settled(opening)
-}
-
-function settled(request) {
   return new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result)
-    request.onerror = () => reject(request.error)
+    const transaction = database.transaction('files', mode)
+    const asked = act(transaction.objectStore('files'))
+    transaction.oncomplete = () => resolve(asked.result)
+    transaction.onabort = () => reject(transaction.error)
+  })
+}
+
+/** Some browsers leave it without an answer; then nothing is kept in this session. */
+function open() {
+  return new Promise((resolve, reject) => {
+    const opening = indexedDB.open('dogsnap', 1)
+    opening.onupgradeneeded = () => opening.result.createObjectStore('files')
+    opening.onsuccess = () => resolve(opening.result)
+    opening.onerror = () => reject(opening.error)
+    setTimeout(() => reject(SILENT), SILENCE_MS)
   })
 }
