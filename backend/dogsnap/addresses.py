@@ -1,6 +1,7 @@
 """The addresses and URLs of the HTTP and gRPC servers, and how many threads each has."""
 
 from ipaddress import IPv6Address, ip_address
+from socket import inet_aton
 from urllib.parse import urlsplit
 
 from dogsnap.settings import Settings
@@ -25,12 +26,12 @@ def local_url(settings: Settings) -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether a host's name or address is this machine: localhost, 127.0.0.2,
-    [::1], 0.0.0.0.
+    127.1, [::1], 0.0.0.0.
     """
     name = host.strip("[]").rstrip(".").lower()
     try:
-        address = ip_address(name)
-    except ValueError:
+        address = ip_address(name if ":" in name else inet_aton(name))
+    except (OSError, ValueError):
         return name == "localhost" or name.endswith(".localhost")
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped

@@ -46,6 +46,22 @@ def test_a_network_that_is_exported_again_has_the_same_names(tmp_path):
     assert interfaces[0]["serving_default"] == (["image"], ["prediction"])
 
 
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.network = small(layers.Dense(2, activation="softmax"))
+
+    def call(self, photo):
+        return self.network(photo)
+
+
+def test_a_network_of_a_class_of_its_own_has_the_names_of_any_other(tmp_path):
+    model = Subclassed()
+    model(np.zeros((1, 16, 16, 3), np.float32))
+    found = interface(merge(exported(model, tmp_path / "a" / "1"), Options(labels=PAIR)))
+    assert found["serving_default"] == (["image"], ["prediction"])
+
+
 def test_names_that_somebody_chose_stay(tmp_path):
     model = small(layers.Dense(2, activation="softmax"), name="photo")
     found = interface(merge(exported(model, tmp_path / "a" / "1"), Options(labels=PAIR)))
@@ -58,8 +74,9 @@ def test_further_inputs_without_a_name_are_counted_from_one(tmp_path):
     for folder in ("a", "b"):
         photo, age = keras.Input((16, 16, 3)), keras.Input((1,))
         pooled = layers.GlobalAveragePooling2D()(photo)
-        model = keras.Model([photo, age], layers.Dense(2)(layers.Concatenate()([pooled, age])))
-        interfaces.append(interface(merge(exported(model, tmp_path / folder / "1"), Options())))
+        classes = layers.Dense(2, activation="softmax")(layers.Concatenate()([pooled, age]))
+        source = exported(keras.Model([photo, age], classes), tmp_path / folder / "1")
+        interfaces.append(interface(merge(source, Options(labels=PAIR))))
     assert interfaces[0] == interfaces[1]
     assert interfaces[0]["serving_default"][0] == ["image", "input_1"]
 

@@ -46,6 +46,16 @@ BODIES = {
     "a form with bare line feeds": (FORM, part(b'name="image"', line=b"\n") + FURTHER),
     "another field": (FORM, part(b'name="file"; filename="dog.jpg"') + FURTHER),
     "an empty field beside it": (FORM, part(b'name="image"', b"") + part(b'name="b"') + FURTHER),
+    "a part of multipart/related": (
+        "multipart/related; boundary=XX",
+        b"--XX\r\nContent-Type: image/jpeg\r\n\r\n" + PHOTO + b"\r\n" + FURTHER,
+    ),
+    "behind a preamble": (FORM, b"of several parts\r\n" + photo_part(b"a") + FURTHER),
+    "a form as text/plain": ("text/plain", PAIRS.replace(b"&", b"\r\n") + TEXT + b"\r\n"),
+    "one with base64 in lines": (
+        "text/plain",
+        PAIRS.replace(b"&", b"\n") + base64.encodebytes(PHOTO),
+    ),
     "urlencoded": (URLENCODED, PAIRS + ESCAPED),
     "urlencoded in lower case": (URLENCODED, PAIRS + ESCAPED.replace(b"%2F", b"%2f")),
     "urlencoded, plus signs as they are": (URLENCODED, PAIRS + TEXT),

@@ -33,7 +33,14 @@ def test_a_server_of_this_machine_or_of_every_interface_is_at_localhost_and_anot
     [
         *(
             (host, True)
-            for host in ("localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.9.9.9")
+            for host in (
+                "localhost",
+                "LOCALHOST.",
+                "a.localhost",
+                "127.0.0.1",
+                "127.1",
+                "2130706433",
+            )
         ),
         *((host, True) for host in ("::1", "[::1]", "0.0.0.0", "::", "::ffff:127.0.0.1")),
         *(

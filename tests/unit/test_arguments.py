@@ -43,7 +43,7 @@ def test_classes_come_as_json_with_all_that_it_says_of_them(tmp_path) -> None:
         ("red\n\ngreen", "labels.txt", "class 2 has no name"),
         ("red\nred", "labels.txt", "red is there 2 times; expected it once"),
         *(
-            (text, "labels.json", 'expected as JSON a list of names or of {"id", "name"}')
+            (text, "labels.json", 'expected as JSON a list of names, of {"id", "name"} or of pairs')
             for text in ("{", '[{"id": 1}]', "7")
         ),
     ],
@@ -76,6 +76,15 @@ SHAPES = ["circle", "square", "stripes"]
         ),
         ('{"labels": ["circle", "square", "stripes"]}', SHAPES),
         ('["circle", "square", "stripes"]', SHAPES),
+        ('{"stripes": "2", "circle": "0", "square": "1"}', SHAPES),
+        ('{"label2id": {"stripes": "2", "circle": "0", "square": "1"}}', SHAPES),
+        ('[["stripes", 2], ["circle", 0], ["square", 1]]', SHAPES),
+        ('[[2, "stripes"], [0, "circle"], [1, "square"]]', SHAPES),
+        ('[["n1", "circle"], ["n2", "square"], ["n3", "stripes"]]', ["n1", "n2", "n3"]),
+        (
+            '[{"id": 2, "name": "stripes"}, {"id": 0, "name": "circle"}, {"id": 1, "name": "square"}]',
+            SHAPES,
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["labels.json", "labels.txt"])
@@ -85,14 +94,28 @@ def test_classes_with_numbers_stand_by_their_numbers(tmp_path, text, ids, name):
     assert ids is None or [label["id"] for label in labels] == ids
 
 
-@pytest.mark.parametrize("sign", [" ", ": ", ":", ","])
-def test_lines_with_numbers_stand_by_them(tmp_path, sign):
-    lines = [f"{number}{sign}{SHAPES[number]}" for number in (2, 0, 1)]
-    assert [label["id"] for label in read(tmp_path, "\n".join(lines))] == SHAPES
+@pytest.mark.parametrize(
+    "line",
+    ["{0} {1}", "{0}: {1}", "{0}:{1}", "{0},{1}", "{0};{1}", "{1},{0}", "{1}\t{0}", '"{1}","{0}"'],
+)
+@pytest.mark.parametrize("head", ["", "class,index\n"])
+def test_lines_with_numbers_stand_by_them(tmp_path, line, head):
+    lines = [line.format(number, SHAPES[number]) for number in (2, 0, 1)]
+    assert [label["id"] for label in read(tmp_path, head + "\r\n".join(lines))] == SHAPES
+
+
+def test_unicode_of_windows_is_read_and_other_encodings_are_refused(tmp_path):
+    file = tmp_path / "labels.txt"
+    file.write_bytes("猫\r\n狗\r\n".encode("utf-16"))
+    assert [label["name"] for label in class_labels(file)] == ["猫", "狗"]
+    file.write_bytes("猫\r\n狗\r\n".encode("gbk"))
+    with pytest.raises(click.ClickException, match="save it as UTF-8"):
+        class_labels(file)
 
 
 def test_names_that_begin_with_a_number_stay_in_their_order(tmp_path):
     assert [label["name"] for label in read(tmp_path, "2 Euro\n1 Euro")] == ["2 Euro", "1 Euro"]
+    assert [label["name"] for label in read(tmp_path, "Class 1\nClass 0")] == ["Class 1", "Class 0"]
 
 
 def test_two_numbered_classes_of_one_name_have_their_numbers_as_ids(tmp_path):

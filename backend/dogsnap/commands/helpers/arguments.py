@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import tempfile
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable
 from operator import itemgetter
@@ -16,10 +17,15 @@ from click.core import ParameterSource
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
-NUMBERED_LABEL = re.compile(r"(?P<number>\d+)[\s:,]+(?P<name>\D.*)")
+# A line of number and name, or a row of a table in either order.
+NUMBERED_LABELS = (
+    re.compile(r'"?(?P<number>\d+)"?[\s:,;]+"?(?P<name>[^\d"].*?)"?'),
+    re.compile(r'"?(?P<name>[^"]*?)"?\s*[,;\t]\s*"?(?P<number>\d+)"?'),
+)
+SEPARATOR = re.compile(r"[,;\t]")  # of a table's columns
 LABELS_EXPECTED = (
-    'expected as JSON a list of names or of {"id", "name"}, or an object from number to '
-    "name or from name to number"
+    'expected as JSON a list of names, of {"id", "name"} or of pairs, or an object from number '
+    "to name or from name to number"
 )
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -75,15 +81,16 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
     """The classes in a file, each {"id", "name"} and what else labels.json
     says; none without a file.
 
-    A line is a name, id:name, number and name ("0 cat"), or an id of WordNet
-    and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). As JSON: see
-    LABELS_EXPECTED, also below "labels" or "id2label". What is numbered stands
-    by its number, whatever the order. Raises click.ClickException for a line
-    without a name, or for a duplicate id `of_breeds`: ImageNet has two cranes.
+    A line is a name, id:name, number and name ("0 cat", or a CSV file in either
+    order, with or without a head), or an id of WordNet and a name ("n02085620
+    Chihuahua", "n02085620-Chihuahua"). As JSON: see LABELS_EXPECTED, also below
+    "labels", "id2label" or "label2id". What is numbered stands by its number,
+    whatever the order. Raises click.ClickException for a line without a name,
+    or for a duplicate id `of_breeds`: ImageNet has two cranes.
     """
     if file is None:
         return []
-    text = file.read_text(encoding="utf-8-sig")
+    text = _read_text(file)
     is_json = file.suffix == ".json" or text.lstrip().startswith(("{", "["))
     labels = _json_labels(file, text) if is_json else _text_labels(file, text)
     if not labels:
@@ -104,16 +111,30 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
     return labels
 
 
+def _read_text(file: Path) -> str:
+    """UTF-8, or what Windows calls Unicode."""
+    content = file.read_bytes()
+    is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    try:
+        return content.decode("utf-16" if is_utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(
+            f"{file} is no text in UTF-8: {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from None
+
+
 def _text_labels(file: Path, text: str) -> list[dict[str, str]]:
     lines = [line.strip() for line in text.rstrip().splitlines()]
     of_wordnet = [WORDNET_LABEL.fullmatch(line) for line in lines]
     if all(of_wordnet):
         return [{"id": match["id"], "name": match["name"]} for match in of_wordnet]
-    numbered = [NUMBERED_LABEL.fullmatch(line) for line in lines]
-    if all(numbered):
-        pairs = [(int(match["number"]), match["name"]) for match in numbered]
-        if _is_count(pairs):  # others are names, such as those of coins
-            return _order_labels(file, pairs)
+    for pattern in NUMBERED_LABELS:
+        has_head = len(lines) > 1 and SEPARATOR.search(lines[0]) and not pattern.fullmatch(lines[0])
+        numbered = [pattern.fullmatch(line) for line in lines[1 if has_head else 0 :]]
+        if all(numbered):
+            pairs = [(int(match["number"]), match["name"]) for match in numbered]
+            if _is_count(pairs):  # others are names, such as those of coins
+                return _order_labels(file, pairs)
     if all(":" in line for line in lines):
         labels = []
         for line in lines:
@@ -131,12 +152,18 @@ def _json_labels(file: Path, text: str) -> list[dict[str, str]]:
             labels = ast.literal_eval(text)  # a dictionary as Python prints it
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error}") from None
-    for field in ("labels", "id2label"):
+    for field in ("labels", "id2label", "label2id"):
         if isinstance(labels, dict) and isinstance(labels.get(field), list | dict):
             labels = labels[field]
     try:
         if isinstance(labels, dict):
             return _order_labels(file, [_read_number(*item) for item in labels.items()])
+        if all(isinstance(label, list | tuple) for label in labels):
+            if any(type(value) is int for label in labels for value in label):
+                return _order_labels(file, [_read_number(*label) for label in labels])
+            return [{"id": str(breed), "name": str(name)} for breed, name in labels]
+        if all(isinstance(label, dict) and type(label.get("id")) is int for label in labels):
+            return _order_labels(file, [(label["id"], label["name"]) for label in labels])
         named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
         return [{"id": label["name"], **label} for label in named]
     except (KeyError, TypeError, ValueError) as error:
@@ -144,13 +171,16 @@ def _json_labels(file: Path, text: str) -> list[dict[str, str]]:
 
 
 def _read_number(key: Any, value: Any) -> tuple[int, Any]:
-    """Number and name of an entry: {"cat": 0} of Keras, {"0": "cat"} of
+    """Number and name of an entry: {"cat": 0} of Keras, {"0": "cat"} and {"cat": "0"} of
     Transformers, {"0": ["n02123045", "cat"]} of ImageNet.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value, key
-    if isinstance(value, str) or (isinstance(value, list | tuple) and len(value) == 2):
+    is_name = isinstance(value, str) or (isinstance(value, list | tuple) and len(value) == 2)
+    if is_name and str(key).isdecimal():
         return int(key), value
+    if isinstance(value, str) and value.isdecimal():
+        return int(value), key
     raise ValueError(f"{key!r}: {value!r}")
 
 

@@ -50,7 +50,7 @@ LAYERS = (
     "batch_normalization|conv2d|dense|functional|global_average_pooling2d|global_max_pooling2d|input_layer|keras_layer|keras_tensor|"
     "rescaling|sequential|zero_padding2d"
 )
-ORDINARY = "activation|dropout|flatten|input|model|normalization|output|random_\\w+|reshape|resizing|softmax"
+ORDINARY = "activation|args|dropout|flatten|input|model|normalization|output|random_\\w+|reshape|resizing|softmax"
 GENERATED = re.compile(rf"(?:(?:{LAYERS})(?:_\d+)?|(?:{ORDINARY})_\d+)(?:_input)?")
 COUNTED = re.compile(r".*?(\d+)(?:_input)?")
 TOP_K = 5
@@ -413,7 +413,7 @@ class Merger:
         for name, spec in self.further_inputs.items():
             shape = [size or 1 for size in spec.shape]
             zeros[name] = tf.zeros(shape, spec.dtype)
-        return self.network(noise_images(2, self.wanted), **zeros)
+        return self.network(noise_images(1, self.wanted), **zeros)
 
     def _choose_names(self) -> dict[str, str]:
         if self.image_output:

@@ -19,6 +19,8 @@ SHOWN_FIELDS = 10
 SLICE = 64 * 1024  # bytes
 URLENCODED = "application/x-www-form-urlencoded"
 FIRST_PAIR = re.compile(rb"[\w.\[\]-]{1,64}=")  # the beginning of a body in URLENCODED
+# A line of a text/plain form that begins a field; base64 text has "=" at its end alone.
+NEXT_FIELD = re.compile(rb"\r?\n(?=[\w.\[\]-]{1,64}=[^=\s])")
 FIRST_DELIMITER = re.compile(rb"--([^\r\n]{1,200}?)[ \t]*\r?\n")
 DISPOSITION = rb"^Content-Disposition:[^\r\n]*?"
 NAME = re.compile(DISPOSITION + rb';[ \t]*name=(?:"([^"\r\n]*)"|([^\s;]+))', re.I | re.M)
@@ -101,8 +103,9 @@ def _from_form(fields: Fields) -> PhotoBody:
 
 
 def _pairs(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """The fields of an urlencoded form, and of a text/plain one with a single field."""
-    for pair in body.split(b"&", MOST_FIELDS):
+    """The fields of an urlencoded form, and of one as text/plain."""
+    pairs = body.split(b"&", MOST_FIELDS)
+    for pair in pairs if len(pairs) > 1 else NEXT_FIELD.split(body.rstrip(), MOST_FIELDS):
         name, _, value = pair.partition(b"=")
         text = _unquote(name).decode("utf-8", "replace")
         # Base64 text of clients that do not encode its "+" has no blanks of its own.
@@ -139,5 +142,6 @@ def _parts(body: bytes, boundary: str) -> Iterator[tuple[str, bytes]]:
     for part in delimiter.split(body, MOST_FIELDS + 1)[1:]:
         head = END_OF_HEAD.search(part)
         name = NAME.search(part, 0, head.start()) if head else None
-        if head and name:
-            yield (name[1] or name[2] or b"").decode("utf-8", "replace"), part[head.end() :]
+        if head:  # a part of multipart/related has no name
+            text = name[1] or name[2] or b"" if name else b""
+            yield text.decode("utf-8", "replace"), part[head.end() :]
