@@ -12,6 +12,7 @@ SIGNATURE = "\0signature\0"
 FILES = "\0files\0"
 TEXT = "\0text\0"
 ONE_VALUE = "\0one value\0"
+TENSORS = "\0tensors\0"
 REST = "rest"
 # By the name between the signs of a mark, and by protocol; another protocol has the words of REST.
 WORDS = {
@@ -35,6 +36,10 @@ WORDS = {
         "simple": "send it without a list around it",
         "grpc": "send it as a tensor of shape ()",
         "command": 'send it to a server as {"inputs": ...}, since a line is a row of a list',
+    },
+    "tensors": {
+        REST: "call it by its tensors under /v1/models/",
+        "command": "give its tensors with --json-instances FILE --model ",
     },
 }
 MARK = re.compile(f"\0({'|'.join(WORDS)})\0")

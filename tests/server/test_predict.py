@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_models
 from click.testing import Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
 from command_line import dogsnap, output_of, refused
@@ -81,6 +82,14 @@ def test_that_signature_answers_by_post_to_the_root_and_the_command_too(
     file.write_text(json.dumps(row), encoding="utf-8")
     flags = ("--json-instances", file, "--models", colour_models, "--version", "2")
     assert answer(*flags) == answer(*flags, "--signature-name", "image_bytes")
+
+
+def test_a_model_without_classes_is_said_to_take_tensors_in_the_words_of_the_command(
+    photo, tmp_path
+):
+    tiny_models.half_plus(2, tmp_path / "models/half/1")
+    said = "give its tensors with --json-instances FILE --model half"
+    refused(run(photo, "--model", "half", "--models", tmp_path / "models"), said)
 
 
 def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(

@@ -103,16 +103,18 @@ def predict(
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
     if out is not None:
         return translate(photo, out, signature_name, answering.predict)
-    if instances is None:
-        answer = answering.classify(photo.read_bytes(), top_k)
-    else:
-        try:
+    try:
+        if instances is None:
+            answer = answering.classify(photo.read_bytes(), top_k)
+        else:
             answer = answering.predict(
                 {"instances": instances.values, "signature_name": signature_name}
             )
-        except (click.ClickException, DogsnapError) as error:
-            message = in_words_of("command", put_marks(error.message, REST))
-            raise click.ClickException(instances.point_to_line(message)) from error
+    except (click.ClickException, DogsnapError) as error:
+        message = in_words_of("command", put_marks(error.message, REST))
+        if instances is not None:
+            message = instances.point_to_line(message)
+        raise click.ClickException(message) from error
     click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 
 

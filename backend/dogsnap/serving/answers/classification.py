@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from dogsnap.advice import TENSORS
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.serving.answers.levels import Group, Level
 from dogsnap.serving.tensors.signatures import ServableId
@@ -131,7 +132,7 @@ def _advise_labels(servable: BaseServable) -> str:
             "photos and has them"
         )
     what = "takes no photo" if names_classes else "gives no number for each class"
-    return f"it {what}, so call it by its tensors under /v1/models/{model}"
+    return f"it {what}, so {TENSORS}{model}"
 
 
 def name_breeds(

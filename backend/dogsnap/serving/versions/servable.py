@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.advice import FILES, ONE_VALUE, TEXT
+from dogsnap.advice import FILES, ONE_VALUE, TENSORS, TEXT
 from dogsnap.errors import (
     DogsnapError,
     FailedPrecondition,
@@ -184,8 +184,7 @@ class BaseServable:
         raise FailedPrecondition(
             f"{self.id} cannot name a photo: expected a signature "
             f"{' or '.join(PHOTO_SIGNATURES)} with one input and the "
-            f"output prediction, it has: {', '.join(self.signatures)}; call it by its "
-            "tensors under /v1/models/"
+            f"output prediction, it has: {', '.join(self.signatures)}; {TENSORS}{self.id.name}"
         )
 
     def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
