@@ -7,6 +7,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tiny_models
 from colour_photos import encode
 from hostile_photos import textured
 from loading import Load, percentile
@@ -25,6 +26,7 @@ CAPACITY = THREADS / STEP
 REFUSED_SECONDS = 0.05
 DEADLINE = 2.0
 PATH = "/v1/models/sleeper:predict"
+GATE_PATH = "/v1/models/gate:predict"
 
 
 @pytest.fixture(scope="module")
@@ -104,26 +106,46 @@ def test_the_real_network_keeps_these_times_too(start_server):
     assert mostly_kept(server, path, photo, capacity, 10, alone), "the figures are above"
 
 
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory):
+    """Requests run while this file has contents."""
+    file = tmp_path_factory.mktemp("gate") / "shut"
+    file.write_text("")
+    return file
+
+
+@pytest.fixture(scope="module")
+def gated_server(start_server, tmp_path_factory, gate):
+    models = tmp_path_factory.mktemp("gate_models")
+    tiny_models.gate(models / "gate" / "1", gate)
+    flags = ("--run-threads", str(THREADS), "--queue-size", str(QUEUE), "--deadline-ms", "600000")
+    return start_server(models, *flags)
+
+
 @pytest.fixture
-def waiting(server):
-    """Both threads run for 1.5 s, and as many as may wait: their connections, which hang up afterwards."""
+def waiting(gated_server, gate):
+    """Both threads run, and as many as may wait: their connections, which hang up afterwards."""
     body = b'{"instances": [0.1]}'
     message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (
-        PATH.encode(),
+        GATE_PATH.encode(),
         len(body),
         body,
     )
-    wait_until(lambda: held(server) == 0)
+    gate.write_text("shut")
     with ThreadPoolExecutor(THREADS) as pool, contextlib.ExitStack() as clients:
+        clients.callback(gate.write_text, "")
         for _ in range(THREADS):
-            pool.submit(server.post, PATH, json={"instances": [1.5]})
-        wait_until(lambda: held(server) == THREADS)
-        connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
+            pool.submit(gated_server.post, GATE_PATH, json={"instances": [0.1]})
+        wait_until(lambda: held(gated_server) == THREADS)
+        connections = [
+            clients.enter_context(socket.create_connection(("127.0.0.1", gated_server.port)))
+            for _ in range(QUEUE)
+        ]
         for each in connections:
-            clients.enter_context(each).sendall(message)
-        wait_until(lambda: sample(server, "dogsnap_queue_length") == QUEUE, 1.0)
+            each.sendall(message)
+        wait_until(lambda: sample(gated_server, "dogsnap_queue_length") == QUEUE)
         yield connections
-    wait_until(lambda: held(server) == 0)
+    wait_until(lambda: held(gated_server) == 0)
 
 
 def counted_as_full(server) -> list[float]:
@@ -143,16 +165,16 @@ def answer_of(client: socket.socket) -> str:
     return answer
 
 
-def test_a_full_server_refuses_a_large_body_before_it_has_come(server, waiting):
-    before = counted_as_full(server)
-    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % PATH.encode()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
+def test_a_full_server_refuses_a_large_body_before_it_has_come(gated_server, waiting):
+    before = counted_as_full(gated_server)
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % GATE_PATH.encode()
+    with socket.create_connection(("127.0.0.1", gated_server.port), timeout=30) as client:
         client.sendall(head + b'{"instances"')
         answer = answer_of(client)
     assert answer.startswith("HTTP/1.1 503 ")
     assert "\r\nRetry-After: 1\r\n" in answer
     assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
-    assert counted_as_full(server) == [each + 1 for each in before]
+    assert counted_as_full(gated_server) == [each + 1 for each in before]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +182,13 @@ def test_a_full_server_refuses_a_large_body_before_it_has_come(server, waiting):
     [("1.1", "", True), ("1.1", "Connection: close\r\n", False), ("1.0", "", False)],
 )
 def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(
-    server, waiting, version, header, is_kept
+    gated_server, waiting, version, header, is_kept
 ):
     body = b'{"instances": [0.1]}'
-    head = f"POST {PATH} HTTP/{version}\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
+    head = (
+        f"POST {GATE_PATH} HTTP/{version}\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", gated_server.port), timeout=30) as client:
         for _ in range(2 if is_kept else 1):
             client.sendall(head.encode() + body)
             answer = answer_of(client)
@@ -173,12 +197,15 @@ def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(
         assert is_kept or client.recv(1) == b""
 
 
-def test_clients_that_hang_up_free_their_places_and_their_requests_are_not_run(server, waiting):
-    run = "dogsnap_step_seconds_count", 'model="sleeper",step="run",version="1"'
-    before = sample(server, *run)
+def test_clients_that_hang_up_free_their_places_and_their_requests_are_not_run(
+    gated_server, waiting, gate
+):
+    run = "dogsnap_step_seconds_count", 'model="gate",step="run",version="1"'
+    before = sample(gated_server, *run)
     for each in waiting:
         each.close()
-    wait_until(lambda: sample(server, "dogsnap_queue_length") == 0, 1.0)
-    assert held(server) == THREADS  # those two still run
-    wait_until(lambda: held(server) == 0)
-    assert sample(server, *run) == before + THREADS  # those two alone
+    wait_until(lambda: sample(gated_server, "dogsnap_queue_length") == 0)
+    assert held(gated_server) == THREADS  # those two still run
+    gate.write_text("")
+    wait_until(lambda: held(gated_server) == 0)
+    assert sample(gated_server, *run) == before + THREADS  # those two alone

@@ -294,24 +294,40 @@ def half_of_positive(folder: Path) -> Path:
     return save(folder, serving_default=signature(positive, NUMBERS))
 
 
+def slept(x: tf.Tensor, seconds: tf.Tensor) -> tf.Tensor:
+    """x after so many seconds, without using the processor meanwhile."""
+    # The data set sleeps before its value and before its end.
+    microseconds = tf.cast(seconds * 5e5, tf.int64)
+    types, shapes = [tf.float32], [tf.TensorShape([None])]
+    one = tf.raw_ops.TensorDataset(components=[x], output_shapes=shapes)
+    slow = tf.raw_ops.SleepDataset(
+        input_dataset=one,
+        sleep_microseconds=microseconds,
+        output_types=types,
+        output_shapes=shapes,
+    )
+    return tf.raw_ops.DatasetToSingleElement(
+        dataset=slow, output_types=types, output_shapes=shapes
+    )[0]
+
+
 def sleeper(folder: Path, times: float = 1.0) -> Path:
-    """y = x after x seconds (or so many `times`), without using the processor meanwhile; the inputs of one request add up."""
+    """y = x after x seconds (or so many `times`); the inputs of one request add up."""
 
     def serving_default(x: tf.Tensor) -> dict:
-        # The data set sleeps before its value and before its end.
-        microseconds = tf.cast(tf.reduce_sum(x) * times * 5e5, tf.int64)
-        types, shapes = [tf.float32], [tf.TensorShape([None])]
-        one = tf.raw_ops.TensorDataset(components=[x], output_shapes=shapes)
-        slow = tf.raw_ops.SleepDataset(
-            input_dataset=one,
-            sleep_microseconds=microseconds,
-            output_types=types,
-            output_shapes=shapes,
-        )
-        return {
-            "y": tf.raw_ops.DatasetToSingleElement(
-                dataset=slow, output_types=types, output_shapes=shapes
-            )[0]
-        }
+        return {"y": slept(x, tf.reduce_sum(x) * times)}
+
+    return save(folder, serving_default=signature(serving_default, spec(tf.float32, None)))
+
+
+def gate(folder: Path, file: Path) -> Path:
+    """y = x once `file` is empty, so that a test decides how long a request runs."""
+
+    def serving_default(x: tf.Tensor) -> dict:
+        def is_shut(y: tf.Tensor) -> tf.Tensor:
+            nothing = tf.strings.substr(tf.as_string(y[0]), 0, 0)  # else it is read only once
+            return tf.strings.length(tf.io.read_file(str(file) + nothing)) > 0
+
+        return {"y": tf.while_loop(is_shut, lambda y: [slept(y, tf.constant(0.01))], [x])[0]}
 
     return save(folder, serving_default=signature(serving_default, spec(tf.float32, None)))
