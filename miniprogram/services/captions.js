@@ -48,19 +48,14 @@ function said({ verdict, name, name_zh: chinese }) {
 
 /** The breeds that an answer leaves open. @param {import('./classifier').Outcome} outcome */
 function names(outcome) {
-  return list(candidates.rows(outcome, 0).map(nameOf))
+  return wording.list(candidates.rows(outcome, 0).map(nameOf), appearance.language())
 }
 
 /** A line with the look-alikes of the breed that is named; '' without any. @param {import('./classifier').Outcome} outcome */
 function alike(outcome) {
   const named = candidates.lookAlikes(outcome).map(nameOf)
   const { captions: text } = appearance.texts()
-  return named.length ? wording.fill(text.alike, { names: list(named) }) : ''
-}
-
-/** @param {string[]} named */
-function list(named) {
-  return wording.list(named, appearance.language())
+  return named.length ? wording.fill(text.alike, { names: wording.list(named, appearance.language()) }) : ''
 }
 
 /** A few words for under a small picture. @param {{outcome: import('./history').Entry['outcome'], said?: import('./history').Entry['said']}} entry */

@@ -173,6 +173,17 @@ async function turn(id, degrees, outcome) {
   return true
 }
 
+/** Asks once more for a copy of a kept photo that this phone can show. @returns {Promise<string>}  '' where there is none */
+async function show(id) {
+  const kept = history.find(id)
+  const path = kept ? await classifier.shown(await photo.readBase64(kept.photo)) : ''
+  if (!path) return ''
+  photos.set(id, path)
+  const small = await photo.prepare(path)
+  await history.turn(id, small.path, kept.outcome).catch(() => {}) // shown all the same
+  return path
+}
+
 /** Whether the page of a snap asks about it. */
 function isRunning(id) {
   return running.has(id)
@@ -251,4 +262,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, isKept, photoOf, original, forward, takeForwarded, prepare, ask, isRefusal, isRunning, run, turn, cancel }
+module.exports = { open, isKept, photoOf, original, forward, takeForwarded, prepare, ask, isRefusal, isRunning, run, show, turn, cancel }

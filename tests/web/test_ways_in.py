@@ -79,7 +79,7 @@ def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers
     phone.screen.locator(".row").first.wait_for()
 
 
-def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none(
+def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none_and_shown_once_it_does(
     open_phone, dog, tmp_path
 ):
     phone = open_phone()
@@ -91,6 +91,12 @@ def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none(
     assert phone.wait_for_answer() == "breed"
     assert phone.rows()
     assert "无法显示" in phone.screen.locator(".photo-missing").inner_text()
+    phone.page.unroute("**/api/upright")
+    phone.back()
+    phone.tap(phone.screen.locator(".recent-item"))
+    assert phone.shown_picture(".photo-picture")["width"] > 0
+    phone.back()
+    assert phone.shown_picture(".recent-photo")["width"] > 0
 
 
 def as_heic(photo: Path, file: Path) -> Path:

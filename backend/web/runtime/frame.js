@@ -3,6 +3,8 @@
  * It decides nothing about routes; it calls the two functions it is given.
  */
 
+import { create } from './wx/dialogs.js'
+
 /**
  * @param {{title: string, canGoBack: boolean, isHome: boolean, goBack: () => void, goHome: () => void}} options
  * @returns {{element: HTMLElement, placeholder: HTMLElement, setTitle: (title: string) => void, rememberFocus: () => void,
@@ -42,8 +44,4 @@ function navButton(className, label, onClick) {
   button.setAttribute('aria-label', label)
   button.addEventListener('click', onClick)
   return button
-}
-
-function create(tag, className = '', text = '') {
-  return Object.assign(document.createElement(tag), { className, textContent: text })
 }

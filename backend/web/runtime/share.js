@@ -4,7 +4,7 @@
  */
 import { SHARE_EVENT } from './builtins/button.js'
 import { read } from './wx/file_store.js'
-import { showModal } from './wx/dialogs.js'
+import { create, showModal } from './wx/dialogs.js'
 
 /** @param {{router: import('./router.js').Router, wx: any}} options */
 export function offerShare({ router, wx }) {
@@ -57,12 +57,7 @@ function copy(text) {
 }
 
 function linkField(url) {
-  const field = Object.assign(document.createElement('input'), {
-    className: 'wx-modal-link',
-    readOnly: true,
-    value: url,
-    ariaLabel: url,
-  })
+  const field = Object.assign(create('input', 'wx-modal-link'), { readOnly: true, value: url, ariaLabel: url })
   field.addEventListener('focus', () => field.select())
   return field
 }

@@ -84,7 +84,7 @@ Page({
 })
 
 function letterOf(name, language) {
-  if (language !== 'zh') return name.charAt(0).toUpperCase()
+  if (language !== 'zh' || /^[a-z]/i.test(name)) return name.charAt(0).toUpperCase()
   const later = PINYIN.findIndex((first) => first.localeCompare(name, language) > 0)
   return LETTERS[later < 0 ? LETTERS.length - 1 : Math.max(0, later - 1)]
 }

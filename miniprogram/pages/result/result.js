@@ -301,8 +301,11 @@ Page({
     this.setData({ keptHeadline, waitsLine, failure: { sentence, reference, retry, settings: byModel } })
   },
 
-  onPhotoError() {
+  /** The server may have had no time for a copy before. */
+  async onPhotoError() {
     this.setData({ photoHidden: true })
+    const photo = this.outcome && !this.data.photo.startsWith('data:') ? await snaps.show(this.snapId).catch(() => '') : ''
+    if (photo) this.setData({ photo, photoHidden: false })
   },
 
   onPhotoLoad({ detail }) {

@@ -17,7 +17,7 @@ Page({
   }),
   data: {
     ...appearance.DATA,
-    /** @type {{key: string, title: string, name: 'language' | 'theme', options: Option[]}[]} */
+    /** @type {{title: string, name: 'language' | 'theme', options: Option[]}[]} */
     groups: [],
     /** @type {Option[]} */
     modelOptions: [],
@@ -52,13 +52,8 @@ Page({
     this.setData({
       app: appearance.texts().card.app,
       groups: [
-        {
-          key: 'language',
-          name: 'language',
-          title: text.language,
-          options: toOptions(LANGUAGES, text.languages, language),
-        },
-        { key: 'theme', name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },
+        { name: 'language', title: text.language, options: toOptions(LANGUAGES, text.languages, language) },
+        { name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },
       ],
       modelOptions: modelOptions(this.models, model, text),
       feedbackLine: feedbackLine(this.feedbackDays, text),
@@ -69,12 +64,9 @@ Page({
     return this.load()
   },
 
-  onMore() {
-    this.setData({ isMoreShown: !this.data.isMoreShown })
-  },
-
-  onModels() {
-    this.setData({ isModelShown: !this.data.isModelShown })
+  onToggle({ currentTarget }) {
+    const { part } = currentTarget.dataset
+    this.setData({ [part]: !this.data[part] })
   },
 
   onOption({ currentTarget }) {
@@ -120,8 +112,7 @@ function modelOptions(all, chosen, text) {
 }
 
 function sameChoice(one, other) {
-  if (!one || !other) return one === other
-  return one.model === other.model && one.version === other.version && one.label === other.label
+  return ['model', 'version', 'label'].every((field) => (one || {})[field] === (other || {})[field])
 }
 
 /** @param {import('../../services/settings').ModelChoice} choice */

@@ -17,7 +17,7 @@ export const image = {
     {
       fields: 'mode',
       observer(mode) {
-        this.setData({ fit: fitOf(mode) })
+        this.setData({ fit: FITS[mode] })
       },
     },
   ],
@@ -30,12 +30,6 @@ export const image = {
       if (this.data.url) this.triggerEvent('error', { errMsg: `image: cannot show ${this.data.src}` })
     },
   },
-}
-
-function fitOf(mode) {
-  if (!FITS[mode])
-    throw new Error(`<image mode="${mode}"> is not known here; use one of ${Object.keys(FITS).join(', ')}`)
-  return FITS[mode]
 }
 
 async function showSource(src) {

@@ -18,7 +18,7 @@ export function cancelDialogs() {
 
 function showToast(title, duration) {
   toast?.remove()
-  toast = Object.assign(document.createElement('div'), { className: 'wx-toast', textContent: title, role: 'status' })
+  toast = Object.assign(create('div', 'wx-toast', title), { role: 'status' })
   document.body.append(toast)
   const mine = toast
   setTimeout(() => mine.remove(), duration)
@@ -31,14 +31,14 @@ function showToast(title, duration) {
  * @returns {Promise<{confirm: boolean, cancel: boolean}>}
  */
 export function showModal({ title, content = '', showCancel = true, confirmText, cancelText = '', confirmColor = '', body = '' }) {
-  const dialog = Object.assign(document.createElement('dialog'), { className: 'wx-modal' })
+  const dialog = create('dialog', 'wx-modal')
   dialog.setAttribute('aria-label', title)
-  const buttons = element('div', 'wx-modal-buttons')
+  const buttons = create('div', 'wx-modal-buttons')
   if (showCancel) buttons.append(answerButton(dialog, cancelText, 'cancel'))
   const confirmButton = answerButton(dialog, confirmText, 'confirm')
   confirmButton.style.color = confirmColor
   buttons.append(confirmButton)
-  dialog.append(element('h2', '', title), element('p', '', content), body, buttons)
+  dialog.append(create('h2', '', title), create('p', '', content), body, buttons)
   document.body.append(dialog)
   dialog.showModal()
   return new Promise((resolve) => {
@@ -51,11 +51,11 @@ export function showModal({ title, content = '', showCancel = true, confirmText,
 }
 
 function answerButton(dialog, label, value) {
-  const button = element('button', `wx-modal-${value}`, label)
+  const button = create('button', `wx-modal-${value}`, label)
   button.addEventListener('click', () => dialog.close(value))
   return button
 }
 
-function element(tag, className, text = '') {
+export function create(tag, className = '', text = '') {
   return Object.assign(document.createElement(tag), { className, textContent: text })
 }
