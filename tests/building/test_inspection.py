@@ -1,6 +1,8 @@
 """Inspection: the signatures as saved_model_cli prints them, the nodes of the graph, and where one would merge."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +68,17 @@ def test_a_signature_with_a_ragged_or_sparse_input_leaves_the_others_to_be_shown
     assert 'Decoding would be merged in front of input "x"' in shown
     assert "signature_def['ragged']" in shown
     assert merge(folder, Options()).name == "2"
+
+
+def test_the_nodes_of_a_model_of_tensorflow_1_are_shown_without_warnings(tmp_path) -> None:
+    command = [
+        Path(sys.executable).with_name("dogsnap"),
+        "show",
+        of_ragged(tmp_path / "odd" / "1"),
+        "--nodes",
+    ]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert shown.stderr == ""
 
 
 @pytest.mark.parametrize("version", ["1", "2", "foreign"])

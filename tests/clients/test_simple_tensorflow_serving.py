@@ -354,15 +354,26 @@ def test_a_generated_client_sends_names_and_address_and_runs_nothing_of_them(
 def test_a_generated_bash_client_sends_any_name_as_it_is(name, tmp_path):
     inputs = {name: tf.TensorSpec([2, 1], tf.float32), "b": tf.TensorSpec([], tf.string, "b")}
     asked = {"model_name": name, "model_version": 1, "signature_name": name}
-    signature = Signature("", "", inputs, {})
+    sent = run_bash_client(asked, Signature("", "", inputs, {}), tmp_path)
+    data = {name: [[1.0], [1.0]], "b": generated_clients.ONE_PIXEL}
+    assert sent == {**asked, "data": data}
+
+
+def run_bash_client(asked: dict, signature: Signature, folder: Path) -> dict:
+    """What a generated client sends."""
     source = generated_clients.client("bash", "http://127.0.0.1:1/", asked, signature)
-    curl = tmp_path / "curl"
+    curl = folder / "curl"
     curl.write_text("#!/bin/sh\ncat\n", encoding="utf-8")  # shows what it would send
     curl.chmod(0o700)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     sent = subprocess.run(["bash", "-c", source], capture_output=True, env=environment, check=True)
-    data = {name: [[1.0], [1.0]], "b": generated_clients.ONE_PIXEL}
-    assert json.loads(sent.stdout) == {**asked, "data": data}
+    return json.loads(sent.stdout)
+
+
+def test_a_generated_bash_client_sends_a_picture_of_any_size(tmp_path):
+    signature = Signature("", "", {"image": tf.TensorSpec([None, 299, 299, 3], tf.float32)}, {})
+    sent = run_bash_client({}, signature, tmp_path)
+    assert np.shape(sent["data"]["image"]) == (1, 299, 299, 3)
 
 
 def test_a_generated_go_client_writes_names_as_go_reads_them():

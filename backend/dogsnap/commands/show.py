@@ -1,5 +1,6 @@
 """`dogsnap show`: prints the signatures and the graph of a SavedModel."""
 
+import logging
 from pathlib import Path
 
 import click
@@ -38,6 +39,7 @@ def show(
     from dogsnap.exporting.merging.image_input import find_image_input
     from dogsnap.exporting.merging.options import MergeError
 
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # its advice on TensorFlow 1
     if (model_dir is None) == (directory is None):
         raise click.UsageError(
             "expected the folder of a version or of a model, as MODEL_DIR or by --dir"

@@ -37,9 +37,9 @@ BASH = """#!/bin/bash
 
 # filled VALUE SIZE...: the value in nested lists of these sizes
 filled() {
-  local value=$$1 i
+  local value=$$1 i n
   for ((i = $$#; i > 1; i--)); do
-    value=$$(yes "$$value" | head -n "$${!i}" | paste -s -d ,)
+    value=$$(for ((n = 0; n < $${!i}; n++)); do printf '%s\\n' "$$value"; done | paste -s -d ,)
     value="[$$value]"
   done
   echo "$$value"
