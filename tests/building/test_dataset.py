@@ -48,6 +48,12 @@ def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatab
     assert dataset.split_validation(examples, 2, seed=8)[1] != validation
 
 
+def test_every_second_photo_leaves_each_class_at_least_one():
+    breeds = [0, 1, 1, 0, 2, 1, 1]
+    examples = [dataset.Example(Path(str(place)), breed) for place, breed in enumerate(breeds)]
+    assert [int(str(each.path)) for each in dataset.every_second(examples)] == [0, 1, 4, 5]
+
+
 def test_photos_that_cannot_be_read_are_named_and_skipped_and_none_is_refused(data: Path) -> None:
     examples = dataset.read_list(data, "train_list")
     first = [example.path for example in examples[:6]]

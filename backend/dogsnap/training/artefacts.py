@@ -15,7 +15,7 @@ from dogsnap.networks import architectures
 from dogsnap.networks.box_head import box_loss
 from dogsnap.training import picture_views
 from dogsnap.training.augmentation import paste
-from dogsnap.training.dataset import Example, Report
+from dogsnap.training.dataset import Example, Report, every_second
 from dogsnap.training.recipes import Recipe
 from dogsnap.training.trainer import (
     BOX_LAYERS,
@@ -85,7 +85,7 @@ def statistics_features(
     model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
     architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
     extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
-    batches = plain_batches(training[::2], recipe.size, recipe.batch)
+    batches = plain_batches(every_second(training), recipe.size, recipe.batch)
     features, classes = features_of(extractor, batches)
     batches = plain_batches(validation[::2], recipe.size, recipe.batch)
     checked, checked_classes = features_of(extractor, batches)

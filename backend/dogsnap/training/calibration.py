@@ -49,7 +49,7 @@ from dogsnap.training import (
 )
 from dogsnap.training import ranges as int8_ranges
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import FOLDS, Example, Report, folds, without_dogs
+from dogsnap.training.dataset import FOLDS, Example, Report, every_second, folds, without_dogs
 from dogsnap.training.evaluation.card import has_relatives
 from dogsnap.training.passes import Passes
 from dogsnap.training.recipes import Recipe
@@ -303,7 +303,7 @@ def calibrate(
     unnamed = passes.features("dogs", photos.dogs) if photos.dogs else None
     report(f"choosing and fitting on {len(validation)} photos, {len(others.photos)} without a dog")
     parts, own = folds(validation), DogHead.in_network(stored.model)
-    report(f"class statistics of {len(training) // 2} training photos")
+    report(f"class statistics of {len(every_second(training))} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
     computed = partial(
         artefacts.statistics_features, folder, trained, training, validation, len(labels)
