@@ -48,6 +48,15 @@ def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatab
     assert dataset.split_validation(examples, 2, seed=8)[1] != validation
 
 
+def test_a_folder_without_a_number_is_the_id_and_the_name_of_its_class() -> None:
+    labels = dataset.labels_of(["c1-red_dog", "cane_corso", "golden-doodle"], None)
+    assert [(label["id"], label["name"]) for label in labels] == [
+        ("c1", "red dog"),
+        ("cane_corso", "cane corso"),
+        ("golden-doodle", "golden-doodle"),
+    ]
+
+
 def test_every_second_photo_leaves_each_class_at_least_one():
     breeds = [0, 1, 1, 0, 2, 1, 1]
     examples = [dataset.Example(Path(str(place)), breed) for place, breed in enumerate(breeds)]

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import random
+import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ KINDS = (
     "WEBP",
 )  # what TensorFlow decodes, by Pillow's names; it reads more
 CONVERTED_KINDS = ("HEIF", "AVIF")
+NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
 
 
 class DatasetError(ValueError):
@@ -100,10 +102,16 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
         }
     labels = []
     for folder in folders:
-        wnid, _, name = folder.partition("-")
-        names = dict.fromkeys(("name", "name_zh"), name.replace("_", " ")) | known.get(wnid, {})
-        labels.append({"id": wnid, "name": names["name"], "name_zh": names["name_zh"]})
+        breed, name = _id_and_name(folder)
+        names = dict.fromkeys(("name", "name_zh"), name.replace("_", " ")) | known.get(breed, {})
+        labels.append({"id": breed, "name": names["name"], "name_zh": names["name_zh"]})
     return labels
+
+
+def _id_and_name(folder: str) -> tuple[str, str]:
+    """n02085620-Chihuahua -> n02085620, Chihuahua; golden-doodle -> twice itself."""
+    match = NUMBERED_FOLDER.fullmatch(folder)
+    return (match[1], match[2]) if match else (folder, folder)
 
 
 def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> list[Example]:
@@ -117,8 +125,8 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
     index = {folder: place for place, folder in enumerate(folders)}
     if labels:
         places = _places(labels)
-        index = {folder: places.get(folder.partition("-")[0], -1) for folder in folders}
-        if unknown := [folder.partition("-")[0] for folder, place in index.items() if place < 0]:
+        index = {folder: places.get(_id_and_name(folder)[0], -1) for folder in folders}
+        if unknown := [_id_and_name(folder)[0] for folder, place in index.items() if place < 0]:
             known = f"the {len(labels)} breeds of labels.json"
             raise DatasetError(f"class folder {unknown[0]} is not among {known}; remove it")
     if not path.is_file():
@@ -272,7 +280,7 @@ def read_folders(data: Path, labels: list[dict]) -> list[Example]:
     the order of `labels` gives the breed's index.
     """
     places = _places(labels)
-    found = {path: path.parent.name.partition("-")[0] for path in photos_below(images_folder(data))}
+    found = {path: _id_and_name(path.parent.name)[0] for path in photos_below(images_folder(data))}
     if unknown := [path for path, breed in found.items() if breed not in places]:
         raise DatasetError(f"{unknown[0]} lies in no folder of a breed that the model knows")
     return [Example(path, places[breed]) for path, breed in found.items()]
