@@ -2,7 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
-from dogsnap.training.augmentation import augment, paste
+from dogsnap.training.augmentation import augment
 from photos import striped
 
 
@@ -51,17 +51,3 @@ def test_a_half_of_the_photo_stays_visible_in_nearly_every_view_and_is_mirrored_
     assert ((views[..., 0].mean((1, 2)) - views[..., 2].mean((1, 2))) > 0.01).mean() > 0.9
     brighter_right = views[:, :, 20:].mean((1, 2, 3)) > views[:, :, :20].mean((1, 2, 3))
     assert 0.3 < brighter_right.mean() < 0.7
-
-
-def test_a_pasted_dog_stands_somewhere_inside_the_scene() -> None:
-    dog, scene = np.full((40, 40, 3), 255, np.uint8), np.zeros((50, 60, 3), np.uint8)
-    dataset = (
-        tf.data.Dataset.from_tensors(dog)
-        .repeat(40)
-        .map(lambda photo: paste(photo, scene, (48, 40)))
-    )
-    views = np.stack(list(dataset.as_numpy_iterator()))
-    bright = (views.mean(-1) > 0.5).mean((1, 2))
-    assert views.shape == (40, 48, 40, 3)
-    assert (bright > 0.1).all()
-    assert (bright < 0.65).all()

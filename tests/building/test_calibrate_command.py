@@ -66,7 +66,7 @@ def trained(data: Path) -> Path:
     folder = data.parent / "trained" / "tiny"
     keras.utils.set_random_seed(3)
     labels = [{"id": name.partition("-")[0], "name": name, "name_zh": name} for name in BREEDS]
-    artefacts.finish(tiny_with_box(3), tiny_recipe((32, 32)), labels, [], [], folder, print)
+    artefacts.finish(tiny_with_box(3), tiny_recipe((32, 32)), labels, [], folder, print)
     return folder
 
 

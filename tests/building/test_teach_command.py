@@ -108,7 +108,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, out, network = make_data_set(folder / "dogs"), folder / "models" / "colours", tiny(3)
     fit_head(network, dataset.read_list(data, "train_list"))
     artefacts.finish(
-        network, TINY, dataset.labels_of(dataset.breed_folders(data), None), [], [], out, print
+        network, TINY, dataset.labels_of(dataset.breed_folders(data), None), [], out, print
     )
     (folder / "popularity.json").write_text('{"ranks": {"n00000001": 1, "n00000002": 30}}')
     fitting = [

@@ -133,7 +133,7 @@ def test_what_is_stored_loads_again_in_half_the_size_and_describes_itself(
     run: SimpleNamespace, tmp_path: Path
 ) -> None:
     labels = dataset.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
-    artefacts.finish(run.model, RECIPE, labels, run.training, [], tmp_path / "out", print)
+    artefacts.finish(run.model, RECIPE, labels, run.training, tmp_path / "out", print)
     assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
     assert json.loads((tmp_path / "out" / "recipe.json").read_text())["seed"] == RECIPE.seed
     again = tiny(3, SIZE)

@@ -44,7 +44,7 @@ def work_option(name: str) -> Callable:
     default="imagenet",
 )
 @option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
-@option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
+@option("--not-dogs", "folder of photos without a dog: every second one teaches what is none", PATH)
 @option("--out", "where the artefacts go, such as models/mine", PATH)
 @option(
     "--epochs",
@@ -115,7 +115,7 @@ def train(
     model = trainer.train(
         recipe, fitted, validation, len(labels), weights, work, click.echo, stored_classes
     )
-    artefacts.finish(model, recipe, labels, fitted, no_dogs, out, click.echo)
+    artefacts.finish(model, recipe, labels, fitted, out, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)
     scores = calibration.calibrate(
         out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo

@@ -1,5 +1,5 @@
-"""From a trained network to the files in models/: dog head, box layers, float16
-weights, labels, recipe, class statistics.
+"""From a trained network to the files in models/: box layers, float16 weights,
+labels, recipe, class statistics.
 """
 
 from dataclasses import asdict
@@ -14,7 +14,6 @@ from dogsnap.files import write_json
 from dogsnap.networks import architectures
 from dogsnap.networks.box_head import box_loss
 from dogsnap.training import picture_views
-from dogsnap.training.augmentation import paste
 from dogsnap.training.dataset import Example, Report, every_second
 from dogsnap.training.recipes import Recipe
 from dogsnap.training.trainer import (
@@ -22,13 +21,10 @@ from dogsnap.training.trainer import (
     fastest_precision,
     features_of,
     plain_batches,
-    training_batches,
 )
 
-# Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
 BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
-DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
 
 def finish(
@@ -36,22 +32,17 @@ def finish(
     recipe: Recipe,
     labels: list[dict],
     training: list[Example],
-    no_dogs: list[Path],
     out: Path,
     report: Report,
 ) -> None:
-    """Fit the dog head and the box layers, and write weights, labels and recipe
-    below `out`.
+    """Fit the box layers, and write weights, labels and recipe below `out`.
 
-    `model` float32, as it is served; features to fit on are computed in Keras'
-    dtype policy. `no_dogs`: photos that show no dog, for the dog head alone;
-    without, it stays as it is. Raises OSError when the disk is full; the
-    weights of an earlier training stay whole until the new ones are.
+    `model` float32, as it is served; maps to fit on are computed in Keras'
+    dtype policy. Raises OSError when the disk is full; the weights of an
+    earlier training stay whole until the new ones are.
     """
-    views = _like(model, recipe, keras.config.dtype_policy().name)
-    if no_dogs:
-        fit_dog_head(model, views, recipe, training, no_dogs, report)
     if any(example.box for example in training) and "cells" in model.output:
+        views = _like(model, recipe, keras.config.dtype_policy().name)
         fit_box_head(model, views, recipe, training, report)
     out.mkdir(parents=True, exist_ok=True)
     architectures.save_stored_weights(
@@ -95,28 +86,6 @@ def statistics_features(
         "checked": checked,
         "checked_classes": checked_classes,
     }
-
-
-def fit_dog_head(
-    model: keras.Model,
-    views: keras.Model,
-    recipe: Recipe,
-    dogs: list[Example],
-    no_dogs: list[Path],
-    report: Report,
-) -> None:
-    """Fit a logistic regression of "is this a dog" on features of dogs near,
-    far and pasted into scenes, and of those scenes.
-
-    `views`: the network in the precision that computes the features.
-    """
-    report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
-    extractor = architectures.feature_extractor(views)
-    others = [Example(path, place) for place, path in enumerate(no_dogs)]
-    near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
-    pasted = features_of(extractor, _paste(dogs, others, PASTED_VIEWS, recipe))[0]
-    negative = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))[0]
-    model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
 
 
 def fit_box_head(
@@ -178,39 +147,3 @@ def _maps(
         maps.append(backbone.predict_on_batch(view.image).astype(np.float16))
         boxes.append(np.concatenate([view.box, view.known[:, np.newaxis]], axis=1))
     return np.concatenate(maps), np.concatenate(boxes)
-
-
-def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
-    """Weights (features, 1) and bias (1,) of a logistic regression between two
-    sets of features with equal total weight.
-    """
-    target = np.concatenate([np.ones((len(positive), 1)), np.zeros((len(negative), 1))])
-    weights = {1: 0.5 / target.mean(), 0: 0.5 / (1 - target.mean())}
-    dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4), dtype="float32")
-    head = keras.Sequential([keras.Input(positive.shape[1:]), dense])
-    head.compile(keras.optimizers.Adam(2e-3), keras.losses.BinaryCrossentropy(from_logits=True))
-    head.fit(np.concatenate([positive, negative]), target, 64, 40, class_weight=weights, verbose=0)
-    return dense.get_weights()
-
-
-def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
-    return training_batches(examples, recipe, recipe.seed).take(
-        max(1, round(views * len(examples) / recipe.batch))
-    )
-
-
-def _paste(
-    dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe
-) -> tf.data.Dataset:
-    """Batches of dogs pasted into scenes, with the scene's number."""
-    steps = max(1, round(views * len(dogs) / recipe.batch))
-    shuffled = picture_views.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat()
-    pairs, read = (
-        tf.data.Dataset.zip(shuffled, picture_views.files(scenes).repeat()),
-        picture_views.read,
-    )
-    pasted = pairs.map(
-        lambda dog, scene: (paste(read(dog[0]), read(scene[0]), recipe.size), {"breeds": scene[3]}),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-    return pasted.batch(recipe.batch).take(steps)

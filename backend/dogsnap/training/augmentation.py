@@ -23,7 +23,6 @@ THUMBNAIL, THUMBNAIL_SHARE = (
     64.0,
     0.25,
 )  # pixels of the smallest blurred photo; share of blurred photos
-PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
@@ -39,25 +38,6 @@ def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> t
     view = tf.clip_by_value(light(view), 0.0, 1.0)
     view = sometimes(JPEG_SHARE * strength, compress, view)
     return tf.ensure_shape(view, (*size, 3))
-
-
-def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """A small dog pasted into another picture: two uint8 photos -> float32
-    (height, width, 3) in [0, 1].
-
-    Only for the dog head: for breeds, the network would learn the borders of
-    the pasted crops.
-    """
-    ground = resize(scene, size)
-    share = tf.random.uniform((2,), *PASTED_SHARE)
-    inner = tf.cast(share * tf.constant(size, tf.float32), tf.int32)
-    room = tf.constant(size) - inner
-    corner = tf.cast(tf.random.uniform((2,)) * tf.cast(room, tf.float32), tf.int32)
-    place = (corner[0], corner[1], *size)
-    figure = tf.image.pad_to_bounding_box(resize(dog, inner), *place)
-    mask = tf.image.pad_to_bounding_box(tf.ones((inner[0], inner[1], 1)), *place)
-    view = tf.ensure_shape(ground * (1 - mask) + figure * mask, (*size, 3))
-    return tf.clip_by_value(light(view), 0.0, 1.0)
 
 
 def uniform(low: float, high: float) -> tf.Tensor:
