@@ -157,6 +157,12 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
     PATH,
 )
 @option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
+@option("--more-not-dogs", "see `dogsnap calibrate`; all of them teach the head", PATH)
+@option(
+    "--more-dogs",
+    "folder of real photos with the boxes of all dogs, one or more, in boxes.tsv",
+    PATH,
+)
 @option(
     "--judged",
     "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses "
@@ -164,6 +170,7 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
     PATH,
     required=True,
 )
+@option("--weights", "of a head for the same network, which is trained on", PATH)
 @option("--out", "folder with the network, where the head goes", PATH, required=True)
 @work_option("dogs")
 @option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
@@ -171,7 +178,13 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
 @option("--seed", "the same seed composes the same pictures", default=20)
 @precision_option
 def dogs(
-    data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any
+    out: Path,
+    work: Path | None,
+    precision: str,
+    pictures: int,
+    epochs: int,
+    seed: int,
+    **named: Any,
 ) -> None:
     """Train the head that finds every dog, for the network in OUT, which stays
     as it is; interrupted, it goes on.
@@ -179,10 +192,11 @@ def dogs(
     from dogsnap.training import dogs_training
     from dogsnap.training.trainer import use_precision
 
-    use_precision(named.pop("precision"))
-    work = named.pop("work") or WORK / "dogs"
-    sources = dogs_training.Sources(data, frames, not_dogs, judged)
-    measured = dogs_training.run(sources, out, work, **named, report=click.echo)
+    use_precision(precision)
+    sources = dogs_training.Sources(**named)
+    measured = dogs_training.run(
+        sources, out, work or WORK / "dogs", pictures, epochs, seed, click.echo
+    )
     click.echo(
         f"photos with several dogs: {measured['several_told']:.1%} told, "
         f"{measured['recall']:.1%} of the dogs found; artefacts "

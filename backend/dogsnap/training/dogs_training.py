@@ -13,7 +13,11 @@ import tensorflow as tf
 from dogsnap.exporting.export import read_stored
 from dogsnap.files import replacing
 from dogsnap.networks import dogs_head as dogs
-from dogsnap.networks.architectures import in_precision, save_half_weights
+from dogsnap.networks.architectures import (
+    in_precision,
+    load_stored_weights,
+    save_half_weights,
+)
 from dogsnap.networks.box_head import overlap
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
@@ -64,19 +68,18 @@ def read_judged(folder: Path) -> list[Judged]:
 
 def train(
     model: keras.Model,
+    head: keras.Model,
     scenes: Scenes,
     pictures: int,
     epochs: int,
     folder: Path,
     report: Callable[[str], None],
-) -> keras.Model:
-    """Train a head for the network `model` on that many pictures, and return
-    it.
+) -> None:
+    """Train a head for the network `model` on that many pictures.
 
     `folder` keeps the maps, 0.7 MB a picture: called again with the same
     arguments it goes on where it stopped.
     """
-    head = dogs.head_for(model)
     files = [
         _maps(model, scenes, start, min(pictures, start + CHUNK), folder, report)
         for start in range(0, pictures, CHUNK)
@@ -102,7 +105,6 @@ def train(
         batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0
     ).history["loss"]
     report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")
-    return head
 
 
 def _maps(
@@ -262,14 +264,19 @@ def _match_boxes(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Sources:
-    """Folders: `data`, `frames` and `not_dogs` (each second photo) to train on,
-    `judged` to choose and to measure on.
+    """Folders: `data`, `frames`, `not_dogs` (each second photo), `more_not_dogs`
+    and `more_dogs`, real photos with the boxes of all dogs, to train on;
+    `judged` to choose and to measure on. `weights`: a file of those to start
+    with.
     """
 
     data: Path
-    frames: Path | None
-    not_dogs: Path | None
     judged: Path
+    frames: Path | None = None
+    not_dogs: Path | None = None
+    more_not_dogs: Path | None = None
+    more_dogs: Path | None = None
+    weights: Path | None = None
 
 
 def run(
@@ -295,11 +302,11 @@ def run(
     scenes = Scenes(*_examples(sources, photos, report), network.input_shape[1:3], seed)
     work.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
-    head = in_precision(
-        "float32",
-        train(network, scenes, pictures, epochs, work, report),
-        lambda: dogs.head_for(network),
-    )
+    head = dogs.head_for(network)
+    if sources.weights:
+        load_stored_weights(head, sources.weights)
+    train(network, head, scenes, pictures, epochs, work, report)
+    head = in_precision("float32", head, lambda: dogs.head_for(network))
     report(f"choosing on {len(photos[::2])} photos")
     joined = dogs.with_dogs(stored.model, head)
     every, measured = choose(joined, one, photos)
@@ -318,16 +325,23 @@ def run(
 
 def _examples(
     sources: Sources, judged: Sequence[Judged], report: Callable[[str], None]
-) -> tuple[list[Example], list[Example]]:
+) -> tuple[list[Example], list[Example], list[Example]]:
+    """Photos of dogs, of none, and real ones with the boxes of all dogs."""
     names = {each.path.stem.removeprefix("sd_") for each in judged}
-    listed = [
-        each
-        for each in dataset.read_list(sources.data, "train_list")
-        if each.path.stem not in names
-    ]
-    examples = dataset.readable(
-        dataset.with_boxes(listed, sources.data, sources.frames, report), report
+    listed = dataset.read_list(sources.data, "train_list")
+    boxed = dataset.with_boxes(
+        [each for each in listed if each.path.stem not in names],
+        sources.data,
+        sources.frames,
+        report,
     )
-    return examples, [
-        Example(path, 0) for path in dataset.every_second_photo(sources.not_dogs, 0, report)
-    ]
+    examples = dataset.readable(boxed, report)
+    without = dataset.every_second_photo(sources.not_dogs, 0, report)
+    if sources.more_not_dogs:
+        without += dataset.sources_of(sources.more_not_dogs)
+    real = []
+    for photo in read_judged(sources.more_dogs) if sources.more_dogs else ():
+        first, *others = map(tuple, photo.boxes.tolist())
+        if photo.path.stem not in names:
+            real.append(Example(photo.path, 0, photo.path, first, tuple(others)))
+    return examples, [Example(path, 0) for path in without], real

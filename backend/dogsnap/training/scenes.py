@@ -31,25 +31,35 @@ class Scenes:
     """Draws pictures at random; the same `seed` and number give the same one.
 
     `dogs`: photos with what is known of the whole pictures around them.
-    `no_dogs`: photos without one; may be empty.
+    `no_dogs`: photos without one, and `real`: photos as people take them, with
+    the boxes of all dogs; may be empty.
     """
 
     def __init__(
-        self, dogs: Sequence[Example], no_dogs: Sequence[Example], size: tuple[int, int], seed: int
+        self,
+        dogs: Sequence[Example],
+        no_dogs: Sequence[Example],
+        real: Sequence[Example],
+        size: tuple[int, int],
+        seed: int,
     ) -> None:
         self.size, self.seed = size, seed
         self.crops = list(dogs)
         self.whole = [each for each in dogs if each.frame] or self.crops
         self.several = [each for each in self.whole if each.others] or self.whole
         self.no_dogs = list(no_dogs)
+        real = list(real) or self.whole
+        several = [each for each in real if each.others] or self.several
         self.kinds: list[tuple[float, Callable[[np.random.Generator], Scene]]] = [
             (0.22, lambda random: self._cut(random, self._frame(random, self.whole))),
             (0.22, lambda random: self._cut(random, self._frame(random, self.several))),
-            (0.05, self._crop),
+            (0.025, self._crop),
             (0.22, lambda random: self._beside(random, 2)),
             (0.07, self._grid),
             (0.12, self._paste),
-            (0.10, self._without),
+            (0.20, self._without),
+            (0.09, lambda random: self._cut(random, self._frame(random, real))),
+            (0.21, lambda random: self._cut(random, self._frame(random, several))),
         ]
 
     def draw(self, number: int) -> tuple[np.ndarray, np.ndarray]:
