@@ -48,19 +48,22 @@ class Scenes:
         self.whole = [each for each in dogs if each.frame] or self.crops
         self.several = [each for each in self.whole if each.others] or self.whole
         self.no_dogs = list(no_dogs)
-        real = list(real) or self.whole
-        several = [each for each in real if each.others] or self.several
         self.kinds: list[tuple[float, Callable[[np.random.Generator], Scene]]] = [
             (0.22, lambda random: self._cut(random, self._frame(random, self.whole))),
             (0.22, lambda random: self._cut(random, self._frame(random, self.several))),
-            (0.025, self._crop),
+            (0.05, self._crop),
             (0.22, lambda random: self._beside(random, 2)),
             (0.07, self._grid),
             (0.12, self._paste),
-            (0.20, self._without),
-            (0.09, lambda random: self._cut(random, self._frame(random, real))),
-            (0.21, lambda random: self._cut(random, self._frame(random, several))),
+            (0.10, self._without),
         ]
+        if real:
+            several = [each for each in real if each.others] or real
+            self.kinds += [
+                (0.09, lambda random: self._cut(random, self._frame(random, real))),
+                (0.21, lambda random: self._cut(random, self._frame(random, several))),
+                (0.10, self._without),
+            ]
 
     def draw(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Picture `number`: float32 (height, width, 3) in [0, 1], and its boxes (k, 4)."""
