@@ -142,11 +142,18 @@ def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_pho
         answer_with(phone, "breed", {breed: 0.99})
         phone.snap(dog)
         phone.back()
+    whole = "each => (each.style.overflowWrap = 'normal', each.scrollWidth <= each.clientWidth)"
     for caption in phone.screen.locator(".recent-name").all():
-        assert caption.evaluate(
-            "each => (each.style.overflowWrap = 'normal', each.scrollWidth <= each.clientWidth)"
-        )
-    phone.tap(phone.screen.locator(".recent-item").first)
+        assert caption.evaluate(whole)
+    for place in (1, 0):
+        phone.tap(phone.screen.locator(".recent-item").nth(place))
+        assert phone.screen.locator(".headline").evaluate(whole)
+        if place:
+            phone.back()
+    phone.page.evaluate("location.hash = '#/pages/history/history'")
+    for name in phone.screen.locator(".entry .name").all():
+        assert name.evaluate(whole)
+    phone.page.go_back()
     phone.open("wrong", ".choice")
     room = phone.screen.locator(".search input").evaluate(
         """each => {
