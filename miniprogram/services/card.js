@@ -30,16 +30,14 @@ const FONT = '-apple-system, "PingFang SC", "Noto Sans CJK SC", sans-serif'
  * @returns {Promise<string>}  temporary JPEG file; without the photo when the phone cannot show it
  */
 function draw(card) {
-  return pageCanvas.use((canvas) => drawOn(canvas, card))
-}
-
-async function drawOn(canvas, card) {
-  const photo = await pageCanvas.load(canvas, card.photo)
-  const context = pageCanvas.resize(canvas, WIDTH, HEIGHT)
-  drawPhoto(context, photo, card.boxes)
-  drawShade(context)
-  drawWords(context, card)
-  return pageCanvas.save(canvas, QUALITY)
+  return pageCanvas.use(async (canvas) => {
+    const photo = await pageCanvas.load(canvas, card.photo)
+    const context = pageCanvas.resize(canvas, WIDTH, HEIGHT)
+    drawPhoto(context, photo, card.boxes)
+    drawShade(context)
+    drawWords(context, card)
+    return pageCanvas.save(canvas, QUALITY)
+  })
 }
 
 /**

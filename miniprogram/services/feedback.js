@@ -92,11 +92,6 @@ function forget(feedbackIds) {
   })
 }
 
-/** Everything that was said on this phone. */
-function forgetAll() {
-  return forget()
-}
-
 /** What could not be sent until now. @returns {Promise<void>} */
 function forgetRest() {
   return inTurn(sendRest)
@@ -161,4 +156,4 @@ function inTurn(work) {
   return turn
 }
 
-module.exports = { stateOf, confirmation, give, forget, forgetAll, forgetRest }
+module.exports = { stateOf, confirmation, give, forget, forgetRest }

@@ -76,17 +76,7 @@ async function turn(id, photo, outcome) {
   if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false })) removePhoto(before)
 }
 
-/** Keeps why a photo that waited has no answer, and never will. @param {import('./request').FailureKind} kind */
-function refuse(id, kind) {
-  change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
-}
-
-/** Keeps until when a photo has to wait. @param {number} until */
-function defer(id, until) {
-  change(id, { until })
-}
-
-/** @returns {boolean}  whether the phone keeps it beyond this session */
+/** Keeps some fields of a snap. @returns {boolean}  whether the phone does so beyond this session */
 function change(id, changes) {
   const entries = list().map((entry) => (entry.id === id ? Object.assign(entry, changes) : entry))
   return storage.write(KEY, entries)
@@ -137,4 +127,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { choose, list, find, add, turn, refuse, defer, say, remove, clear }
+module.exports = { choose, list, find, add, turn, change, say, remove, clear }

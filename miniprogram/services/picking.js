@@ -27,7 +27,8 @@ async function pick(sources) {
     return await photo.choose(sources)
   } catch (refused) {
     console.warn('no photo chosen:', refused.errno, refused.errMsg)
-    await tell(reasonOf(refused, sources))
+    const { title, reasons, confirm: confirmText } = appearance.texts().refusedPhoto
+    await wx.showModal({ title, content: reasons[reasonOf(refused, sources)], confirmText, showCancel: false })
     return null
   } finally {
     if (open === opened) open = { sources: '', time: 0 }
@@ -46,12 +47,6 @@ const REASON_BY_ERRNO = { 104: 'privacy', 112: 'undeclared' }
 function reasonOf({ errno, errMsg }, sources) {
   const onlyCamera = sources.length === 1 && sources[0] === 'camera'
   return REASON_BY_ERRNO[errno] || (onlyCamera || /camera/i.test(errMsg) ? 'camera' : 'other')
-}
-
-/** @param {Reason} reason */
-function tell(reason) {
-  const { title, reasons, confirm: confirmText } = appearance.texts().refusedPhoto
-  return wx.showModal({ title, content: reasons[reason], confirmText, showCancel: false })
 }
 
 module.exports = { pick }

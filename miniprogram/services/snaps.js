@@ -151,8 +151,9 @@ function ask(id, small) {
 
 /** What a failure means for a photo that is kept. @returns {never} */
 function note(id, failure) {
-  if (isRefusal(failure)) history.refuse(id, failure.kind)
-  else if (failure.retryAfter) history.defer(id, Date.now() + failure.retryAfter * 1000)
+  const { kind, retryAfter } = failure
+  if (isRefusal(failure)) history.change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
+  else if (retryAfter) history.change(id, { until: Date.now() + retryAfter * 1000 })
   throw failure
 }
 
@@ -165,23 +166,24 @@ function note(id, failure) {
  */
 async function turn(id, degrees, outcome) {
   const path = await photo.turn(original(id).path, degrees).catch(() => '')
-  if (!path) return false
-  photos.set(id, path)
-  const small = await photo.prepare(path)
-  await keeping.get(id)
-  await history.turn(id, small.path, outcome).catch(() => {}) // shown all the same
-  return true
+  if (path) await replace(id, path, outcome)
+  return Boolean(path)
 }
 
 /** Asks once more for a copy of a kept photo that this phone can show. @returns {Promise<string>}  '' where there is none */
 async function show(id) {
   const kept = history.find(id)
   const path = kept ? await classifier.shown(await photo.readBase64(kept.photo)) : ''
-  if (!path) return ''
+  if (path) await replace(id, path, kept.outcome)
+  return path
+}
+
+/** Shows another picture of a snap, and keeps it if the phone does. */
+async function replace(id, path, outcome) {
   photos.set(id, path)
   const small = await photo.prepare(path)
-  await history.turn(id, small.path, kept.outcome).catch(() => {}) // shown all the same
-  return path
+  await keeping.get(id)
+  await history.turn(id, small.path, outcome).catch(() => {})
 }
 
 /** Whether the page of a snap asks about it. */

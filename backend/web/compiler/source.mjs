@@ -22,7 +22,7 @@ export function readProgram(root) {
   const files = new Map(
     listFiles(root)
       .filter((file) => TEXT.test(file))
-      .map((file) => [file, readText(root, file)]),
+      .map((file) => [file, fs.readFileSync(path.join(root, file), 'utf8')]),
   )
   const app = JSON.parse(required(files, 'app.json'))
   return { root, files, app, units: findUnits(files, app) }
@@ -33,10 +33,6 @@ function listFiles(root, folder = '') {
     const file = path.posix.join(folder, entry.name)
     return entry.isDirectory() ? listFiles(root, file) : [file]
   })
-}
-
-function readText(root, file) {
-  return fs.readFileSync(path.join(root, file), 'utf8')
 }
 
 function required(files, file) {

@@ -18,17 +18,14 @@ export function compileTemplates(program, builtins) {
   const group = new TmplGroup()
   const problems = []
   const add = (path, file, text) => {
-    for (const warning of group.addTmpl(path, text)) problems.push(describe(file, warning))
+    for (const { message, startLine, startColumn } of group.addTmpl(path, text))
+      problems.push(`${file}:${startLine + 1}:${startColumn + 1} ${message}`)
   }
   for (const [file, text] of program.files) {
     if (file.endsWith('.wxml')) add(file.slice(0, -'.wxml'.length), file, text)
   }
   for (const [tag, { template }] of Object.entries(builtins)) add(BUILTIN_PREFIX + tag, `built-in <${tag}>`, template)
   return { code: group.getTmplGenObjectGroups(), problems: [...problems, ...unknownTags(program, builtins)] }
-}
-
-function describe(file, { message, startLine, startColumn }) {
-  return `${file}:${startLine + 1}:${startColumn + 1} ${message}`
 }
 
 /** Elements that template syntax itself defines. */

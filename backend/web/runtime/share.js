@@ -20,17 +20,14 @@ export function offerShare({ router, wx }) {
   async function shareTop() {
     const { page } = router.top
     const card = await resolveCard(page.onShareAppMessage())
-    await share({ title: card.title, url: linkTo(card.path), picture: card.imageUrl, wx })
+    const url = `${location.origin}${location.pathname}#${card.path}`
+    await share({ title: card.title, url, picture: card.imageUrl, wx })
   }
 }
 
 /** WeChat lets a page answer with {promise} while it is still drawing. */
 async function resolveCard({ promise, ...ready }) {
   return promise ? { ...ready, ...(await promise) } : ready
-}
-
-function linkTo(path) {
-  return `${location.origin}${location.pathname}#${path}`
 }
 
 async function share({ title, url, picture, wx }) {

@@ -56,7 +56,8 @@ Page({
     const likely = guesses(this.breeds, this.outcome)
     const others = this.breeds.filter((breed) => !likely.includes(breed))
     const toChoices = (some) => some.map((breed) => ofBreed(breed, language))
-    const verdicts = VERDICTS.map((verdict) => ofVerdict(verdict, text)).filter(({ label }) => label)
+    const toVerdict = (verdict) => ({ key: verdict, label: text.verdicts[verdict], second: '', said: { verdict, breed: '', name: '', name_zh: '' } })
+    const verdicts = VERDICTS.map(toVerdict).filter(({ label }) => label)
     const found = breeds.search([...likely, ...others], words)
     const meant = breeds.isMix(words) ? verdicts.filter(({ key }) => key !== 'no_dog') : [] // a mix, or a breed that is not here
     const all = [
@@ -110,11 +111,6 @@ function guesses(all, outcome) {
 function ofBreed({ id, name, name_zh }, language) {
   const { main, second } = wording.names({ name, name_zh }, language)
   return { key: id, label: main, second, said: { verdict: '', breed: id, name, name_zh } }
-}
-
-/** @returns {Choice} */
-function ofVerdict(verdict, text) {
-  return { key: verdict, label: text.verdicts[verdict], second: '', said: { verdict, breed: '', name: '', name_zh: '' } }
 }
 
 /** A breed that the server does not know, as the user calls it. @returns {Choice} */

@@ -39,7 +39,8 @@ Page({
     const { text } = this.data
     const entries = history.list()
     const now = Date.now()
-    this.setData({ count: entries.length, days: byDay(entries.map((entry) => toItem(entry, now, text))) })
+    const days = wording.groups(entries.map((entry) => toItem(entry, now, text)), ({ day }) => day)
+    this.setData({ count: entries.length, days: days.map(([day, items]) => ({ day, items })) })
   },
 
   onEdit() {
@@ -68,7 +69,7 @@ Page({
     const { text, count } = this.data
     if (!(await this.confirmed(count === 1 ? text.removeTitle : wording.fill(text.clearTitle, { count }), text.clearContent))) return
     history.clear()
-    feedback.forgetAll()
+    feedback.forget()
     install.forget()
     this.show()
   },
@@ -108,8 +109,4 @@ function describe(outcome, text) {
   if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }
   const named = { breed: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   return { name: captions.caption(outcome), detail: '', percent: named ? wording.percent(named.probability) : '' }
-}
-
-function byDay(items) {
-  return wording.groups(items, ({ day }) => day).map(([day, some]) => ({ day, items: some }))
 }

@@ -81,11 +81,9 @@ Page({
     isOne: false,
     /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
     question: '',
-    failure: { sentence: '', reference: '', retry: false, settings: false },
+    failure: { kind: '', sentence: '', reference: '', retry: false, settings: false },
     /** Whether the photo is kept until there is an answer. */
     waits: false,
-    keptHeadline: '',
-    waitsLine: '',
     /** Said once, where this phone keeps nothing. */
     notKept: '',
   },
@@ -297,8 +295,7 @@ Page({
           : text.failures[kind]
     const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
     const [retry, byModel] = [WORTH_A_RETRY.includes(kind), BY_MODEL.includes(kind) && Boolean(settings.get().model)]
-    const [keptHeadline, waitsLine] = kind === 'offline' ? [text.keptOffline, text.waits] : [text.keptHeadline, text.waitsLonger]
-    this.setData({ keptHeadline, waitsLine, failure: { sentence, reference, retry, settings: byModel } })
+    this.setData({ failure: { kind, sentence, reference, retry, settings: byModel } })
   },
 
   /** The server may have had no time for a copy before. */
