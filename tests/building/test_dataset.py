@@ -58,9 +58,9 @@ def test_a_folder_without_a_number_is_the_id_and_the_name_of_its_class() -> None
 
 
 def test_every_second_photo_leaves_each_class_at_least_one():
-    breeds = [0, 1, 1, 0, 2, 1, 1]
+    breeds = [0, 1, 0, 2, 0, 1]
     examples = [dataset.Example(Path(str(place)), breed) for place, breed in enumerate(breeds)]
-    assert [int(str(each.path)) for each in dataset.every_second(examples)] == [0, 1, 4, 5]
+    assert [int(str(each.path)) for each in dataset.every_second(examples)] == [0, 2, 4, 1, 3]
 
 
 def test_photos_that_cannot_be_read_are_named_and_skipped_and_none_is_refused(data: Path) -> None:
