@@ -20,7 +20,7 @@ from dogsnap.serving.versions.openvino_runtime import (
     IncompatibleNetwork,
     Network,
     NetworkManifest,
-    Weights,
+    import_openvino,
 )
 from dogsnap.training.ranges import find_ranges
 
@@ -41,7 +41,10 @@ def network(source) -> Acceleration:
 def ranges(network, tmp_path_factory) -> Ranges:
     folder = tmp_path_factory.mktemp("float32")
     acceleration.convert(network.graph, folder)
-    return find_ranges(Weights(folder / "network.xml").model, trial_images((*exported.SIZE, 3), 8))
+    return find_ranges(
+        import_openvino().Core().read_model(folder / "network.xml"),
+        trial_images((*exported.SIZE, 3), 8),
+    )
 
 
 def shifted(network: Acceleration) -> Acceleration:
@@ -161,7 +164,7 @@ def test_ranges_of_another_network_leave_int8_out_and_say_so(
 
 def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
     outputs = acceleration.convert(network.graph, tmp_path)
-    exact = Network(Weights(tmp_path / NETWORK), "f32", outputs, one_caller=True)
+    exact = Network(tmp_path / NETWORK, "f32", outputs, one_caller=True)
     assert acceleration._difference_of_names(exact, network.reference, 0.3) < 1e-3
 
     def others(images: tf.Tensor) -> dict[str, tf.Tensor]:

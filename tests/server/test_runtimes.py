@@ -97,8 +97,24 @@ def test_versions_of_one_network_hold_it_once_on_the_disk_and_in_memory(made, lo
     assert precisions == ["f32", "f32", "bf16"]
     one, two, fast = (loaded[number]._loaded._network for number in (1, 2, 3))
     assert one is two
-    assert fast is not one  # it multiplies other numbers ...
-    assert fast._weights is one._weights  # ... but they lie in one file
+    assert fast is not one  # it multiplies other numbers, which lie in the same file
+
+
+def test_the_file_of_weights_takes_no_memory_once_the_network_is_compiled(made):
+    file = made / "2" / openvino_runtime.FOLDER / openvino_runtime.NETWORK
+    network = openvino_runtime.Network(file, openvino_runtime.EXACT, ["prediction"])
+    assert resident_bytes(file.with_suffix(".bin")) == 0
+    del network
+    with pytest.raises(StopIteration):  # it is not even mapped
+        resident_bytes(file.with_suffix(".bin"))
+
+
+def resident_bytes(file: Path) -> int:
+    """How much of a file that is mapped into this process lies in memory."""
+    lines = iter(Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines())
+    while not next(lines).endswith(str(file)):
+        continue
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Rss:"))
 
 
 def test_requests_side_by_side_get_their_own_answers_and_one_without_a_photo_an_error(loaded):
@@ -193,7 +209,6 @@ def test_a_runtime_that_cannot_be_used_leaves_all_to_tensorflow(
     expected = loaded[2].run_photos(loaded[2].signature("scores"), PHOTOS)["prediction"]
     monkeypatch.setattr(openvino_runtime, "_NETWORKS", {})
     if change is None:
-        monkeypatch.setattr(openvino_runtime, "_WEIGHTS", {})
         monkeypatch.setitem(sys.modules, "openvino", None)
     else:
         file = copy / openvino_runtime.FOLDER / openvino_runtime.MANIFEST

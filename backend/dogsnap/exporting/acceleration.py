@@ -38,7 +38,6 @@ from dogsnap.serving.versions.openvino_runtime import (
     IncompatibleNetwork,
     Network,
     NetworkManifest,
-    Weights,
     import_openvino,
 )
 
@@ -253,7 +252,7 @@ def _measure_precision(
     Raises IncompatibleNetwork if answers differ by more than is allowed.
     """
     # Not kept: the networks of all precisions at once would take 0.5 GB.
-    network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
+    network = Network(folder / NETWORK, precision, outputs, one_caller=True)
     judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
     difference = judge(network, acceleration.reference, TOLERANCES[precision])
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))

@@ -24,7 +24,6 @@ from dogsnap.serving.versions.openvino_runtime import (
     NETWORK,
     IncompatibleNetwork,
     Network,
-    Weights,
 )
 from dogsnap.training.dataset import Report, photo_bytes
 from dogsnap.training.scoring import join_rows
@@ -150,7 +149,7 @@ class Passes:
         except (IncompatibleNetwork, RuntimeError) as error:
             self.report(f"TensorFlow runs the network: {error}")
             return _in_tensorflow(function), EXACT
-        network = Network(Weights(folder / NETWORK), manifest.precision, manifest.outputs)
+        network = Network(folder / NETWORK, manifest.precision, manifest.outputs)
         return network.run, manifest.precision
 
 

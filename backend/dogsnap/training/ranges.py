@@ -20,7 +20,7 @@ from dogsnap.exporting.quantization import (
     sources_of,
 )
 from dogsnap.serving.photos.preprocessing import photos_to_images
-from dogsnap.serving.versions.openvino_runtime import NETWORK, Weights, import_openvino
+from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
 from dogsnap.training.dataset import (
     DatasetError,
     photo_bytes,
@@ -72,7 +72,8 @@ def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], Non
         found_on = readable_photos(list(photos), report)
         report(f"finding ranges on {len(found_on)} photos")
         ranges = find_ranges(
-            Weights(folder / NETWORK).model, images(found_on, tuple(description["input_size"]))
+            import_openvino().Core().read_model(folder / NETWORK),
+            images(found_on, tuple(description["input_size"])),
         )
     return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
 

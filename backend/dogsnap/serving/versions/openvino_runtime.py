@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import math
+import mmap
 import sys
 import threading
 import weakref
@@ -24,6 +25,7 @@ import tensorflow as tf
 from dogsnap import processor
 from dogsnap.serving.inference.executor import DEADLINE
 from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.graph_functions import GraphFunction, GraphFunctions
 
 log = logging.getLogger("dogsnap.runtimes")
 
@@ -145,8 +147,7 @@ class Accelerated:
         self.manifest = NetworkManifest.read(folder)
         self.manifest.check_processor()
         self._network = shared_network(folder, self.manifest)
-        self._around = tf.saved_model.load(str(folder / AROUND))
-        self._steps = self._around.signatures
+        self._steps = GraphFunctions(folder / AROUND)
         self.signatures: dict[str, Run] = {}
         for name, outputs in self.manifest.signatures.items():
             self.signatures[name] = partial(self._run, name, outputs)
@@ -154,7 +155,7 @@ class Accelerated:
     def _run(self, name: str, outputs: Sequence[str], /, **inputs: tf.Tensor) -> Mapping[str, Any]:
         (alias,) = inputs
         before, again = self._steps.get(BEFORE + alias), self._steps.get(AGAIN + alias)
-        decoded = dict(before(**inputs)) if before else dict(inputs)
+        decoded = before(inputs) if before else dict(inputs)
         picture = {PICTURE: decoded.pop(PICTURE)} if PICTURE in decoded else {}
         (images,) = decoded.values()
         answers = self._network.run(images.numpy())
@@ -162,11 +163,11 @@ class Accelerated:
             answers = self._after_second_pass(again, {**inputs, **picture}, answers)
         after = self._steps.get(AFTER + name)
         if after:
-            return after(**_select_inputs(after, answers))
+            return after(answers)
         return {output: answers[output] for output in outputs}
 
     def _after_second_pass(
-        self, again: Run, photos: Mapping[str, tf.Tensor], first: Arrays
+        self, again: GraphFunction, photos: Mapping[str, tf.Tensor], first: Arrays
     ) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos,
         perhaps none, and combine both answers.
@@ -189,23 +190,8 @@ class Accelerated:
         return _run_step(self._steps[COMBINED], seen)
 
 
-def _run_step(step: Run, known: Mapping[str, Any]) -> Arrays:
-    """Run a step on those values that it takes."""
-    outputs = step(**_select_inputs(step, known))
-    return {name: value.numpy() for name, value in outputs.items()}
-
-
-def _select_inputs(step: Any, known: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    names = step.structured_input_signature[1]
-    return {name: tf.constant(value) for name, value in known.items() if name in names}
-
-
-class Weights:
-    """The network's file, which is mapped into memory once for all precisions."""
-
-    def __init__(self, file: Path):
-        self.core = import_openvino().Core()
-        self.model = self.core.read_model(file)
+def _run_step(step: GraphFunction, known: Mapping[str, Any]) -> Arrays:
+    return {name: value.numpy() for name, value in step(known).items()}
 
 
 class InferRequests:
@@ -272,14 +258,26 @@ class Network:
     """
 
     def __init__(
-        self, weights: Weights, precision: str, outputs: Sequence[str], one_caller: bool = False
+        self, file: Path, precision: str, outputs: Sequence[str], one_caller: bool = False
     ):
-        self.shape = tuple(weights.model.input(0).get_shape())[1:]
-        self.precision, self._weights, self._outputs = precision, weights, outputs
-        self._alone = _requests(weights, precision, 1)
+        """`file`: the network in OpenVINO's format, with its weights beside it."""
+        openvino = import_openvino()
+        with file.with_suffix(".bin").open("rb") as weights:
+            mapped = mmap.mmap(weights.fileno(), 0, access=mmap.ACCESS_COPY)
+        tensor = openvino.Tensor(np.frombuffer(mapped, np.uint8), shared_memory=True)
+        core = openvino.Core()
+        model = core.read_model(file.read_bytes(), tensor)
+        self.shape = tuple(model.input(0).get_shape())[1:]
+        self.precision, self._outputs = precision, outputs
+        self._alone = _requests(core, model, precision, 1)
         streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
-        self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
+        self._together = self._alone
+        if streams > 1:
+            self._together = _requests(core, model, precision, streams)
         self._streams = streams
+        # What was compiled has the weights in an order of its own; it refers to these all the same.
+        mapped.madvise(mmap.MADV_DONTNEED)
+        self._mapped = mapped
         # Of the images of batches: with more than one for each stream, the earliest
         # deadline goes first.
         self._threads = ThreadPoolExecutor(THREADS_A_STREAM * streams, thread_name_prefix="network")
@@ -328,7 +326,7 @@ class Network:
             return [output[0] for output in request.infer([image], share_inputs=True).to_tuple()]
 
 
-def _requests(weights: Weights, precision: str, streams: int) -> InferRequests:
+def _requests(core: Any, model: Any, precision: str, streams: int) -> InferRequests:
     """The network compiled for `streams` concurrent images, and an inference
     request for each, run once as warm-up.
 
@@ -344,14 +342,13 @@ def _requests(weights: Weights, precision: str, streams: int) -> InferRequests:
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,
     }
-    compiled = weights.core.compile_model(weights.model, "CPU", settings)
+    compiled = core.compile_model(model, "CPU", settings)
     requests = [compiled.create_infer_request() for _ in range(streams)]
     for request in requests:
-        request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
+        request.infer([np.zeros(tuple(model.input(0).get_shape()), np.float32)])
     return InferRequests(requests)
 
 
-_WEIGHTS: "weakref.WeakValueDictionary[str, Weights]" = weakref.WeakValueDictionary()
 _NETWORKS: "weakref.WeakValueDictionary[tuple[str, str], Network]" = weakref.WeakValueDictionary()
 _LOADING = threading.Lock()
 
@@ -366,10 +363,8 @@ def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
     with _LOADING:
         network = _NETWORKS.get((content, manifest.precision))
         if network is None:
-            weights = _WEIGHTS.get(content) or Weights(file)
-            network = Network(weights, manifest.precision, manifest.outputs)
+            network = Network(file, manifest.precision, manifest.outputs)
             self_test(network, manifest)
-            _WEIGHTS[content] = weights
             _NETWORKS[content, manifest.precision] = network
         return network
 
