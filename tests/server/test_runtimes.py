@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.serving.inference.executor import within
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions import checksums, openvino_runtime
+from dogsnap.serving.versions import checksums, low_priority, openvino_runtime
 from dogsnap.serving.versions.servable import Servable
 from exported import LABELS, SIZE, photos
 from waiting import wait_until
@@ -107,6 +109,41 @@ def test_the_file_of_weights_takes_no_memory_once_the_network_is_compiled(made):
     del network
     with pytest.raises(StopIteration):  # it is not even mapped
         resident_bytes(file.with_suffix(".bin"))
+
+
+def test_beside_requests_it_is_compiled_at_low_priority_and_runs_at_the_usual_one(
+    made, monkeypatch
+):
+    file = made / "2" / openvino_runtime.FOLDER / openvino_runtime.NETWORK
+    usual, seen = os.getpriority(os.PRIO_PROCESS, 0), []
+    run = low_priority.run
+
+    def note(function, *values: object) -> object:
+        def noted() -> object:
+            seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+            return function(*values)
+
+        return run(noted)
+
+    monkeypatch.setattr(low_priority, "run", note)
+    with low_priority.beside_requests(True):
+        network = openvino_runtime.Network(file, openvino_runtime.EXACT, ["prediction"])
+    assert set(seen) == {min(usual + low_priority.NICENESS, 19)}
+    images = np.zeros((64, *network.shape), np.float32)
+    run(network.run, images)  # as a warm-up
+    before = nanoseconds_at_low_priority(usual)
+    network.run(images)
+    assert nanoseconds_at_low_priority(usual) == before
+
+
+def nanoseconds_at_low_priority(usual: int) -> int:
+    """On a processor, of the threads of this process that are not at the usual priority."""
+    sum_of_all = 0
+    for thread in os.listdir("/proc/self/task"):
+        if os.getpriority(os.PRIO_PROCESS, int(thread)) > usual:
+            schedule = Path(f"/proc/self/task/{thread}/schedstat").read_text(encoding="ascii")
+            sum_of_all += int(schedule.split()[0])
+    return sum_of_all
 
 
 def resident_bytes(file: Path) -> int:

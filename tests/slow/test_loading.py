@@ -13,6 +13,7 @@ MODEL = Path(__file__).parents[2] / "models" / "inception_v3"
 PREDICT = "/v1/models/inception_v3/versions/2:predict"
 CAPACITY = 0.7
 SECONDS, QUIET_SECONDS = 90.0, 8.0
+MOST_SLOWER = 2.0  # 1.5 is asked for on a quiet machine
 
 
 @pytest.mark.long
@@ -21,7 +22,9 @@ def test_requests_at_seventy_percent_of_capacity_while_a_version_is_loaded(start
     for number in "23":
         shutil.copytree(MODEL / number, tmp_path / "inception_v3" / number)
     server = start_server(tmp_path)
-    assert server.post("/api/admin/models/inception_v3/default", json={"version": 2}).ok
+    assert server.post(
+        "/api/admin/models/inception_v3/default", json={"version": 2, "force": True}
+    ).ok
     photo = Path(__file__).parents[2] / "docs" / "dog.jpg"
     value = base64.b64encode(photo.read_bytes()).decode()
     full = Load(server, PREDICT, value, 8, clients=4).answers()
@@ -60,6 +63,7 @@ def test_requests_at_seventy_percent_of_capacity_while_a_version_is_loaded(start
     seconds = [end - begun for begun, end in loads]
     print(f"a load took {min(seconds):.1f} to {max(seconds):.1f} s")
     assert {answer.status for answer in answers} == {200}
+    assert percentile(during, 99) <= MOST_SLOWER * percentile(without, 99)
 
 
 def within(answers: list[Answer], times: list[tuple[float, float]]) -> list[Answer]:

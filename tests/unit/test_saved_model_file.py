@@ -53,3 +53,29 @@ def test_a_saved_model_as_text_is_served(tmp_path):
     servable = Servable.load(ServableId("half", 1), version)
     outputs = servable.run(servable.signature(), {"x": [2.0]})
     assert outputs["y"].tolist() == [3.0]
+
+
+def test_values_of_large_constants_are_left_out_and_nothing_else(tmp_path):
+    class Large(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], name="x")])
+        def __call__(self, x):
+            weights = tf.constant([float(number) for number in range(5000)])
+            return {"y": tf.cond(x[0] > 0, lambda: x * weights[7], lambda: x + 1.0)}
+
+    tf.saved_model.save(Large(), str(tmp_path))
+    (graph,) = saved_model_file.read(tmp_path)
+    whole = saved_model_pb2.SavedModel.FromString((tmp_path / "saved_model.pb").read_bytes())
+    assert graph.ByteSize() < whole.ByteSize() - 20_000
+    for given, kept in zip(nodes_of(whole.meta_graphs[0]), nodes_of(graph), strict=True):
+        for name in set(given.attr) - set(kept.attr):
+            assert given.attr[name].ByteSize() > saved_model_file.LARGE
+            del given.attr[name]
+    assert whole.meta_graphs[0] == graph
+
+
+def nodes_of(graph) -> list:
+    """Of the graph and of its functions."""
+    nodes = list(graph.graph_def.node)
+    for function in graph.graph_def.library.function:
+        nodes += function.node_def
+    return nodes

@@ -32,6 +32,7 @@ from dogsnap.routing.switches import CONFIGURATION, CONFIGURATION_KIND, Switch, 
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.repository.model import Model, State, Version, VersionStatus
+from dogsnap.serving.versions import low_priority
 from dogsnap.serving.versions.model_configs import (
     ModelConfig,
     check_configs,
@@ -565,10 +566,11 @@ class Repository(ModelRepository):
             version.fingerprint = fingerprint(version.path)
             if self.started:  # the loaded versions must go on answering
                 check_memory(version.fingerprint)
-            loaded = digest(version.path)
-            servable = Servable.load(version.id, version.path)
-            self._prepare(servable)
-            records = warm_up(servable) if self._run_warm_up else 0
+            with low_priority.beside_requests(self.started):
+                loaded = low_priority.run(digest, version.path)
+                servable = Servable.load(version.id, version.path)
+                self._prepare(servable)
+                records = warm_up(servable) if self._run_warm_up else 0
             # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
             give_back_free()
         except (

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
-from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.eager import context
 
 from dogsnap.serving.versions import saved_model_file
@@ -49,7 +49,8 @@ class GraphFunctions(dict[str, GraphFunction]):
 
     def __init__(self, folder: Path):
         """Raises KeyError if the graph has variables."""
-        meta_graph, *_ = saved_model_file.read(folder)
+        contents = (folder / saved_model_file.BINARY).read_bytes()
+        meta_graph, *_ = saved_model_pb2.SavedModel.FromString(contents).meta_graphs
         functions = meta_graph.graph_def.library.function
         suffix = f"_{next(NUMBERS)}"
         names = {function.signature.name for function in functions}

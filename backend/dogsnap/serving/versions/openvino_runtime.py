@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from dogsnap import processor
 from dogsnap.serving.inference.executor import DEADLINE
-from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions import checksums, low_priority
 from dogsnap.serving.versions.graph_functions import GraphFunction, GraphFunctions
 
 log = logging.getLogger("dogsnap.runtimes")
@@ -280,7 +280,12 @@ class Network:
         self._mapped = mapped
         # Of the images of batches: with more than one for each stream, the earliest
         # deadline goes first.
-        self._threads = ThreadPoolExecutor(THREADS_A_STREAM * streams, thread_name_prefix="network")
+        count = THREADS_A_STREAM * streams
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="network")
+        started = threading.Barrier(count + 1)  # now: a warm-up would give them its low priority
+        for _ in range(count):
+            self._threads.submit(started.wait)
+        started.wait()
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
@@ -342,11 +347,21 @@ def _requests(core: Any, model: Any, precision: str, streams: int) -> InferReque
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,
     }
-    compiled = core.compile_model(model, "CPU", settings)
+    # The threads of streams begin with a network that is compiled in no time, and are
+    # taken over from it: the priority of the next call is not for them.
+    core.compile_model(_smallest_model(), "CPU", settings)
+    compiled = low_priority.run(core.compile_model, model, "CPU", settings)
     requests = [compiled.create_infer_request() for _ in range(streams)]
     for request in requests:
         request.infer([np.zeros(tuple(model.input(0).get_shape()), np.float32)])
     return InferRequests(requests)
+
+
+def _smallest_model() -> Any:
+    from openvino import Model, opset13
+
+    image = opset13.parameter([1], np.float32)
+    return Model([opset13.relu(image)], [image])
 
 
 _NETWORKS: "weakref.WeakValueDictionary[tuple[str, str], Network]" = weakref.WeakValueDictionary()
@@ -359,7 +374,8 @@ def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
     Raises IncompatibleNetwork as the self-test.
     """
     file = folder / NETWORK
-    content = checksums.digest(file) + checksums.digest(file.with_suffix(".bin"))
+    files = (file, file.with_suffix(".bin"))
+    content = "".join(low_priority.run(checksums.digest, each) for each in files)
     with _LOADING:
         network = _NETWORKS.get((content, manifest.precision))
         if network is None:

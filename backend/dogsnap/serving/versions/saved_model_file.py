@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -13,6 +14,12 @@ from dogsnap.errors import FailedPrecondition
 
 BINARY, TEXT = "saved_model.pb", "saved_model.pbtxt"
 NAMES = (BINARY, TEXT)  # in TensorFlow's order
+LARGE = 4096  # bytes of what may be left out
+# Where the values of constants lie, by the numbers of the fields of SavedModel: meta_graphs,
+# graph_def, then node or library, function, node_def, and of each attr; None: left out.
+NODE: dict[int, Any] = {5: None}
+CONSTANTS: dict[int, Any] = {2: {2: {1: NODE, 2: {1: {3: NODE}}}}}
+VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # kinds of fields in protobuf's encoding
 POINTER_BYTES = 1024  # at most (the specification of Git LFS)
 LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/.*\n(?s:.*)size (\d+)\n")
 
@@ -26,7 +33,8 @@ def find(version: Path) -> Path | None:
 
 
 def read(version: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
-    """The graphs of a version.
+    """The graphs of a version, without the values of large constants: to parse
+    these would take Python's lock from requests for 0.2 s.
 
     Raises FailedPrecondition that says what the file is instead.
     """
@@ -64,7 +72,56 @@ def refuse_lfs_pointers(version: Path) -> None:
 def _parse(file: Path, contents: bytes) -> saved_model_pb2.SavedModel:
     if file.name == TEXT:
         return text_format.Parse(contents.decode(), saved_model_pb2.SavedModel())
-    return saved_model_pb2.SavedModel.FromString(contents)
+    try:
+        structure = bytes(_without(CONSTANTS, memoryview(contents)))
+    except (IndexError, ValueError):  # what is wrong with it, the parser says
+        structure = contents
+    return saved_model_pb2.SavedModel.FromString(structure)
+
+
+def _without(fields: dict[int, Any], message: memoryview) -> bytearray:
+    """A message in protobuf's encoding without those large fields that `fields`
+    leave out. Raises IndexError or ValueError for what is none.
+    """
+    kept, position = bytearray(), 0
+    while position < len(message):
+        start = position
+        tag, position = _varint(message, position)
+        number, kind = tag >> 3, tag & 7
+        size = {FIXED_64: 8, FIXED_32: 4}.get(kind, 0)
+        if kind in (VARINT, LENGTH):
+            length, position = _varint(message, position)
+            size = length if kind == LENGTH else 0
+        elif not size:
+            raise ValueError(f"a field of the kind {kind}")
+        body, position = position, position + size
+        if position > len(message):
+            raise IndexError("the message ends within a field")
+        if kind != LENGTH or number not in fields or size <= LARGE:
+            kept += message[start:position]
+        elif fields[number] is not None:
+            part = _without(fields[number], message[body:position])
+            kept += _to_varint(tag) + _to_varint(len(part)) + part
+    return kept
+
+
+def _varint(message: memoryview, position: int) -> tuple[int, int]:
+    """An integer, and the position behind it."""
+    value = shift = 0
+    while True:
+        byte = message[position]
+        value |= (byte & 127) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 128:
+            return value, position
+
+
+def _to_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*encoded, value])
 
 
 def _describe(file: Path, contents: bytes) -> str:

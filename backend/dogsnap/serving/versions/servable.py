@@ -38,6 +38,7 @@ from dogsnap.serving.tensors.signatures import (
 from dogsnap.serving.tensors.tensor_protos import STRING_BYTES, tensor_bytes
 from dogsnap.serving.versions import (
     checksums,
+    low_priority,
     openvino_runtime,
     saved_model_file,
     tensorflow1_sessions,
@@ -293,7 +294,7 @@ class Servable(BaseServable):
         """Raises FailedPrecondition for a changed file, and TensorFlow's errors
         for a damaged one.
         """
-        checksums.verify(path)
+        low_priority.run(checksums.verify, path)
         graphs = saved_model_file.read(path)
         meta_graph = next(
             (graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0]

@@ -12,6 +12,7 @@ from tensorflow_serving.apis import input_pb2, prediction_log_pb2
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.serving.photos import photo
 from dogsnap.serving.tensors.examples import merge_context
+from dogsnap.serving.versions import low_priority
 from dogsnap.serving.versions.servable import Servable, kernel_sentence
 
 RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -31,7 +32,8 @@ def warm_up(servable: Servable) -> int:
             # A black photo, checked like a user's: the first check loads the readers of
             # all file formats, which takes 10 ms.
             black = photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy())
-            servable.run_photos(servable.photo_signature(), [black.upright()])
+            signature = servable.photo_signature()
+            low_priority.run(servable.run_photos, signature, [black.upright()])
     file = servable.path / RECORDS_FILE
     if not file.exists():
         return 0
@@ -45,7 +47,7 @@ def warm_up(servable: Servable) -> int:
         ) from error
     for number, record in enumerate(records):
         try:
-            _run(servable, record)
+            low_priority.run(_run, servable, record)
         except Exception as error:  # a graph can raise anything for values that do not fit
             message = error.message if isinstance(error, DogsnapError) else repr(error)
             raise FailedPrecondition(
