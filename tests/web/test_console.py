@@ -192,6 +192,55 @@ def test_a_switch_is_guarded_and_a_rollout_is_paused_resumed_and_ended(server, o
     says(page, "label watched of inception_v3: 3 -> none")
 
 
+def test_a_rollout_is_started_at_once_or_for_a_time_and_a_wrong_plan_gives_a_sentence(
+    server, open_console
+):
+    page = open_console(server)
+    set_label(page, "steady", 1)
+    form = dogs(page).locator("form[data-post=rollout]")
+    form.get_by_label("for").select_option("steady")
+    form.get_by_label("Roll out").select_option("3")
+    for steps, sentence in (
+        ("5, 5", "the steps are 5, 5 percent; expected"),
+        ("5, ten", "steps is [5, 'ten']; expected a list of numbers"),
+        ("5,, 10", "the steps are 5, 0, 10 percent"),
+    ):
+        form.get_by_label("by").fill(steps)
+        form.get_by_role("button").click()
+        says(page, sentence)
+        form.get_by_label("for").select_option("steady")
+        form.get_by_label("Roll out").select_option("3")
+    form.get_by_label("by").fill("5, 50")
+    form.get_by_label("every").fill("0.5")
+    form.get_by_label("from").fill("2020-01-01T03:00")
+    form.get_by_role("button").click()
+    says(page, "which is over")
+    start_rollout(page, "2038-01-01T03:00")
+    says(page, "none -> to 3 by 5, 50, 100 % from 2038-01-01T")
+    dogs(page).locator(".rollout").get_by_role("button", name="End the rollout").click()
+    says(page, "rollout of label steady of inception_v3: to 3 by 5, 50, 100 %")
+    start_rollout(page, "")
+    says(page, "split of label steady of inception_v3: none -> 5 % to 3")
+    (rollout,) = server.get("/api/admin/models/inception_v3").json()["model"]["rollouts"]
+    assert (rollout["label"], rollout["steps"], rollout["every"]) == ("steady", [5, 50, 100], 30)
+    start_rollout(page, "")
+    says(page, "a rollout of label steady of inception_v3 runs already")
+    dogs(page).locator(".rollout").get_by_role("button", name="End the rollout").click()
+    says(page, "5 % to 3 -> none")
+    dogs(page).get_by_role("button", name="Remove steady").click()
+    says(page, "label steady of inception_v3: 1 -> none")
+
+
+def start_rollout(page, at: str) -> None:
+    form = dogs(page).locator("form[data-post=rollout]")
+    form.get_by_label("for").select_option("steady")
+    form.get_by_label("Roll out").select_option("3")
+    form.get_by_label("by").fill("5, 50")
+    form.get_by_label("every").fill("0.5")
+    form.get_by_label("from").fill(at)
+    form.get_by_role("button").click()
+
+
 def test_a_version_is_unloaded_and_loaded_the_page_follows_by_itself_and_a_refusal_is_told(
     server, open_console
 ):

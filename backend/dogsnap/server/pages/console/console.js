@@ -116,6 +116,9 @@ function fieldsOf(form) {
   const fields = Object.fromEntries(new FormData(form));
   if ("version" in fields) fields.version = fields.version === "" ? null : Number(fields.version);
   if ("percent" in fields) fields.percent = Number(fields.percent);
+  if ("steps" in fields) fields.steps = fields.steps.split(",").map((step) => (isNaN(step) ? step.trim() : Number(step)));
+  if ("every" in fields) fields.every = 60 * fields.every;
+  if (fields.at) fields.at = new Date(fields.at).toISOString();
   if ("guard" in fields) fields.guard = true;
   if ("from" in form.dataset) fields.from = Number(form.dataset.from);
   if ("new" in form.dataset) fields.from = null;
