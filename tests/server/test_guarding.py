@@ -259,17 +259,25 @@ def log_of(server) -> list[dict]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("fault", "most_seconds"), [("fails", 60), ("slow", 120)])
+@pytest.mark.parametrize("is_rollout", [False, True])
 def test_at_forty_requests_a_second_a_worse_version_is_undone_in_a_split_of_five_percent(
-    start_server, models, tmp_path, fault, most_seconds
+    start_server, models, tmp_path, fault, most_seconds, is_rollout
 ):
-    """It fails 15 % of its requests, or takes three times as long; 400 clients."""
+    """It fails 15 % of its requests, or takes three times as long; 400 clients.
+
+    The split may be the first of four steps of a rollout.
+    """
     folder, value = models, 1.0
     if fault == "slow":
         folder, value = tmp_path / "models", 0.01
         for number, times in ((1, 1.0), (2, 3.0)):
             sleeper(folder / "half" / str(number), times)
     server = start(start_server, folder, tmp_path)
-    assert split(server, percent=5).ok
+    if is_rollout:
+        plan = {"version": 2, "steps": [5, 25, 50], "every": 600}
+        assert server.post("/api/admin/models/half/rollout", json=plan).ok
+    else:
+        assert split(server, percent=5).ok
     started, harmed, generator = time.monotonic(), 0, random.Random(1)
     for number in range(PER_SECOND * most_seconds):
         time.sleep(max(0.0, started + number / PER_SECOND - time.monotonic()))

@@ -16,6 +16,9 @@ failing clients and the median time of a run count. If nothing changes, half of
 a piece's value is hardly ever above those of the pieces before: the probability
 of its rank is the p-value of a bet (Vovk, Nouretdinov and Gammerman 2003), and
 Ville's inequality holds again, as long as what happens lasts less than a piece.
+
+**The steps of a rollout** share the rate: each of n tests at 1 / n of it, so that
+together they undo no more of equal versions than one (Bonferroni).
 """
 
 import math
@@ -85,9 +88,9 @@ class Finding:
     is_content: bool = False
 
 
-def judge(counts: Counts, share: float) -> Finding:
+def judge(counts: Counts, share: float, tests: int = 1) -> Finding:
     """Compare the sides of a split that sends `share` (0 to 1, both excluded)
-    of the clients.
+    of the clients; `tests`: how many share the rate of false alarms.
     """
     if min(counts.requests) < LEAST_REQUESTS:
         return Finding(
@@ -115,16 +118,16 @@ def judge(counts: Counts, share: float) -> Finding:
         f"{slow[1]} of {clients[1]} clients wait more than twice the usual time of a run, "
         f"{slow[0]} of {clients[0]} before"
     )
-    if evidence(failing, share) >= 1 / ALARM_RATE:
+    if evidence(failing, share) >= tests / ALARM_RATE:
         return Finding(True, errors)
-    if evidence(slow, share) >= 1 / ALARM_RATE:
+    if evidence(slow, share) >= tests / ALARM_RATE:
         return Finding(True, times)
     return Finding(False, f"content: {errors}; {times}", is_content=True)
 
 
-def judge_move(before: Sequence[Piece], after: Sequence[Piece]) -> Finding:
+def judge_move(before: Sequence[Piece], after: Sequence[Piece], tests: int = 1) -> Finding:
     """Compare the pieces since a move with those of the hour before it, in the
-    order of time.
+    order of time; `tests` as in `judge`.
     """
     if len(before) < LEAST_PIECES:
         return Finding(
@@ -142,9 +145,9 @@ def judge_move(before: Sequence[Piece], after: Sequence[Piece]) -> Finding:
     runs = [1000 * statistics.median(values) for values in seconds]
     errors = f"{shares[1]:.1f} % of the clients fail, {shares[0]:.1f} % in the hour before"
     times = f"a run takes {runs[1]:.1f} ms, {runs[0]:.1f} ms in the hour before"
-    if rank_evidence(*failing) >= 1 / ALARM_RATE:
+    if rank_evidence(*failing) >= tests / ALARM_RATE:
         return Finding(True, errors)
-    if rank_evidence(*seconds) >= 1 / ALARM_RATE:
+    if rank_evidence(*seconds) >= tests / ALARM_RATE:
         return Finding(True, times)
     return Finding(False, f"content: {errors}; {times}", is_content=True)
 

@@ -91,6 +91,14 @@ class BaseWatched:
     is_written: bool = True
     finding: Finding = NOTHING
 
+    @property
+    def tests(self) -> int:
+        """How many share the rate of false alarms: the steps of a rollout, or 1."""
+        for change in self.switch.changes:
+            if change.kind == "rollout" and change.name == self.change.name:
+                return len((change.after or change.before)["steps"])
+        return 1
+
     def to_json(self) -> dict[str, object]:
         numbers = {"switch": self.switch.id, "version": self.version}
         what = {"kind": self.change.kind, "label": self.change.name}
@@ -150,7 +158,7 @@ class WatchedSplit(BaseWatched):
             total.add(Counts(**json.loads(text)))
         total.add(self.counts)
         self.requests = total.requests[1]
-        return judge(total, self.share)
+        return judge(total, self.share, self.tests)
 
 
 @dataclass
@@ -190,7 +198,7 @@ class WatchedMove(BaseWatched):
             before += [Piece(*values) for values in earlier]
             after += [Piece(*values) for values in later]
         after.sort(key=lambda piece: piece.at)
-        finding = judge_move(before, after)
+        finding = judge_move(before, after, self.tests)
         self.judged = (*source, finding)
         return finding
 
@@ -237,13 +245,13 @@ class Guard:
         with self._lock:
             if servable is None and setting not in self._pieces:  # perhaps no such label
                 return
-            watched, is_new_side = self._watched.get(setting), False
+            watched = self._watched.get(setting)
             if isinstance(watched, WatchedSplit):
                 is_new_side = watched.is_answered_by_new_side(spec, servable)
                 watched.count(spec.sticky_key, is_new_side, has_failed, request.run_seconds)
-            if not is_new_side:
-                pieces, now = self._pieces[setting], self._clock()
-                pieces.add(now, spec.sticky_key, has_failed, request.run_seconds)
+            # Of both sides: the next move is judged by all clients, and so is its hour before.
+            pieces = self._pieces[setting]
+            pieces.add(self._clock(), spec.sticky_key, has_failed, request.run_seconds)
 
     def findings(self, model: str) -> list[dict[str, object]]:
         """What is known of a model's guarded switches, each with a sentence."""
