@@ -27,40 +27,31 @@ def model_options(command: Callable) -> Callable:
     )
 
 
-def plan_options(command: Callable) -> Callable:
-    """The same with --dry-run, which is sent with what it switches."""
-    dry_run = option("--dry-run", "only say what would change", is_flag=True)
+def sent_flag(flag: str, text: str) -> Callable[[Callable], Callable]:
+    """Decorates a command with a flag that goes along with what it switches."""
+    name = flag.removeprefix("--").replace("-", "_")
 
-    @functools.wraps(command)
-    def with_plan(server: Remote, dry_run: bool, **arguments: Any) -> Any:
-        server.sent = {"dry_run": True} if dry_run else {}
-        return command(server, **arguments)
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def with_flag(server: Remote, **arguments: Any) -> Any:
+            if arguments.pop(name):
+                server.sent[name] = True
+            return command(server, **arguments)
 
-    return dry_run(with_plan)
+        return option(flag, text, is_flag=True)(with_flag)
+
+    return decorate
 
 
-def force_option(command: Callable) -> Callable:
-    """The same with --force, where versions are compared with those that they replace."""
-    force = option("--force", "also if clients would feel the differences", is_flag=True)
-
-    @functools.wraps(command)
-    def with_force(server: Remote, force: bool, **arguments: Any) -> Any:
-        server.sent |= {"force": True} if force else {}
-        return command(server, **arguments)
-
-    return force(with_force)
+plan_option = sent_flag("--dry-run", "only say what would change")
+# Where versions are compared with those that they replace.
+force_option = sent_flag("--force", "also if clients would feel the differences")
+guard_option = sent_flag("--guard", "undo it if that version fails more, or takes longer")
 
 
 def move_options(command: Callable) -> Callable:
     """The same with --force and --guard."""
-    guard = option("--guard", "undo it if that version fails more, or takes longer", is_flag=True)
-
-    @functools.wraps(command)
-    def with_guard(server: Remote, guard: bool, **arguments: Any) -> Any:
-        server.sent |= {"guard": True} if guard else {}
-        return command(server, **arguments)
-
-    return guard(force_option(with_guard))
+    return guard_option(force_option(command))
 
 
 def json_option(command: Callable) -> Callable:
@@ -150,7 +141,7 @@ def show(server: Remote) -> None:
 @click.argument("version", type=int)
 @option("--wait", "seconds to wait until it is available", default=300.0)
 @model_options
-@plan_options
+@plan_option
 def load(server: Remote, version: int, wait: float) -> None:
     """Load VERSION and keep it loaded.
 
@@ -168,7 +159,7 @@ def load(server: Remote, version: int, wait: float) -> None:
 @click.argument("version", type=int)
 @option("--wait", "seconds to wait until its last request is done", default=60.0)
 @model_options
-@plan_options
+@plan_option
 def unload(server: Remote, version: int, wait: float) -> None:
     """Unload VERSION and keep it unloaded.
 
@@ -191,7 +182,7 @@ def label() -> None:
 @click.argument("name")
 @click.argument("version", type=int)
 @model_options
-@plan_options
+@plan_option
 @move_options
 def set_label(server: Remote, name: str, version: int) -> None:
     """Point the label NAME to VERSION; a new label is created.
@@ -208,7 +199,7 @@ def set_label(server: Remote, name: str, version: int) -> None:
     "--from", "fail unless the label points to this version now", int, name="expected", default=None
 )
 @model_options
-@plan_options
+@plan_option
 @move_options
 def move(server: Remote, name: str, version: int, expected: int | None) -> None:
     """Move the existing label NAME to VERSION.
@@ -231,7 +222,7 @@ def move(server: Remote, name: str, version: int, expected: int | None) -> None:
 @label.command()
 @click.argument("name")
 @model_options
-@plan_options
+@plan_option
 def remove(server: Remote, name: str) -> None:
     """Remove the label NAME.
 
@@ -243,7 +234,7 @@ def remove(server: Remote, name: str) -> None:
 @models.command()
 @click.argument("version")
 @model_options
-@plan_options
+@plan_option
 @move_options
 def default(server: Remote, version: str) -> None:
     """Choose the default version: VERSION or "latest", the largest that is
@@ -260,7 +251,7 @@ def default(server: Remote, version: str) -> None:
 @option("--to", "version that gets the share", int, name="version", default=None)
 @option("--percent", "share in percent; 0 ends the split", float, required=True)
 @model_options
-@plan_options
+@plan_option
 @move_options
 def split(server: Remote, name: str, version: int | None, percent: float) -> None:
     """Send a share of the requests to another version.
@@ -286,7 +277,7 @@ def split(server: Remote, name: str, version: int | None, percent: float) -> Non
 @click.option("--resume", "steer", flag_value="resume", help="go on; the step begins afresh")
 @click.option("--end", "steer", flag_value="end", help="go back to the version before")
 @model_options
-@plan_options
+@plan_option
 @force_option
 def rollout(
     server: Remote, label: str, version: int | None, steer: str | None, **plan: Any
@@ -320,7 +311,7 @@ def rollout(
 @models.command()
 @click.argument("version")
 @model_options
-@plan_options
+@plan_option
 def shadow(server: Remote, version: str) -> None:
     """Send copies of the photos to VERSION, which does not answer; "off" ends
     it.
@@ -380,7 +371,7 @@ def export(server: Remote) -> None:
 @models.command()
 @click.argument("file", type=click.File(encoding="utf-8"))
 @server_options
-@plan_options
+@plan_option
 @force_option
 def apply(server: Remote, file: TextIO) -> None:
     """Bring the models of FILE, as `export` writes it, to what it says, by one switch.
@@ -404,7 +395,7 @@ def apply(server: Remote, file: TextIO) -> None:
 @click.argument("number", type=int, required=False)
 @option("--model", "only of this model", default="")
 @server_options
-@plan_options
+@plan_option
 def undo(server: Remote, number: int | None) -> None:
     """Undo the last switch, or switch NUMBER of the log."""
     _report(server.post("undo", id=number, model=server.named))

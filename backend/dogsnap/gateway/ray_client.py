@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import field_mask_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -65,21 +65,6 @@ def _service_config() -> dict[str, Any]:
     return config
 
 
-def _list_message() -> Any:
-    """Ray's ListApplicationsResponse: `repeated string application_names = 1`."""
-    field = descriptor_pb2.FieldDescriptorProto(
-        name="application_names", number=1, type="TYPE_STRING", label="LABEL_REPEATED"
-    )
-    message = descriptor_pb2.DescriptorProto(name="ListApplicationsResponse", field=[field])
-    file = descriptor_pb2.FileDescriptorProto(
-        name="dogsnap_ray.proto", package="dogsnap.ray", syntax="proto3", message_type=[message]
-    )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    descriptor = pool.FindMessageTypeByName("dogsnap.ray.ListApplicationsResponse")
-    return message_factory.GetMessageClass(descriptor)
-
-
 class RayClient(EngineClient):
     service_config = _service_config()
 
@@ -95,8 +80,9 @@ class RayClient(EngineClient):
         super().__init__(target, max_bytes, max_answer_bytes, metrics)
         self._router = router
         self._configs = configs
+        # On the wire, Ray's answer (`repeated string application_names = 1`) is a field mask.
         self._list = self._channel.unary_unary(
-            LIST, request_serializer=None, response_deserializer=_list_message().FromString
+            LIST, request_serializer=None, response_deserializer=field_mask_pb2.FieldMask.FromString
         )
         self._applications: Applications = {}
         self._labels: dict[str, Choices] = {}  # those of the configuration, by model
@@ -211,12 +197,12 @@ class RayClient(EngineClient):
             except grpc.RpcError:
                 return False
             applications: Applications = {}
-            for name in answer.application_names:
+            for name in answer.paths:
                 if parts := APPLICATION.fullmatch(name):
                     versions = applications.setdefault(parts["model"], {})
                     versions.setdefault(int(parts["version"]), []).append(name)
             self._applications = applications
-            self._running &= set(answer.application_names)
+            self._running &= set(answer.paths)
         return True
 
     def _is_running(self, names: Sequence[str]) -> bool:

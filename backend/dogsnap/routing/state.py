@@ -10,17 +10,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.routing.changes import (
-    Planner,
-    Versions,
-    change_default,
-    change_label,
-    change_load,
-    change_shadow,
-    change_split,
-    end_split,
-    forget_default,
-)
+from dogsnap.routing import changes
+from dogsnap.routing.changes import Planner, Versions
 from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.spec import MAX_INT64
 
@@ -116,14 +107,14 @@ def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]
 
     Raises what the switches raise that it takes.
     """
-    changes: dict[tuple[str, str], Change] = {}
+    merged: dict[tuple[str, str], Change] = {}
     for plan in _steps(choices, wanted):
         for change in plan(choices, versions):
             setting = change.kind, change.name
-            before = changes[setting].before if setting in changes else change.before
-            changes[setting] = Change(change.model, *setting, before, change.after)
+            before = merged[setting].before if setting in merged else change.before
+            merged[setting] = Change(change.model, *setting, before, change.after)
             choices = choices.with_changes([change])
-    return [change for change in changes.values() if change.before != change.after]
+    return [change for change in merged.values() if change.before != change.after]
 
 
 def _steps(choices: Choices, wanted: Mapping[str, Any]) -> list[Planner]:
@@ -131,23 +122,25 @@ def _steps(choices: Choices, wanted: Mapping[str, Any]) -> list[Planner]:
     splits = {split.get("label", ""): split for split in wanted.get("splits", ())}
     steps: list[Planner] = []
     for number in wanted.get("loaded", ()):
-        steps.append(partial(change_load, version=number, value=True))
+        steps.append(partial(changes.change_load, version=number, value=True))
     if "splits" in wanted:
         for label in set(choices.splits) - set(splits):
-            steps.append(partial(end_split, label=label))
+            steps.append(partial(changes.end_split, label=label))
     if "default" in wanted:
         version = wanted["default"]
         steps.append(
-            forget_default if version is None else partial(change_default, version=version)
+            changes.forget_default
+            if version is None
+            else partial(changes.change_default, version=version)
         )
     steps += _label_steps(choices, wanted)
     for label, split in splits.items():
         share = split["percent"] / 100
         steps.append(partial(_make_split, label=label, version=split["version"], share=share))
     if "shadow" in wanted:
-        steps.append(partial(change_shadow, version=wanted["shadow"]))
+        steps.append(partial(changes.change_shadow, version=wanted["shadow"]))
     for number in wanted.get("unloaded", ()):
-        steps.append(partial(change_load, version=number, value=False))
+        steps.append(partial(changes.change_load, version=number, value=False))
     if "loaded" in wanted and "unloaded" in wanted:
         for number in set(choices.loads) - {*wanted["loaded"], *wanted["unloaded"]}:
             steps.append(partial(_forget_load, version=number))
@@ -157,10 +150,10 @@ def _steps(choices: Choices, wanted: Mapping[str, Any]) -> list[Planner]:
 def _label_steps(choices: Choices, wanted: Mapping[str, Any]) -> list[Planner]:
     steps: list[Planner] = []
     for label, version in wanted.get("labels", {}).items():
-        steps.append(partial(change_label, label=label, version=version))
+        steps.append(partial(changes.change_label, label=label, version=version))
     for label in choices.labels:
         if "labels" in wanted and label not in wanted["labels"]:
-            steps.append(partial(change_label, label=label, version=None))
+            steps.append(partial(changes.change_label, label=label, version=None))
     return steps
 
 
@@ -170,7 +163,7 @@ def _make_split(
     """Nothing for the same one, which may be a step of a rollout."""
     if choices.get("split", label) == {"version": version, "share": share}:
         return []
-    return change_split(choices, versions, label, version, share)
+    return changes.change_split(choices, versions, label, version, share)
 
 
 def _forget_load(choices: Choices, versions: Versions, version: int) -> list[Change]:

@@ -8,16 +8,8 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import NotFound, UnsupportedMediaType
-from dogsnap.routing.changes import (
-    ANY,
-    Planner,
-    Versions,
-    change_default,
-    change_label,
-    change_load,
-    change_shadow,
-    change_split,
-)
+from dogsnap.routing import changes
+from dogsnap.routing.changes import ANY, Planner, Versions
 from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.rollout import (
     pause_rollout,
@@ -132,17 +124,17 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def label(model: str, label: str) -> Response:
         fields, by = _fields()
         expected = fields.get("from", ANY)
-        return switch(model, by, fields, change_label, label, fields["version"], expected)
+        return switch(model, by, fields, changes.change_label, label, fields["version"], expected)
 
     @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields, by = _fields()
-        return switch(model, by, fields, change_default, fields["version"])
+        return switch(model, by, fields, changes.change_default, fields["version"])
 
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         fields, by = _fields()
-        response = switch(model, by, fields, change_load, version, what == "load")
+        response = switch(model, by, fields, changes.change_load, version, what == "load")
         if not fields.get("dry_run"):
             repository.try_again(model, version if what == "load" else None)
         return response
@@ -151,12 +143,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def split(model: str) -> Response:
         fields, by = _fields()
         label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
-        return switch(model, by, fields, change_split, label, version, share)
+        return switch(model, by, fields, changes.change_split, label, version, share)
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields()
-        return switch(model, by, fields, change_shadow, fields["version"])
+        return switch(model, by, fields, changes.change_shadow, fields["version"])
 
     @routes.get("/state")
     def state() -> Response:
@@ -192,8 +184,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def undo_switch() -> Response:
         fields, by = _fields()
         if fields.get("dry_run"):
-            found, changes = repository.plan_undo(fields.get("id"), fields.get("model", ""))
-            return _answer_plan(predictor, found.model, changes)
+            found, back = repository.plan_undo(fields.get("id"), fields.get("model", ""))
+            return _answer_plan(predictor, found.model, back)
         undone = repository.undo(by, fields.get("id"), fields.get("model", ""))
         return _answer_switch(predictor, undone.model, undone)
 
