@@ -86,23 +86,24 @@ function search(breeds, words) {
   }
   const ranked = breeds.map((breed) => ({ breed, rank: rank(breed) })).filter(({ rank: found }) => found >= 0)
   if (ranked.length || isMix(words)) return ranked.sort((one, other) => one.rank - other.rank).map(({ breed }) => breed)
-  const tokens = toTokens(words)
+  const tokens = toTokens(words).filter((token) => !ARTICLES.includes(token)).map((token) => token.replace(/ies$/, 'y'))
   if (!tokens.length) return []
   const exact = breeds.filter((breed) => namesOf(breed).some((name) => hasAll(name, tokens, () => 0)))
-  const isNearly = (name) => hasAll(name, tokens, mostEdits) || edit(wanted, fold(name)) <= mostEdits(wanted)
+  const isNearly = (name) => hasAll(name, tokens, mostEdits) || edit(wanted, fold(name)) <= mostEdits(wanted, fold(name))
   return exact.length ? exact : breeds.filter((breed) => namesOf(breed).some(isNearly))
 }
 
 /** Whether each token begins a word of a name, but for a few edits. */
 function hasAll(name, tokens, edits) {
   const words = toTokens(name)
-  return tokens.every((token) => words.some((word) => edit(token, word) <= edits(token)))
+  return tokens.every((token) => words.some((word) => edit(token, word) <= edits(token, word)))
 }
 
-/** In how many letters a word may be misspelt. */
-function mostEdits({ length }) {
-  if (length < 4) return 0
-  return length < 7 ? 1 : 2
+/** In how many letters a token may be another than the word that it means: "daschund" in three of "dachshund". */
+function mostEdits(token, word) {
+  if (token.length < 4) return 0
+  if (token.length < 7) return 1
+  return token.length > 7 && token[0] === word[0] ? 3 : 2
 }
 
 /**
@@ -125,6 +126,8 @@ function edit(token, word) {
   }
   return Math.min(...last)
 }
+
+const ARTICLES = ['the', 'a', 'an']
 
 /** Words for dogs of no breed, or of one that hardly any list has. */
 const MIX = ['土狗', '串串', '串儿', '杂种', '杂交', '混血', '混种', '米克斯', 'mutt', 'mix', 'mixed', 'mongrel', 'crossbreed']

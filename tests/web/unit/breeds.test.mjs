@@ -11,6 +11,8 @@ const BREEDS = [
   { id: 'n04', name: 'Saint Bernard', name_zh: '圣伯纳犬' },
   { id: 'n05', name: 'toy poodle', name_zh: '玩具贵宾犬' },
   { id: 'n06', name: 'Shih-Tzu', name_zh: '西施犬' },
+  { id: 'n07', name: 'dachshund', name_zh: '腊肠犬' },
+  { id: 'n08', name: 'Siberian husky', name_zh: '西伯利亚雪橇犬' },
 ]
 const found = (words) => search(BREEDS, words).map(({ name }) => name)
 
@@ -23,6 +25,9 @@ test('a search forgives widths, marks, misspellings and the order of words', () 
     'St. Bernard': 'Saint Bernard',
     'poodle, toy': 'toy poodle',
     shitzu: 'Shih-Tzu',
+    daschund: 'dachshund',
+    huskies: 'Siberian husky',
+    'the pug': 'pug',
     金毛: 'golden retriever',
   }
   for (const [words, name] of Object.entries(expected)) assert.deepEqual(found(words), [name], words)
@@ -37,5 +42,5 @@ test('words for dogs of no breed are known as such, and are no misspelt breed', 
 })
 
 test('a short word is not misspelt, and a strange one finds nothing', () => {
-  for (const words of ['pig', 'zzzz']) assert.deepEqual(found(words), [], words)
+  for (const words of ['pig', 'zzzz', 'hamsters', 'the']) assert.deepEqual(found(words), [], words)
 })
