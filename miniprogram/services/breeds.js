@@ -99,7 +99,7 @@ function hasAll(name, tokens, edits) {
   return tokens.every((token) => words.some((word) => edit(token, word) <= edits(token, word)))
 }
 
-/** In how many letters a token may be another than the word that it means: "daschund" in three of "dachshund". */
+/** In how many letters a token may be another than the word that it means; in three only of a long word whose first is right. */
 function mostEdits(token, word) {
   if (token.length < 4) return 0
   if (token.length < 7) return 1
