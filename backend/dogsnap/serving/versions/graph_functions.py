@@ -57,7 +57,8 @@ class GraphFunctions(dict[str, GraphFunction]):
         for function in functions:
             _rename(function, names, suffix)
             context.context().add_function_def(function)
-        weakref.finalize(self, _forget, [name + suffix for name in names])
+        forget = weakref.finalize(self, _forget, [name + suffix for name in names])
+        forget.atexit = False  # the runtime may be gone by then
         nodes = {node.name: node for node in meta_graph.graph_def.node}
         for name, definition in meta_graph.signature_def.items():
             if not name.startswith(OWN):
