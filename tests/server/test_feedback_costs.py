@@ -92,7 +92,7 @@ def test_of_a_million_rows_a_write_takes_2_ms_and_reports_20(
     server = start_server(colour_models, "--feedback", str(tmp_path / "feedback.db"))
     page = f"{server.url}/console/models"
     with requests.Session() as session:
-        session.headers |= with_token(server)
+        session.headers.update(with_token(server))
         first = session.get(page, timeout=60)
         polled = median(lambda _: session.get(page, timeout=60).raise_for_status())
         unchanged = session.get(page, headers={"If-None-Match": first.headers["ETag"]}, timeout=60)

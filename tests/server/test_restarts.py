@@ -197,14 +197,14 @@ def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_serve
     """So it ends, too, when loading hangs and gunicorn kills the worker after ten minutes."""
     server = start_server(models, "--poll-seconds", "0")
     worker = worker_of(server)
-    (models / "broken" / "1").mkdir(parents=True)
+    graph = models / "half" / "1" / "saved_model.pb"
+    contents = graph.read_bytes()
+    graph.write_bytes(b"no model")
     server.process.send_signal(signal.SIGUSR2)
-    wait_until(
-        lambda: "the new server gives up: no version available of: broken" in server.log(), 60
-    )
+    wait_until(lambda: "the new server gives up: no version available of: half" in server.log(), 60)
     wait_until(lambda: children(server.process.pid) == [worker], 60)
     assert answer(server) == 2.0
-    shutil.rmtree(models / "broken")
+    graph.write_bytes(contents)
     with_sleeper(models, sleeper, load_seconds=300)
     with new_server(server) as new:
         wait_until(lambda: children(new), 60)
