@@ -1,5 +1,7 @@
 """Files that are nearly SavedModels: what was found, and what to do."""
 
+import time
+
 import pytest
 import tensorflow as tf
 import tiny_models
@@ -34,6 +36,15 @@ def test_what_is_no_saved_model_is_called_by_its_name(tmp_path, contents, senten
     (tmp_path / "saved_model.pb").write_bytes(contents)
     with pytest.raises(FailedPrecondition, match=sentence):
         saved_model_file.read(tmp_path)
+
+
+@pytest.mark.parametrize("contents", [bytes(20_000_000), b"\xff" * 2_000_000], ids=["0", "255"])
+def test_a_file_whose_copy_broke_off_is_refused_at_once(tmp_path, contents):
+    (tmp_path / "saved_model.pb").write_bytes(contents)
+    begun = time.process_time()
+    with pytest.raises(FailedPrecondition, match="no SavedModel, or damaged"):
+        saved_model_file.read(tmp_path)
+    assert time.process_time() - begun < 2
 
 
 def test_a_pointer_of_git_lfs_is_found_among_the_variables(tmp_path):

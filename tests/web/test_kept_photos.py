@@ -65,12 +65,17 @@ def test_a_photo_that_is_being_answered_survives_going_back_and_a_reload(
     phone.wait_until(lambda: waiting(phone) == 0)  # without an event of the browser
 
 
-def test_a_photo_waits_as_long_as_the_server_asks(colour_phone, red_dog):
-    phone = colour_phone
+def choose_while_busy(phone, photo) -> None:
+    """Choose a photo that the server wants to be sent in an hour and a half."""
     busy = {"status": 429, "headers": {"Retry-After": "5400"}, "json": {"error": "busy"}}
     phone.page.route("**/api/classify", lambda route: route.fulfill(**busy))
-    phone.choose(red_dog)
+    phone.choose(photo)
     phone.screen.locator(".waits").wait_for()
+
+
+def test_a_photo_waits_as_long_as_the_server_asks(colour_phone, red_dog):
+    phone = colour_phone
+    choose_while_busy(phone, red_dog)
     assert "in an hour and a half" in phone.screen.locator(".failure").inner_text()
     phone.back()
     assert waiting(phone) == 1
@@ -232,10 +237,7 @@ def test_whatever_a_gateway_answers_a_photo_it_waits_for_the_server(colour_phone
 
 def test_a_photo_that_waits_for_a_time_by_a_wrong_clock_is_sent(colour_phone, red_dog):
     phone = colour_phone
-    busy = {"status": 429, "headers": {"Retry-After": "5400"}, "json": {"error": "busy"}}
-    phone.page.route("**/api/classify", lambda route: route.fulfill(**busy))
-    phone.choose(red_dog)
-    phone.screen.locator(".waits").wait_for()
+    choose_while_busy(phone, red_dog)
     phone.back()
     phone.page.unroute("**/api/classify")
     phone.page.evaluate("() => { const now = Date.now; Date.now = () => now() - 4 * 365 * 864e5 }")

@@ -94,6 +94,8 @@ def _without(fields: dict[int, Any], message: memoryview) -> bytearray:
             size = length if kind == LENGTH else 0
         elif not size:
             raise ValueError(f"a field of the kind {kind}")
+        if not number:  # of a file of zeros, which a copy that broke off may leave
+            raise ValueError("a field without a number")
         body, position = position, position + size
         if position > len(message):
             raise IndexError("the message ends within a field")
@@ -106,14 +108,15 @@ def _without(fields: dict[int, Any], message: memoryview) -> bytearray:
 
 
 def _varint(message: memoryview, position: int) -> tuple[int, int]:
-    """An integer, and the position behind it."""
-    value = shift = 0
-    while True:
+    """An integer, and the position behind it. Raises ValueError for one of more than 64 bits."""
+    value = 0
+    for shift in range(0, 64, 7):
         byte = message[position]
         value |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
+        position += 1
         if byte < 128:
             return value, position
+    raise ValueError("an integer of more than 64 bits")
 
 
 def _to_varint(value: int) -> bytes:
