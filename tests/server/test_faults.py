@@ -20,9 +20,12 @@ from command_line import dogsnap, refused
 from half_models import PATH, answer, switched
 from ports import free_port
 from process_readings import held, worker_of
+from real_model import ROOT, built_models
 from refusals import assert_refused
 from small_disk import fill, small_disk
 from waiting import answers, wait_until
+
+NETWORK = "assets.extra/runtime/network.bin"
 
 HOUR = 3600
 POLL_SECONDS = 0.15
@@ -341,3 +344,15 @@ def test_a_version_that_would_not_fit_into_memory_is_refused_with_both_figures_a
     assert answer(server) == 2.0
     (large / "variables" / "sparse").unlink()
     wait_until(lambda: version_2().get("state") == "AVAILABLE", 60)
+
+
+def test_a_network_whose_file_is_cut_short_in_its_folder_goes_on_answering(start_server, tmp_path):
+    version = built_models() / "inception_v3" / "3"
+    if not (version / NETWORK).is_file():
+        pytest.skip("`make setup` has built no version 3: it runs in OpenVINO where that is faster")
+    copied = shutil.copytree(version, tmp_path / "inception_v3" / "3")
+    server = start_server(tmp_path, "--poll-seconds", "0")
+    worker = worker_of(server)
+    (copied / NETWORK).write_bytes(b"")
+    answer = server.classify((ROOT / "docs" / "dog.jpg").read_bytes()).json()
+    assert (answer["level"], worker_of(server)) == ("breed", worker)

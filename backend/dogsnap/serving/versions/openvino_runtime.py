@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import mmap
+import shutil
 import sys
 import threading
 import weakref
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -262,8 +264,11 @@ class Network:
     ):
         """`file`: the network in OpenVINO's format, with its weights beside it."""
         openvino = import_openvino()
-        with file.with_suffix(".bin").open("rb") as weights:
-            mapped = mmap.mmap(weights.fileno(), 0, access=mmap.ACCESS_COPY)
+        # A copy that nobody can cut short: reading on would end the process.
+        with file.with_suffix(".bin").open("rb") as weights, TemporaryFile() as copy:
+            shutil.copyfileobj(weights, copy)
+            copy.flush()
+            mapped = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_COPY)
         tensor = openvino.Tensor(np.frombuffer(mapped, np.uint8), shared_memory=True)
         core = openvino.Core()
         model = core.read_model(file.read_bytes(), tensor)
