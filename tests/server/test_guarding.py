@@ -306,7 +306,7 @@ def test_counting_costs_a_hundredth_of_the_smallest_request(
     if is_guarded:
         change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
         router.switch(lambda: [change], Who("x"), is_guarded=True)
-    guard.watch_guarded()
+    guard.follow()
     records = []
     for number in range(2000):
         spec = ModelSpec("half", sticky_key=f"client {number % 400}")

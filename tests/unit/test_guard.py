@@ -1,11 +1,11 @@
 """The guard's tests keep their rate of false alarms in every kind of traffic, and find what is worse."""
 
+import json
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dogsnap.errors import InvalidArgument, NotFound
+from dogsnap.errors import InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.choices import Change, Split
 from dogsnap.routing.guard import (
     ALARM_RATE,
@@ -22,7 +22,7 @@ from dogsnap.routing.guard import (
 from dogsnap.routing.router import Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import Switch, Who
-from dogsnap.serving.inference.guarding import Guard, Pieces, WatchedSplit, moved_at
+from dogsnap.serving.inference.guarding import NOTES, Guard, Pieces, WatchedSplit, seconds_of
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.tensors.signatures import ServableId
 
@@ -168,7 +168,7 @@ def test_the_steps_of_a_rollout_share_the_rate_of_false_alarms():
     rollout = Change("half", "rollout", "", None, plan)
     for changes, tests in (([change], 1), ([change, rollout], 3)):
         split = Switch.new(1, Who("x"), changes, is_guarded=True)
-        assert WatchedSplit(split, change, 2, share=0.1).tests == tests
+        assert WatchedSplit(split, change).tests == tests
 
 
 @pytest.mark.parametrize("tests", [1, len(STEPS)])
@@ -259,25 +259,6 @@ def test_one_client_alone_that_fails_decides_nothing():
     assert rank_evidence([0.0] * 100, [0.0] * 10) < 1 / ALARM_RATE
 
 
-def watched_split(slowdown: float) -> WatchedSplit:
-    """A guarded split of 10 % after a request of each of 200 clients."""
-    change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
-    split = Switch.new(1, Who("x"), [change], is_guarded=True)
-    watched, generator = WatchedSplit(split, change, 2, share=0.1), random.Random(1)
-    for number in range(200):
-        is_new_side = number % 10 == 0
-        seconds = generator.uniform(0.010, 0.015) * (slowdown if is_new_side else 1)
-        watched.count(f"client {number}", is_new_side, False, seconds)
-    return watched
-
-
-def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_not():
-    slow, equal = watched_split(3.0), watched_split(1.0)
-    assert slow.judge([]).is_worse
-    assert "20 of 20 clients wait more than twice" in slow.judge([]).text
-    assert equal.judge([]).is_content
-
-
 class Clock:
     now = 1e9
 
@@ -285,54 +266,105 @@ class Clock:
         return self.now
 
 
-def guard_of(*changes: Change) -> tuple[Guard, Clock]:
-    """Of a server whose newest switch made these changes just now, by the clock."""
-    router, clock = Router(), Clock()
-    router.switch(lambda: list(changes), Who("x"), is_guarded=True)
-    clock.now = moved_at(router.switches()[0])
-    return Guard(SimpleNamespace(router=router), Metrics(), clock), clock
+class WatchingServer:
+    """Its newest switch made these changes just now, by its clock, and is guarded."""
+
+    def __init__(self, *changes: Change):
+        self.router, self.clock = Router(), Clock()
+        self.router.switch(lambda: list(changes), Who("x"), is_guarded=True)
+        self.clock.now = seconds_of(self.router.switches()[0].at)
+        self.undone: list[str] = []  # why
+        self.guard = Guard(self, Metrics(), self.clock)
+        self.guard.follow()
+
+    def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
+        self.undone.append(reason)
+
+    def ask(self, client: int, version: int | None, seconds: float = 0.01) -> None:
+        """None: no version answers."""
+        spec = ModelSpec("half", sticky_key=f"client {client}")
+        servable = None if version is None else ServableId("half", version)
+        error = NotFound("gone") if version is None else None
+        self.guard.record(RequestRecord(servable, spec, seconds), error)
+
+    def texts(self) -> list[str]:
+        """What is found now."""
+        self.guard.look()
+        return [found["text"] for found in self.guard.describe("half")["guards"]]
+
+
+def split(share: float) -> Change:
+    return Change("half", "split", "", None, {"version": 2, "share": share})
+
+
+@pytest.mark.parametrize("slowdown", [1, 3])
+def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_not(slowdown):
+    """After a request of each of 200 clients."""
+    server, generator = WatchingServer(split(0.1)), random.Random(1)
+    for client in range(200):
+        version = 2 if client % 10 == 0 else 1
+        seconds = generator.uniform(0.010, 0.015) * (slowdown if version == 2 else 1)
+        server.ask(client, version, seconds)
+    (text,) = server.texts()
+    if slowdown == 1:
+        assert text.startswith("content: ")
+        assert not server.undone
+    else:
+        assert server.undone == [text]
+        assert text.startswith("20 of 20 clients wait more than twice the usual time of a run")
 
 
 def test_a_request_that_finds_no_version_counts_for_the_side_that_it_was_meant_for():
-    change = Change("half", "split", "", None, {"version": 2, "share": 0.5})
-    guard, _ = guard_of(change)
-    guard.watch_guarded()
-    answered = RequestRecord(ServableId("half", 1), ModelSpec("half", sticky_key="first"), 0.01)
-    guard.record(answered, None)
-    for number in range(100):
-        spec = ModelSpec("half", sticky_key=f"client {number}")
-        is_new_side = Split(2, 0.5).takes("half", spec.sticky_key)
-        version = None if is_new_side else ServableId("half", 1)
-        guard.record(RequestRecord(version, spec, 0.01), NotFound("gone") if is_new_side else None)
-    (watched,) = guard._watched.values()
-    assert watched.judge([]).text.startswith("100.0 % of")
-    assert watched.judge([]).is_worse
+    server = WatchingServer(split(0.5))
+    assert server.texts()[0].startswith("too few requests: 0 on the new side and 0 before")
+    server.ask(-1, 1)
+    for client in range(100):
+        is_new_side = Split(2, 0.5).takes("half", f"client {client}")
+        server.ask(client, None if is_new_side else 1)
+    assert server.texts()[0].startswith("100.0 % of")
+    assert server.undone
+
+
+def test_what_cannot_be_told_since_the_store_is_away_is_told_when_it_is_back(monkeypatch):
+    server = WatchingServer(split(0.5))
+    server.ask(1, 1)
+    before = server.texts()
+    assert before[0].startswith("too few requests: ")
+
+    def fail(kind: str) -> dict[str, str]:
+        raise Unavailable("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.router.store, "notes", fail)
+        assert server.texts() == ["the guard waits: the store is away"]
+    assert server.texts() == before
 
 
 def test_labels_that_do_not_exist_leave_nothing_behind():
-    guard, _ = guard_of(Change("half", "shadow", "", None, 2))
+    server = WatchingServer(Change("half", "shadow", "", None, 2))
     for number in range(100):
         spec = ModelSpec("half", label=f"none {number}")
-        guard.record(RequestRecord(None, spec), InvalidArgument("no such label"))
-    assert not guard._pieces
+        server.guard.record(RequestRecord(None, spec), InvalidArgument("no such label"))
+    assert not server.guard._pieces
 
 
 def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_before():
-    guard, clock = guard_of(Change("half", "default", "", 1, 2))
-    guard.watch_guarded()
-    assert "too few requests" in guard._watched["half", ""].judge([]).text
+    server = WatchingServer(Change("half", "default", "", 1, 2))
+    assert "too few requests" in server.texts()[0]
 
     def ask(seconds: int) -> None:
         for _ in range(seconds):
-            clock.now += 1
-            guard.watch_guarded()
-            for number in range(10):
-                spec = ModelSpec("half", sticky_key=f"client {number}")
-                guard.record(RequestRecord(ServableId("half", 2), spec, 0.01), None)
+            server.clock.now += 1
+            for client in range(10):
+                server.ask(client, 2)
 
     ask(3500)
-    assert len(guard._watched["half", ""].after) > 300
+    assert "too few requests" in server.texts()[0]
+    (note,) = server.router.store.notes(NOTES).values()
+    before, after = json.loads(note)
+    assert (len(before), len(after) > 300) == (0, True)
     ask(1500)
-    assert not guard.findings("half")
-    newest = list(guard._pieces["half", ""].closed)[-100:]
+    assert not server.texts()
+    assert not server.router.store.notes(NOTES)
+    newest = list(server.guard._pieces["half", ""].closed)[-100:]
     assert newest[-1].at - newest[0].at < 1200

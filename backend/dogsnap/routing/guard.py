@@ -26,6 +26,7 @@ import statistics
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 ALARM_RATE = 0.005  # of each of the two tests, errors and times: together at most 1 %
 ODDS_RATIOS = (3.0, 10.0, 100.0)  # how much worse a version may be; the test averages over them
@@ -64,8 +65,7 @@ class Counts:
         self.slow |= more.slow
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """`at`: its begin, a time in seconds.
 
     `failing`: share of its clients. `seconds`: of a run.
@@ -80,12 +80,14 @@ class Piece:
 class Finding:
     """`is_worse`: undo the switch. `text`: a sentence with the figures of both sides.
 
-    `is_content`: it could tell, and nothing is worse.
+    `is_content`: it could tell, and nothing is worse. `requests`: on the new
+    side of a split.
     """
 
     is_worse: bool
     text: str
     is_content: bool = False
+    requests: int = 0
 
 
 def judge(counts: Counts, share: float, tests: int = 1) -> Finding:
@@ -122,7 +124,7 @@ def judge(counts: Counts, share: float, tests: int = 1) -> Finding:
         return Finding(True, errors)
     if evidence(slow, share) >= tests / ALARM_RATE:
         return Finding(True, times)
-    return Finding(False, f"content: {errors}; {times}", is_content=True)
+    return Finding(False, f"content: {errors}; {times}", True, counts.requests[1])
 
 
 def judge_move(before: Sequence[Piece], after: Sequence[Piece], tests: int = 1) -> Finding:

@@ -111,11 +111,7 @@ def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]
     described = []
     for name in names:
         model = _model(predictor.repository, name, counted, agreed)
-        watched = {
-            "guards": predictor.guard.findings(name),
-            "rollouts": predictor.rollouts.shown(name),
-        }
-        described.append({**model, **watched})
+        described.append({**model, **predictor.guard.describe(name)})
     return described
 
 

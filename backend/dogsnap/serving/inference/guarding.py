@@ -1,22 +1,23 @@
 """Watches guarded switches: counts how versions answer, keeps that in the
-store, undoes the worse.
+store, undoes the worse, and makes the steps of rollouts whose guard is content.
 """
 
 import hashlib
 import json
 import logging
+import math
 import secrets
 import statistics
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from dogsnap.errors import Cancelled, DogsnapError, Full, Unavailable
-from dogsnap.routing.choices import Change, Split
+from dogsnap.routing.choices import Change, Rollout, Split
 from dogsnap.routing.guard import (
     HOUR,
     MOST_CLIENTS,
@@ -29,14 +30,14 @@ from dogsnap.routing.guard import (
     judge_move,
 )
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Switch
+from dogsnap.routing.switches import Switch, describe_value, iso
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.tensors.signatures import ServableId
 
 log = logging.getLogger("dogsnap.guard")
 
 NOTES = "guard"  # kind of the notes: <switch>/<server> -> what that server has counted
+LOOK_SECONDS = 1.0
 FIRST_CLIENTS = 10  # whose first runs tell what time is usual
 SLOW = 2.0  # times the lower quartile of these
 WATCHED_KINDS = ("split", "label", "default")
@@ -81,50 +82,57 @@ class Pieces:
         self.start()
 
 
-@dataclass
-class BaseWatched:
-    """A guarded switch, and what this server has counted since it has watched it."""
+class BaseWatched(ABC):
+    """A guarded switch, what this server has counted of it, and the finding."""
 
-    switch: Switch
-    change: Change  # of one of WATCHED_KINDS
     version: int
-    is_written: bool = True
-    finding: Finding = NOTHING
+    until = math.inf  # seconds since 1970; a split is watched while it lasts
 
-    @property
-    def tests(self) -> int:
-        """How many share the rate of false alarms: the steps of a rollout, or 1."""
-        for change in self.switch.changes:
-            if change.kind == "rollout" and change.name == self.change.name:
-                return len((change.after or change.before)["steps"])
-        return 1
+    def __init__(self, switch: Switch, change: Change):
+        """`change`: of one of WATCHED_KINDS."""
+        self.switch, self.change = switch, change
+        self.finding = NOTHING
+        self.texts: list[str] | None = None  # of all servers, from which the finding came
+        self.tests = 1  # that share the rate of false alarms: the steps of a rollout
+        for other in switch.changes:
+            if other.kind == "rollout" and other.name == change.name:
+                self.tests = len((other.after or other.before)["steps"])
 
     def to_json(self) -> dict[str, object]:
         numbers = {"switch": self.switch.id, "version": self.version}
         what = {"kind": self.change.kind, "label": self.change.name}
         return {**numbers, **what, "text": self.finding.text}
 
-    def is_over(self, now: float) -> bool:
-        return False
+    def count(self, spec: ModelSpec, request: RequestRecord, has_failed: bool) -> None:
+        """Count a request, beside what Pieces count."""
+        return
+
+    @abstractmethod
+    def to_text(self) -> str:
+        """What this server has counted, for the store; "" for nothing."""
+
+    @abstractmethod
+    def judge(self, texts: Sequence[str]) -> Finding:
+        """What follows from the texts of all servers."""
 
 
-@dataclass
 class WatchedSplit(BaseWatched):
-    share: float = 0.0
-    counts: Counts = field(default_factory=Counts)
-    first_runs: dict[str, float] = field(default_factory=dict)
-    slow_seconds: float = 0.0
-    requests: int = 0  # of all servers on the new side
+    def __init__(self, switch: Switch, change: Change):
+        super().__init__(switch, change)
+        self._split = Split(**change.after)
+        self.version = self._split.version
+        self._counts = Counts()
+        self._first_runs: dict[str, float] = {}
+        self._slow_seconds = math.inf
 
-    def is_answered_by_new_side(self, spec: ModelSpec, servable: ServableId | None) -> bool:
-        """Or was meant to be: an engine may lack the version."""
-        if servable is not None:
-            return servable.version == self.version
-        return Split(self.version, self.share).takes(spec.name, spec.sticky_key)
-
-    def count(self, key: str, is_new_side: bool, has_failed: bool, seconds: float) -> None:
-        client = hashlib.blake2b(f"{self.switch.id}/{key}".encode(), digest_size=8).hexdigest()
-        counts = self.counts
+    def count(self, spec: ModelSpec, request: RequestRecord, has_failed: bool) -> None:
+        if request.servable is None:  # an engine may lack the version that was meant
+            is_new_side = self._split.takes(spec.name, spec.sticky_key)
+        else:
+            is_new_side = request.servable.version == self.version
+        key = f"{self.switch.id}/{spec.sticky_key}"
+        client = hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+        counts = self._counts
         counts.requests[is_new_side] += 1
         if len(counts.clients) < MOST_CLIENTS:
             counts.clients[client] = is_new_side
@@ -132,89 +140,64 @@ class WatchedSplit(BaseWatched):
             counts.failures[is_new_side] += 1
             if len(counts.failing) < MOST_CLIENTS:
                 counts.failing[client] = is_new_side
-        elif client not in self.first_runs and len(self.first_runs) < MOST_CLIENTS:
-            self.first_runs[client] = seconds
+        elif client not in self._first_runs and len(self._first_runs) < MOST_CLIENTS:
+            self._first_runs[client] = request.run_seconds
             self._judge_first_run(client)
-        self.is_written = False
 
     def _judge_first_run(self, client: str) -> None:
         """What is usual depends on the first clients of both sides, and so favours none."""
         judged = [client]
-        if not self.slow_seconds:
-            if len(self.first_runs) < FIRST_CLIENTS:
-                return
-            self.slow_seconds = SLOW * sorted(self.first_runs.values())[FIRST_CLIENTS // 4]
-            judged = list(self.first_runs)
+        if len(self._first_runs) == FIRST_CLIENTS:
+            self._slow_seconds = SLOW * sorted(self._first_runs.values())[FIRST_CLIENTS // 4]
+            judged = list(self._first_runs)
         for name in judged:
-            if self.first_runs[name] > self.slow_seconds:
-                self.counts.slow[name] = self.counts.clients.get(name, False)
+            if self._first_runs[name] > self._slow_seconds:
+                self._counts.slow[name] = self._counts.clients.get(name, False)
 
     def to_text(self) -> str:
-        return json.dumps(asdict(self.counts))
+        return json.dumps(vars(self._counts)) if any(self._counts.requests) else ""
 
-    def judge(self, others: Iterable[str]) -> Finding:
+    def judge(self, texts: Sequence[str]) -> Finding:
         total = Counts()
-        for text in others:
+        for text in texts:
             total.add(Counts(**json.loads(text)))
-        total.add(self.counts)
-        self.requests = total.requests[1]
-        return judge(total, self.share, self.tests)
+        return judge(total, self._split.share, self.tests)
 
 
-@dataclass
 class WatchedMove(BaseWatched):
-    """Of a label or default. `before`: the pieces of the hour before it; `pieces` go on."""
+    """Of a label or default, whose pieces go on."""
 
-    before: list[Piece] = field(default_factory=list)
-    pieces: Pieces = field(default_factory=Pieces)
-    began: float = 0.0
-    written: int = -1  # so many pieces
-    # The last finding, and what it came from: so many pieces, and these texts of others.
-    judged: tuple[int, list[str], Finding] = field(default_factory=lambda: (-1, [], NOTHING))
-
-    def is_over(self, now: float) -> bool:
-        return now > moved_at(self.switch) + HOUR
-
-    @property
-    def after(self) -> list[Piece]:
-        return [piece for piece in self.pieces.closed if piece.at >= self.began]
+    def __init__(self, switch: Switch, change: Change, pieces: Pieces, now: float):
+        super().__init__(switch, change)
+        self.version, self.until = change.after, seconds_of(switch.at) + HOUR
+        self._pieces, self._began = pieces, now
+        pieces.start()  # the open one has requests from before and after
+        self._before = [piece for piece in pieces.closed if piece.at > now - HOUR]
 
     def to_text(self) -> str:
-        return json.dumps([[astuple(piece) for piece in self.before], self._tuples()])
+        after = [piece for piece in self._pieces.closed if piece.at >= self._began]
+        return json.dumps([self._before, after])
 
-    def _tuples(self) -> list[tuple[float, ...]]:
-        after = [astuple(piece) for piece in self.after]
-        self.written = len(after)
-        return after
-
-    def judge(self, others: Iterable[str]) -> Finding:
-        before, after, texts = list(self.before), self.after, list(others)
-        self.is_written = len(after) == self.written
-        source = (len(after), texts)
-        if self.judged[:2] == source:  # the test takes time with the square of the pieces
-            return self.judged[2]
+    def judge(self, texts: Sequence[str]) -> Finding:
+        before: list[Piece] = []
+        after: list[Piece] = []
         for text in texts:
             earlier, later = json.loads(text)
-            before += [Piece(*values) for values in earlier]
-            after += [Piece(*values) for values in later]
-        after.sort(key=lambda piece: piece.at)
-        finding = judge_move(before, after, self.tests)
-        self.judged = (*source, finding)
-        return finding
+            before += map(Piece._make, earlier)
+            after += map(Piece._make, later)
+        return judge_move(before, sorted(after), self.tests)
 
 
-Watched = WatchedSplit | WatchedMove
-
-
-def moved_at(switch: Switch) -> float:
-    """Seconds since 1970."""
-    return datetime.fromisoformat(switch.at).timestamp()
+def seconds_of(text: str) -> float:
+    """Since 1970, of a time in ISO 8601."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 class Guard:
     """Thread-safe.
 
-    Every server writes what it has counted, and judges what all have counted.
+    Every server writes what it has counted, and judges what all have counted;
+    of several servers one undoes a switch, or makes a step.
     """
 
     def __init__(
@@ -227,122 +210,113 @@ class Guard:
         self._repository, self._router = repository, repository.router
         self._undone, self._clock = metrics.guard_undone, clock
         self._server = secrets.token_hex(8)
-        self._watched: dict[Setting, Watched] = {}
+        self._watched: dict[Setting, BaseWatched] = {}
         self._pieces: dict[Setting, Pieces] = defaultdict(Pieces)
+        self._waits: dict[Setting, str] = {}  # what rollouts wait for
         self._lock = threading.Lock()
-        self._may_have_notes = True  # of a server before
-        self._revision = -1  # of the router, when it was looked at
+        self._revision = -1  # of the router, when its switches were looked through
+        self._looked = 0.0
         metrics.on_request = self.record
+        self._router.on_follow = self.follow
 
     def record(self, request: RequestRecord, error: BaseException | None) -> None:
         """Count a request without a version number; what was refused unseen is
         nobody's fault.
         """
-        spec, servable = request.spec, request.servable
+        spec = request.spec
         if spec is None or spec.version is not None or isinstance(error, Full | Cancelled):
             return
         setting, has_failed = (spec.name, spec.label or ""), error is not None
         with self._lock:
-            if servable is None and setting not in self._pieces:  # perhaps no such label
+            if request.servable is None and setting not in self._pieces:  # perhaps no such label
                 return
-            watched = self._watched.get(setting)
-            if isinstance(watched, WatchedSplit):
-                is_new_side = watched.is_answered_by_new_side(spec, servable)
-                watched.count(spec.sticky_key, is_new_side, has_failed, request.run_seconds)
+            if watched := self._watched.get(setting):
+                watched.count(spec, request, has_failed)
             # Of both sides: the next move is judged by all clients, and so is its hour before.
             pieces = self._pieces[setting]
             pieces.add(self._clock(), spec.sticky_key, has_failed, request.run_seconds)
 
-    def findings(self, model: str) -> list[dict[str, object]]:
-        """What is known of a model's guarded switches, each with a sentence."""
-        found = []
-        for setting, watched in sorted(self._watched.items()):
-            if setting[0] == model:
-                found.append(watched.to_json())
-        return found
+    def describe(self, model: str) -> dict[str, list[dict[str, object]]]:
+        """The guarded switches of a model and its rollouts, each with a sentence."""
+        watched = self._watched_now()
+        guards = [each.to_json() for each in watched if each.change.model == model]
+        rollouts = []
+        for label, rollout in self._router.choices(model).rollouts.items():
+            text = describe_value("rollout", rollout.to_value())
+            if waits := self._waits.get((model, label), ""):
+                text = f"{text}; {waits}"
+            rollouts.append({"label": label, **rollout.to_value(), "text": text})
+        return {"guards": guards, "rollouts": rollouts}
 
-    def finding_of_split(self, setting: Setting) -> tuple[Finding, int]:
-        """Of the guarded split of a model's label; and the requests of all
-        servers on its new side.
-        """
-        watched = self._watched.get(setting)
-        if not isinstance(watched, WatchedSplit):
-            return NOTHING, 0
-        return watched.finding, watched.requests
+    def follow(self) -> None:
+        """Do what is due, after the router has followed its store."""
+        if self._router.revision != self._revision:
+            self._watch_guarded()
+        if time.monotonic() >= self._looked + LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self.look()
+
+    def _watch_guarded(self) -> None:
+        """The newest switch of each setting is watched if it is guarded."""
+        self._revision = self._router.revision
+        newest: dict[Setting, tuple[Switch, Change]] = {}
+        for switch in self._router.switches():
+            for change in switch.changes:
+                if change.kind in WATCHED_KINDS:
+                    newest.setdefault((change.model, change.name), (switch, change))
+        watched = {}
+        for setting, (switch, change) in sorted(newest.items()):
+            known = self._watched.get(setting)
+            if known is not None and known.switch.id == switch.id:
+                watched[setting] = known
+            elif switch.is_guarded and change.after is not None:  # no end of a split or label
+                watched[setting] = self._watch(switch, change)
+        with self._lock:
+            self._watched = watched
+
+    def _watch(self, switch: Switch, change: Change) -> BaseWatched:
+        if change.kind == "split":
+            return WatchedSplit(switch, change)
+        with self._lock:
+            pieces = self._pieces[change.model, change.name]
+            return WatchedMove(switch, change, pieces, self._clock())
+
+    def _watched_now(self) -> list[BaseWatched]:
+        """In the order of models and labels."""
+        now = self._clock()
+        return [watched for watched in self._watched.values() if now <= watched.until]
 
     def look(self) -> None:
-        """Write what was counted, judge every guarded switch, undo the worse ones."""
-        for watched in list(self._watched.values()):
+        """Write what was counted, judge every guarded switch, undo the worse
+        ones, and make the steps that are due.
+        """
+        now = self._clock()
+        with self._lock:
+            for pieces in self._pieces.values():
+                pieces.close(now)
+        for watched in self._watched_now():
             try:
-                self._write(watched)
                 self._judge(watched)
             except DogsnapError as error:  # another server was first, or the store is away
+                watched.texts = None
                 watched.finding = Finding(False, f"the guard waits: {error.message}")
                 log.debug("switch %d: %s", watched.switch.id, watched.finding.text)
         with suppress(Unavailable):
             self._forget_old_notes()
+        self._advance_rollouts()
 
-    def watch_guarded(self) -> None:
-        """The newest switch of each setting is watched if it is guarded."""
-        if self._router.revision == self._revision and not self._is_any_over():
-            return
-        self._revision = self._router.revision
-        newest: dict[Setting, Switch] = {}
-        for switch in self._router.switches():
-            for change in switch.changes:
-                if change.kind in WATCHED_KINDS:
-                    newest.setdefault((change.model, change.name), switch)
-        watched = {}
-        for setting, switch in newest.items():
-            known = self._watched.get(setting)
-            if known is None or known.switch.id != switch.id:
-                known = self._watch(setting, switch)
-            if known is not None and not known.is_over(self._clock()):
-                watched[setting] = known
+    def _judge(self, watched: BaseWatched) -> None:
+        prefix = f"{watched.switch.id}/"
+        own_name = prefix + self._server
         with self._lock:
-            self._watched = watched
-
-    def _is_any_over(self) -> bool:
-        return any(watched.is_over(self._clock()) for watched in self._watched.values())
-
-    def _watch(self, setting: Setting, switch: Switch) -> Watched | None:
-        """None for a switch without a guard, or one that ended a split or
-        removed a label.
-        """
-        for change in switch.changes:
-            if change.kind in WATCHED_KINDS and (change.model, change.name) == setting:
-                break
-        if not switch.is_guarded or change.after is None:
-            return None
-        if change.kind == "split":
-            version, share = change.after["version"], change.after["share"]
-            return WatchedSplit(switch, change, version, share=share)
-        now = self._clock()
-        if now > moved_at(switch) + HOUR:
-            return None
-        with self._lock:
-            pieces = self._pieces[setting]
-            pieces.start()  # the open one has requests from before and after
-            before = [piece for piece in pieces.closed if piece.at > now - HOUR]
-        return WatchedMove(switch, change, change.after, before=before, pieces=pieces, began=now)
-
-    def _write(self, watched: Watched) -> None:
-        with self._lock:
-            if isinstance(watched, WatchedMove):
-                watched.pieces.close(self._clock())
-            text = "" if watched.is_written else watched.to_text()
-            watched.is_written = True
-        if text:
-            self._router.store.note(NOTES, f"{watched.switch.id}/{self._server}", text)
-
-    def _judge(self, watched: Watched) -> None:
-        others = []
-        for name, text in self._router.store.notes(NOTES).items():
-            number, _, server = name.partition("/")
-            if number == str(watched.switch.id) and server != self._server:
-                others.append(text)
-        with self._lock:
-            watched.finding = watched.judge(others)
+            own_text = watched.to_text()
+        notes = self._router.store.notes(NOTES)
+        if own_text and own_text != notes.get(own_name):
+            self._router.store.note(NOTES, own_name, own_text)
+            notes[own_name] = own_text
+        texts = [text for name, text in sorted(notes.items()) if name.startswith(prefix)]
+        if texts != watched.texts:  # the test of a move takes time with the square of its pieces
+            watched.texts, watched.finding = texts, watched.judge(texts)
         if watched.finding.is_worse:
             change = watched.change
             self._repository.withdraw(watched.switch, change, watched.finding.text)
@@ -350,12 +324,42 @@ class Guard:
 
     def _forget_old_notes(self) -> None:
         """Delete what was counted for switches that are watched no longer."""
-        numbers = {str(watched.switch.id) for watched in self._watched.values()}
-        if not self._may_have_notes and not numbers:
-            return
-        self._may_have_notes = bool(numbers)
+        numbers = {watched.switch.id for watched in self._watched_now()}
         for name in self._router.store.notes(NOTES):
-            number = name.partition("/")[0]
+            number = int(name.partition("/")[0])
             # Another server may watch a switch that is not known here yet.
-            if number not in numbers and int(number) <= self._router.revision:
+            if number not in numbers and number <= self._router.revision:
                 self._router.store.forget_note(NOTES, name)
+
+    def _advance_rollouts(self) -> None:
+        waits = {}
+        for model, label, rollout in self._router.rollouts():
+            try:
+                waits[model, label] = self._advance(model, label, rollout)
+            except DogsnapError as error:  # another server was first, or the version is not there
+                waits[model, label] = f"waits: {error.message}"
+                log.debug("rollout of %s %s %s", model, label, waits[model, label])
+        self._waits = waits
+
+    def _advance(self, model: str, label: str, rollout: Rollout) -> str:
+        """Make the next step if it is its time; otherwise say what it waits for."""
+        if rollout.is_paused:
+            return ""
+        due = seconds_of(rollout.since)
+        if rollout.step >= 0:
+            due += rollout.every
+        if self._clock() < due:
+            percent = rollout.steps[rollout.step + 1]
+            return f"{percent:g} % from {iso(datetime.fromtimestamp(due, UTC))[:19]}Z"
+        if rollout.step >= 0:
+            watched = self._watched.get((model, label))
+            finding = watched.finding if watched else NOTHING
+            if not finding.is_content:
+                return f"waits: {finding.text}"
+            if finding.requests < rollout.requests:
+                return (
+                    f"waits: {finding.requests} requests in this step, {rollout.requests} are "
+                    "asked for"
+                )
+        self._repository.advance(model, label, rollout)
+        return ""

@@ -17,7 +17,6 @@ from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.inference.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guarding import Guard
 from dogsnap.serving.inference.request_kinds import Breeds, Outputs, Work
-from dogsnap.serving.inference.rollouts import Rollouts
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import check
@@ -48,7 +47,6 @@ class Predictor:
         self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
         self.guard = Guard(repository, metrics)
-        self.rollouts = Rollouts(repository, self.guard)
         self.shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
