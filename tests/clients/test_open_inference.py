@@ -4,12 +4,14 @@ import base64
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
 from colour_photos import RED, encode, plain
+from dogsnap.serving.tensors.json_parsing import LARGE, WAIT_SECONDS
 from refusals import assert_refused
 
 PHOTO = encode(plain(RED), "JPEG")
@@ -183,3 +185,14 @@ def test_what_is_wrong_in_binary_tensors_is_refused(server, size, behind, length
     headers = {JSON_LENGTH: length or str(len(head))}
     response = server.post("/v2/models/inception_v3/infer", head + behind, headers=headers)
     assert_refused(response, 400, sentence)
+
+
+def test_a_large_document_keeps_others_waiting_only_until_it_is_read(start_server, sleeper) -> None:
+    server = start_server(sleeper)
+    seconds = WAIT_SECONDS + 1
+    data = [seconds] + [0.0] * LARGE
+    tensor = {"name": "x", "shape": [len(data)], "datatype": "FP32", "data": data}
+    body = json.dumps({"inputs": [tensor]})
+    with ThreadPoolExecutor(2) as clients:
+        answers = list(clients.map(server.post, ["/v2/models/sleeper/infer"] * 2, [body] * 2))
+    assert [answer.status_code for answer in answers] == [200, 200]

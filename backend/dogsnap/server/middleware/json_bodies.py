@@ -2,7 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,44 @@ def version_header(servable: ServableId) -> dict[str, str]:
     return {"X-Dogsnap-Model-Version": str(servable.version)}
 
 
-def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
-    """The JSON object of a request with tensors, as `json_parsing.reading`
-    gives it; nothing else of the body is kept.
+def read_tensor_body(settings: Settings) -> bytes:
+    return read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+
+
+class TensorDocument:
+    """The JSON object of a request with tensors, as `json_parsing.reading` gives it.
+
+    It is many times as large as its arrays, and a large one keeps others
+    waiting: whoever makes arrays of `fields` then calls `release`.
     """
-    body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
-    return reading(body, settings.max_json_depth, settings.max_json_values)
+
+    def __init__(self, body: bytes, settings: Settings):
+        self._reading = ExitStack()
+        self.fields = self._reading.enter_context(
+            reading(body, settings.max_json_depth, settings.max_json_values)
+        )
+
+    def __enter__(self) -> "TensorDocument":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        self.fields.clear()
+        self._reading.close()
+
+    def releasing(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        """`read` for the fields and further arguments, which releases the document
+        when it has made its arrays.
+        """
+
+        def read_and_release(*arguments: Any) -> Any:
+            arrays = read(self.fields, *arguments)
+            self.release()
+            return arrays
+
+        return read_and_release
 
 
 def parse_json(body: bytes) -> dict[str, Any]:

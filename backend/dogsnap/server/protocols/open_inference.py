@@ -5,7 +5,7 @@ MLServer, Triton, OpenVINO Model Server and KServe speak it, too. A version is a
 number or a label. Import it after the fork: it loads TensorFlow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -63,12 +63,14 @@ def spec_of(name: str, version: str, sticky_key: str) -> ModelSpec:
 def work_of(
     repository: ModelRepository,
     spec: ModelSpec,
-    tensors: Sequence[Tensor],
+    tensors: list[Tensor],
     signature_name: str,
     outputs: Sequence[str],
+    release: Callable[[], None] = lambda: None,
 ) -> Work:
     """Photos where strings come for a version that takes numbers: an image input
-    takes the photo itself. Raises DogsnapError.
+    takes the photo itself. When there are arrays, `tensors` is emptied, and
+    `release` called. Raises DogsnapError.
     """
 
     def read(signature: Signature) -> dict[str, np.ndarray]:
@@ -79,8 +81,12 @@ def work_of(
                 f"{', '.join(names) or 'none'}",
                 names,
             )
-        ranks = [signature.inputs[name].shape.rank for name in names]
-        return dict(zip(names, map(Tensor.array, tensors, ranks), strict=True))
+        arrays = {}
+        for tensor in tensors:
+            arrays[tensor.name] = tensor.array(signature.inputs[tensor.name].shape.rank)
+        tensors.clear()
+        release()
+        return arrays
 
     if [tensor.datatype for tensor in tensors] == ["BYTES"]:
         with repository.acquire(spec) as servable:

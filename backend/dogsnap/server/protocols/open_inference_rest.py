@@ -4,7 +4,6 @@ binary tensors behind the JSON.
 
 import base64
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,18 @@ from flask import Blueprint, Response, request
 
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.server.middleware.bodies import read_body
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import hold_answer, json_response, version_header
+from dogsnap.server.middleware.json_bodies import (
+    TensorDocument,
+    hold_answer,
+    json_response,
+    read_tensor_body,
+    version_header,
+)
 from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import open_inference
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Prediction
-from dogsnap.serving.tensors.json_parsing import reading
 from dogsnap.serving.tensors.open_inference_tensors import Tensor, describe_output, to_raw
 from dogsnap.settings import Settings
 
@@ -63,16 +66,21 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.post(f"{VERSION}/infer")
     def infer(**which: str) -> Response:
         spec = _spec(**which)
-        body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+        body = read_tensor_body(settings)
         length = _json_length(len(body))
-        with reading(body[:length], settings.max_json_depth, settings.max_json_values) as fields:
+        with TensorDocument(body[:length], settings) as document:
+            fields = document.fields
             tensors = _tensors(fields, memoryview(body)[length:])
-            signature_name = _text(_parameters(fields), "signature_name", "")
+            parameters = _parameters(fields)
+            signature_name = _text(parameters, "signature_name", "")
             wanted = _objects(fields, "outputs", [])
             names = [_text(output, "name") for output in wanted]
-            work = open_inference.work_of(repository, spec, tensors, signature_name, names)
+            head = {"id": fields["id"]} if isinstance(fields.get("id"), str) else {}
+            work = open_inference.work_of(
+                repository, spec, tensors, signature_name, names, document.release
+            )
             (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
-            return _response(prediction, fields, wanted, settings)
+        return _response(prediction, head, wanted, parameters, settings)
 
     return routes
 
@@ -90,23 +98,38 @@ def _json_length(body_length: int) -> int:
     return int(text)
 
 
-def _field(
-    expected: str, kind: type, item: type | None, fields: Fields, name: str, default: Any = None
-) -> Any:
-    """A field of this type, with items of that type; null is as good as none. Raises
-    InvalidArgument.
-    """
+def _field(fields: Fields, name: str, kind: type, expected: str, default: Any = None) -> Any:
+    """A field of this type; null is as good as none. Raises InvalidArgument."""
     value = default if fields.get(name) is None else fields[name]
-    if type(value) is not kind or (item and set(map(type, value)) - {item}):
-        raise InvalidArgument(f'expected "{name}": {expected}, received {value!r:.100}')
+    if type(value) is not kind:
+        raise _wrong_field(name, expected, value)
     return value
 
 
-_text = partial(_field, "a text", str, None)
-_values = partial(_field, "a list of values, or the parameter binary_data_size", list, None)
-_sizes = partial(_field, "a list of whole numbers", list, int)
-_objects = partial(_field, "a list of objects, each with a name", list, dict)
-_parameters = partial(_field, "an object", dict, None, name="parameters", default={})
+def _list(
+    fields: Fields, name: str, kind: type, expected: str, default: list[Any] | None = None
+) -> list[Any]:
+    """A field with a list of values of this type. Raises InvalidArgument."""
+    values = _field(fields, name, list, expected, default)
+    if any(type(value) is not kind for value in values):
+        raise _wrong_field(name, expected, values)
+    return values
+
+
+def _wrong_field(name: str, expected: str, received: Any) -> InvalidArgument:
+    return InvalidArgument(f'expected "{name}": {expected}, received {received!r:.100}')
+
+
+def _text(fields: Fields, name: str, default: str | None = None) -> str:
+    return _field(fields, name, str, "a text", default)
+
+
+def _objects(fields: Fields, name: str, default: list[Any] | None = None) -> list[dict[str, Any]]:
+    return _list(fields, name, dict, "a list of objects, each with a name", default)
+
+
+def _parameters(fields: Fields) -> dict[str, Any]:
+    return _field(fields, "parameters", dict, "an object", {})
 
 
 def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
@@ -125,10 +148,13 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
                 )
             data, binary = binary[:size], binary[size:]
         else:
-            data = _values(given, "data")
-        name, datatype = _text(given, "name"), _text(given, "datatype")
+            expected = "a list of values, or the parameter binary_data_size"
+            data = _field(given, "data", list, expected)
+        name = _text(given, "name")
+        datatype = _text(given, "datatype")
+        shape = _list(given, "shape", int, "a list of whole numbers")
         is_base64 = parameters.get("content_type") == "base64"
-        tensors.append(Tensor(name, datatype, _sizes(given, "shape"), data, is_base64))
+        tensors.append(Tensor(name, datatype, shape, data, is_base64))
     if binary:
         raise InvalidArgument(
             f"{len(binary)} bytes behind the JSON belong to no input; give each its "
@@ -138,25 +164,27 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
 
 
 def _response(
-    prediction: Prediction, fields: Fields, wanted: list[dict[str, Any]], settings: Settings
+    prediction: Prediction,
+    head: Fields,
+    wanted: list[dict[str, Any]],
+    parameters: Fields,
+    settings: Settings,
 ) -> Response:
     """JSON, with those outputs behind it that the client wants in binary form."""
-    default = _parameters(fields).get("binary_data_output")
     outputs, parts = [], []
     for asked in wanted or [{"name": name} for name in prediction.outputs]:
-        array = prediction.outputs[asked["name"]]
-        output = describe_output(asked["name"], array)
-        if _parameters(asked).get("binary_data", default):
+        name = asked["name"]
+        array = prediction.outputs[name]
+        output = describe_output(name, array)
+        if _parameters(asked).get("binary_data", parameters.get("binary_data_output")):
             parts.append(to_raw(array))
             output["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
-            hold_answer({asked["name"]: array}, settings)
+            hold_answer({name: array}, settings)
             output |= _data(array.reshape(-1))
         outputs.append(output)
     servable = prediction.servable
-    answer = {"model_name": servable.name, "model_version": str(servable.version)}
-    if isinstance(fields.get("id"), str):
-        answer["id"] = fields["id"]
+    answer = {"model_name": servable.name, "model_version": str(servable.version), **head}
     response = json_response({**answer, "outputs": outputs}, headers=version_header(servable))
     if parts:
         response.headers[JSON_LENGTH] = str(len(response.data))

@@ -8,26 +8,29 @@ ran code out of the model, or wrote files.
 
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import DogsnapError, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.server.middleware.bodies import read_body, too_large
+from dogsnap.server.middleware.bodies import too_large
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import json_response, tensors_response
+from dogsnap.server.middleware.json_bodies import (
+    TensorDocument,
+    json_response,
+    read_tensor_body,
+    tensors_response,
+)
 from dogsnap.server.middleware.request_ids import own_sticky_key
 from dogsnap.server.protocols import generated_clients, photo_bodies
 from dogsnap.server.protocols.request_fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values
 from dogsnap.serving.tensors import json_tensors
-from dogsnap.serving.tensors.json_parsing import reading
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from dogsnap.settings import MEBIBYTE, Settings
 
@@ -41,7 +44,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.post("/")
     def infer() -> Response:
-        body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+        body = read_tensor_body(settings)
         boundary = request.mimetype_params.get("boundary", "")
         if received := photo_bodies.parse(body, request.mimetype, boundary):
             if len(body) > settings.max_body_mb * MEBIBYTE:
@@ -49,9 +52,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
                 raise too_large(size, settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
             prediction = _from_photos(predictor, received)
         else:
-            document = reading(body, settings.max_json_depth, settings.max_json_values)
-            del body  # freed as soon as it is parsed
-            prediction = _from_json(predictor, document)
+            with TensorDocument(body, settings) as document:
+                del body
+                prediction = _from_json(predictor, document)
         return tensors_response(
             prediction.outputs, json_tensors.to_members, prediction.servable, settings
         )
@@ -94,33 +97,25 @@ def _own_address() -> str:
     return request.root_url + (f"{path[1:]}/" if PATH_OF_PROXY.fullmatch(path) and path else "")
 
 
-def _from_json(predictor: Predictor, body: AbstractContextManager[dict[str, Any]]) -> Prediction:
-    with ExitStack() as document:
-        fields = document.enter_context(body)
-        if "data" not in fields:
-            raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
-        signature_name = text_field("signature_name", fields.get("signature_name"))
-        base64_decode = _flag("base64_decode", fields.get("base64_decode"))
-        spec = _spec(
-            predictor,
-            text_field("model_name", fields.get("model_name")),
-            fields.get("model_version"),
+def _from_json(predictor: Predictor, document: TensorDocument) -> Prediction:
+    fields = document.fields
+    if "data" not in fields:
+        raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
+    signature_name = text_field("signature_name", fields.get("signature_name"))
+    base64_decode = _flag("base64_decode", fields.get("base64_decode"))
+    name = text_field("model_name", fields.get("model_name"))
+    spec = _spec(predictor, name, fields.get("model_version"))
+    if spec.version is None:
+        spec = predictor.taking(
+            spec,
+            signature_name,
+            lambda signature: json_tensors.takes(signature, fields["data"]),
         )
-        if spec.version is None:
-            spec = predictor.taking(
-                spec,
-                signature_name,
-                lambda signature: json_tensors.takes(signature, fields["data"]),
-            )
-
-        def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = json_tensors.from_data(fields["data"], signature, base64_decode)
-            fields.clear()  # many times as large as the arrays
-            document.close()
-            return arrays
-
-        works = [Values(inputs, signature_name)]
-        (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    read = document.releasing(
+        lambda fields, signature: json_tensors.from_data(fields["data"], signature, base64_decode)
+    )
+    work = Values(read, signature_name)
+    (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     return prediction
 
 
@@ -138,8 +133,8 @@ def _flag(name: str, value: Any) -> bool:
 def _from_photos(predictor: Predictor, received: photo_bodies.PhotoBody) -> Prediction:
     fields = {**request.args.to_dict(), **received.fields}
     spec = _spec(predictor, fields.get("model_name", ""), fields.get("model_version"))
-    works = [Photos(received.photos, fields.get("signature_name", ""))]
-    (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    work = Photos(received.photos, fields.get("signature_name", ""))
+    (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     return prediction
 
 

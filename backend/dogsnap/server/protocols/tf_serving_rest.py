@@ -4,8 +4,8 @@ metadata and status.
 
 import re
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,8 +17,9 @@ from dogsnap.errors import InvalidArgument
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import (
+    TensorDocument,
     json_response,
-    tensor_fields,
+    read_tensor_body,
     tensors_response,
     version_header,
 )
@@ -28,7 +29,6 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values
 from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.examples import examples_from_body
-from dogsnap.serving.tensors.signatures import Signature
 from dogsnap.serving.versions.version_folders import MAX_INT64
 from dogsnap.settings import MEBIBYTE, Settings
 
@@ -107,18 +107,11 @@ def _version(digits: str | None) -> int | None:
 
 
 def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
-    with ExitStack() as document:
-        fields = document.enter_context(tensor_fields(settings))
-        by_rows = "instances" in fields
-
-        def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = json_tensors.from_body(fields, signature)
-            fields.clear()  # the parsed JSON is many times as large as the arrays
-            document.close()
-            return arrays
-
-        works = [Values(inputs, signature_name(fields))]
-        (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    with TensorDocument(read_tensor_body(settings), settings) as document:
+        by_rows = "instances" in document.fields
+        read = document.releasing(json_tensors.from_body)
+        work = Values(read, signature_name(document.fields))
+        (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
 
     def write(outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Rows are answered with rows, columns with columns."""
@@ -141,17 +134,12 @@ def signature_name(fields: dict[str, Any]) -> str:
 
 
 def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
-    with ExitStack() as document:
-        fields = document.enter_context(tensor_fields(settings))
-
-        def examples() -> list[bytes]:
-            serialized = examples_from_body(fields, method, settings.max_tensor_body_mb * MEBIBYTE)
-            fields.clear()
-            document.close()
-            return serialized
-
-        works = [Examples(Task(method, signature_name(fields)), examples)]
-        ((servable, rows),) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    most = settings.max_tensor_body_mb * MEBIBYTE
+    with TensorDocument(read_tensor_body(settings), settings) as document:
+        task = Task(method, signature_name(document.fields))
+        read = document.releasing(partial(examples_from_body, method=method, max_bytes=most))
+        work = Examples(task, read)
+        ((servable, rows),) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": rows}, headers=version_header(servable))
 
 
