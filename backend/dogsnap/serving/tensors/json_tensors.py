@@ -15,11 +15,10 @@ import tensorflow as tf
 
 from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.serving.photos.base64_text import decode_base64
-from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, Signature
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, INTEGERS, Signature
 
 SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
 MAX_RANK = 32  # dimensions; NumPy holds at most 64
-INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 # The JSON types (in Python) of each tensor type, and bytes. Unlike in Python, a bool is
 # not a number here.
 JSON_TYPES: dict[tf.DType, frozenset[type]] = {
@@ -252,33 +251,19 @@ def _find_first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
     """The number of the first wrong row, and what is wrong; 0 and "" if each
     row is right alone.
     """
-    try:
-        first = to_array(values[0], dtype)
-    except (InvalidArgument, Unimplemented) as error:
-        return 0, f"{error.code}: {error.message}"
-    start = 1
-    end = len(values)  # the first wrong row lies between
+    start, end = 0, len(values)  # the first wrong row lies between
     while end - start > 1:
         middle = (start + end) // 2
-        if _are_like(first, values[start:middle], dtype):
+        try:
+            to_array([values[0], *values[start:middle]], dtype)
             start = middle
-        else:
+        except (InvalidArgument, Unimplemented):
             end = middle
-    if start == end:
-        return 0, ""
     try:
-        _check_like(first, to_array(values[start], dtype))
+        _check_like(to_array(values[0], dtype), to_array(values[start], dtype))
     except (InvalidArgument, Unimplemented) as error:
         return start, f"{error.code}: {error.message}"
     return 0, ""
-
-
-def _are_like(first: np.ndarray, values: list[Any], dtype: tf.DType) -> bool:
-    try:
-        array = to_array(values, dtype)
-    except (InvalidArgument, Unimplemented):
-        return False
-    return array.shape[1:] == first.shape
 
 
 def _check_like(first: np.ndarray, array: np.ndarray) -> None:

@@ -101,7 +101,7 @@ def to_raw(array: np.ndarray) -> bytes:
 
 def describe_output(name: str, array: np.ndarray) -> dict[str, Any]:
     """Its name, datatype and shape. Raises Unimplemented."""
-    dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
+    dtype = tf.as_dtype(array.dtype)
     if dtype not in DATATYPES:
         raise Unimplemented(f'output "{name}" has the type {dtype.name}, which the protocol lacks')
     return {"name": name, "datatype": DATATYPES[dtype], "shape": list(array.shape)}

@@ -34,19 +34,6 @@ FIELDS: dict[tf.DType, str] = {
     tf.complex128: "dcomplex_val",
 }
 HALVES = (tf.float16, tf.bfloat16)
-# What one value of a field is.
-FIELD_DTYPES = {
-    "half_val": np.int32,
-    "float_val": np.float32,
-    "double_val": np.float64,
-    "int_val": np.int32,
-    "int64_val": np.int64,
-    "uint32_val": np.uint32,
-    "uint64_val": np.uint64,
-    "bool_val": np.bool_,
-    "scomplex_val": np.float32,
-    "dcomplex_val": np.float64,
-}
 # Fields whose packed form on the wire is the memory of an array (little-endian).
 FIXED_WIDTH = ("float_val", "double_val", "scomplex_val", "dcomplex_val")
 PIECE = 65_536  # values that become Python objects at a time
@@ -95,7 +82,7 @@ def fill_proto(proto: tensor_pb2.TensorProto, array: np.ndarray) -> None:
     Values go into the field of their dtype (not tensor_content), since clients
     of TensorFlow Serving read `float_val` etc.
     """
-    dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
+    dtype = tf.as_dtype(array.dtype)
     if dtype not in FIELDS:
         proto.CopyFrom(tf.make_tensor_proto(array))
         return
@@ -123,11 +110,11 @@ def _append_packed(proto: tensor_pb2.TensorProto, name: str, values: np.ndarray)
         return
     number = proto.DESCRIPTOR.fields_by_name[name].number
     data = np.ascontiguousarray(values).view(np.uint8).data
-    head = _varint(number << 3 | LENGTH_DELIMITED) + _varint(len(data))
+    head = to_varint(number << 3 | LENGTH_DELIMITED) + to_varint(len(data))
     proto.MergeFromString(b"".join((head, data)))
 
 
-def _varint(number: int) -> bytes:
+def to_varint(number: int) -> bytes:
     """A whole number in protobuf's form: seven bits in each byte, the lowest first."""
     parts = []
     while number > 0x7F:
@@ -171,9 +158,7 @@ def _bytes_to_fill(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -
             f"expected {count} values for shape {list(shape)}, or fewer, of which the last one is "
             f"repeated, received {len(values)}"
         )
-    is_text = values.dtype == object
-    value_bytes = STRING_BYTES + len(values[-1]) if is_text else values.itemsize
-    needed = count * value_bytes
+    needed = count * tensor_bytes(values[-1:])
     if needed > max_bytes:
         raise InvalidArgument(
             f"one value is to fill shape {list(shape)} with {needed} bytes; at most "
@@ -209,8 +194,8 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
 def _read_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
     field = getattr(proto, FIELDS[dtype])
     if dtype == tf.string:
-        return np.fromiter(field, object, len(field))
-    received: np.ndarray = np.fromiter(field, FIELD_DTYPES[FIELDS[dtype]], len(field))
+        return np.asarray(field, object)
+    received = np.asarray(field)
     if dtype.is_complex:
         return received[: len(received) // 2 * 2].view(dtype.as_numpy_dtype)
     to = np.uint16 if dtype in HALVES else dtype.as_numpy_dtype

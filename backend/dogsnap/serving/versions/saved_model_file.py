@@ -11,6 +11,7 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.tensors.tensor_protos import to_varint
 
 BINARY, TEXT = "saved_model.pb", "saved_model.pbtxt"
 NAMES = (BINARY, TEXT)  # in TensorFlow's order
@@ -19,7 +20,7 @@ LARGE = 4096  # bytes of what may be left out
 # graph_def, then node or library, function, node_def, and of each attr; None: left out.
 NODE: dict[int, Any] = {5: None}
 CONSTANTS: dict[int, Any] = {2: {2: {1: NODE, 2: {1: {3: NODE}}}}}
-VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # kinds of fields in protobuf's encoding
+VARINT, LENGTH = 0, 2  # the kinds of fields that these messages have
 POINTER_BYTES = 1024  # at most (the specification of Git LFS)
 LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/.*\n(?s:.*)size (\d+)\n")
 
@@ -88,22 +89,20 @@ def _without(fields: dict[int, Any], message: memoryview) -> bytearray:
         start = position
         tag, position = _varint(message, position)
         number, kind = tag >> 3, tag & 7
-        size = {FIXED_64: 8, FIXED_32: 4}.get(kind, 0)
-        if kind in (VARINT, LENGTH):
-            length, position = _varint(message, position)
-            size = length if kind == LENGTH else 0
-        elif not size:
-            raise ValueError(f"a field of the kind {kind}")
         if not number:  # of a file of zeros, which a copy that broke off may leave
             raise ValueError("a field without a number")
-        body, position = position, position + size
+        if kind not in (VARINT, LENGTH):
+            raise ValueError(f"a field of the kind {kind}")
+        length, body = _varint(message, position)
+        size = length if kind == LENGTH else 0
+        position = body + size
         if position > len(message):
             raise IndexError("the message ends within a field")
         if kind != LENGTH or number not in fields or size <= LARGE:
             kept += message[start:position]
         elif fields[number] is not None:
             part = _without(fields[number], message[body:position])
-            kept += _to_varint(tag) + _to_varint(len(part)) + part
+            kept += to_varint(tag) + to_varint(len(part)) + part
     return kept
 
 
@@ -117,14 +116,6 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
         if byte < 128:
             return value, position
     raise ValueError("an integer of more than 64 bits")
-
-
-def _to_varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*encoded, value])
 
 
 def _describe(file: Path, contents: bytes) -> str:
