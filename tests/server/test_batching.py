@@ -211,7 +211,7 @@ def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:
     predictor = create_predictor(settings, ModelSpec("half_plus_two"))
 
     def ask(number: float) -> list[float]:
-        works = [Values({"x": np.array([number], np.float32)})]
+        works = [Values(lambda _: {"x": np.array([number], np.float32)})]
         return predictor.answer(ModelSpec("half_plus_two"), works)[0].outputs["y"].tolist()
 
     with ThreadPoolExecutor(8) as pool:

@@ -17,7 +17,7 @@ from dogsnap.serving.inference.shadow import PLACES, Shadow
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
-from dogsnap.serving.versions.model_configs import configs_in_folder
+from dogsnap.serving.versions.model_configs import ModelFolders
 from waiting import wait_until
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
@@ -102,7 +102,7 @@ class ShadowedRepository:
 
     def __init__(self, models):
         self.metrics = Metrics()
-        self.repository = Repository(lambda: configs_in_folder(models), self.metrics)
+        self.repository = Repository(ModelFolders(models), self.metrics)
         self.repository.scan(skip_settling=True)
         plan = self.repository.plan({"dogs": partial(change_shadow, version=1)})
         self.repository.switch(plan, Who("alice"))

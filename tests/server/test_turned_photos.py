@@ -72,8 +72,7 @@ def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
     servable = Servable.load(ServableId("no_dog", int(folder.name)), folder)
     settings, metrics = Settings(), Metrics()
     work = Breeds(upright_dogs.photo("left"), None)
-    work.check(settings, metrics)
-    signature = work.prepare(servable, settings)
+    signature = work.prepare(servable, settings, metrics)
     with within(time.monotonic() + seconds):
         outputs, answering = work.run(servable, signature)
     assert work.answer(answering, outputs, metrics).level is level

@@ -7,7 +7,7 @@ from typing import Any
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.repository.model import State
 from dogsnap.serving.repository.repository import Repository
-from dogsnap.serving.versions.model_configs import ModelConfig, configs_in_folder
+from dogsnap.serving.versions.model_configs import ModelConfig, ModelFolders
 from google.protobuf import text_format
 
 
@@ -22,7 +22,7 @@ class WatchedModels:
         self.repository = Repository(self._configs, retry_seconds=retry_seconds, **options)
 
     def _configs(self) -> list[ModelConfig]:
-        configs = configs_in_folder(self.models)
+        configs = ModelFolders(self.models)()
         for config in configs:
             text_format.Merge(self.config_text, config)
         return configs

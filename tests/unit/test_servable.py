@@ -113,7 +113,7 @@ def test_an_output_that_cannot_be_served_is_refused_by_name_and_leaves_the_rest(
     arrays = {"x": np.array([1, 2], np.float32)}
 
     def ask(signature: str, output_filter: tuple[str, ...] = ()) -> dict:
-        works = [Values(arrays, signature, output_filter)]
+        works = [Values(lambda _: arrays, signature, output_filter)]
         (prediction,) = predictor.answer(ModelSpec("odd"), works)
         return {alias: value.tolist() for alias, value in prediction.outputs.items()}
 

@@ -98,9 +98,8 @@ class Predictor:
         queued, by time.perf_counter().
         """
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
-        work.check(self._settings, self.metrics)
         try:
-            signature = work.prepare(servable, self._settings)
+            signature = work.prepare(servable, self._settings, self.metrics)
         except InvalidArgument as error:
             raise self._with_version_of_kind(servable, error) from error
         if not servable.shares_runs(signature):  # runs that requests share count themselves
@@ -121,15 +120,13 @@ class Predictor:
         own = servable.signatures.get(DEFAULT_SIGNATURE)
         fitting = []
         for number in self.repository.available(servable.id.name) if kind else []:
-            with (
-                suppress(FailedPrecondition, NotFound),
-                self.repository.acquire(ModelSpec(servable.id.name, number)) as other,
-            ):
-                signature = other.signature()
-                types = {spec.dtype == tf.string for spec in signature.inputs.values()}
-                if types == {kind == "text"}:
-                    is_like = own is not None and signature.outputs == own.outputs
-                    fitting.append((is_like, number))
+            signature = self._signature_of(ModelSpec(servable.id.name, number), DEFAULT_SIGNATURE)
+            if signature is None:
+                continue
+            types = {spec.dtype == tf.string for spec in signature.inputs.values()}
+            if types == {kind == "text"}:
+                is_like = own is not None and signature.outputs == own.outputs
+                fitting.append((is_like, number))
         if not fitting:
             return error
         return InvalidArgument(f"{error.message}; version {max(fitting)[1]} takes {kind}")
@@ -167,18 +164,20 @@ class Predictor:
         version that `spec` means does not take.
         """
         others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
-        return next(
-            (each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec
-        )
+        for candidate in [spec, *others]:
+            signature = self._signature_of(candidate, signature_name)
+            if signature is not None and takes(signature):
+                return candidate
+        return spec
 
-    def _takes(
-        self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]
-    ) -> bool:
-        try:
-            with self.repository.acquire(spec) as servable:
-                return takes(servable.signature(signature_name))
-        except (FailedPrecondition, NotFound):
-            return False
+    def _signature_of(self, spec: ModelSpec, name: str) -> Signature | None:
+        """None where that version cannot answer, or has no such signature."""
+        with (
+            suppress(FailedPrecondition, NotFound),
+            self.repository.acquire(spec) as servable,
+        ):
+            return servable.signature(name)
+        return None
 
     def refuse_if_full(self, protocol: str) -> None:
         """Raises Full, and counts the refusal, if the server is full."""

@@ -5,8 +5,7 @@ Each is one run of one signature; its methods are called in their order.
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,7 @@ from dogsnap.serving.tensors.signatures import (
     DEFAULT_SIGNATURE,
     ServableId,
     Signature,
+    join_names,
 )
 from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable
 from dogsnap.settings import Settings
@@ -79,12 +79,11 @@ class Values:
 
     def __init__(
         self,
-        inputs: Arrays | Callable[[Signature], Arrays],
+        inputs: Callable[[Signature], Arrays],
         signature_name: str = DEFAULT_SIGNATURE,
         output_filter: Sequence[str] = (),
     ):
-        """`inputs` may be a function that makes the arrays when the signature
-        is known.
+        """`inputs` makes the arrays when the signature is known.
 
         Where none is named (""), one whose inputs are exactly those of the
         request answers instead of the default.
@@ -92,16 +91,11 @@ class Values:
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
         self.size = 1  # rows in the run
 
-    def check(self, limits: Settings, metrics: Metrics) -> None:
-        """Check what can be checked before a version is chosen and the
-        signature is known: nothing.
-        """
-
-    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
+    def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
         """Check the values for this version, and return the signature to run."""
         signature = servable.signature(self._signature_name)
         try:
-            arrays = self._arrays_for(signature)
+            arrays = self._inputs(signature)
         except OtherInputs as error:
             names = _signatures_of(servable, error.received)
             if self._signature_name or len(names) != 1:
@@ -110,21 +104,16 @@ class Values:
                 hint = f"; for {inputs} {SIGNATURE} {quoted}" if names else ""
                 raise InvalidArgument(error.message + hint) from None
             signature = servable.signature(names[0])
-            arrays = self._arrays_for(signature)
+            arrays = self._inputs(signature)
         self._signature = signature
         arrays = {**signature.defaults, **arrays}
-        arrays, self._is_one_row = _fit_arrays(signature, arrays, servable.holds_shapes)
-        check_inputs(signature, arrays, servable.holds_shapes)
+        arrays, self._is_one_row = _fit_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
-        check_output_filter(signature, self._filter)
         _check_count(servable, signature, arrays, limits)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
         shape = np.shape(next(iter(self._arrays.values()), 0))
         self.size = shape[0] if shape else 1
         return self._runs
-
-    def _arrays_for(self, signature: Signature) -> Arrays:
-        return self._inputs(signature) if callable(self._inputs) else self._inputs
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         """Run the signature; also returns the version that answered, which may
@@ -206,16 +195,16 @@ class Photos:
         self._ready: dict[int, list[bytes]] = {}  # by the least side
         self.size = len(contents)
 
-    def check(self, limits: Settings, metrics: Metrics) -> None:
+    def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
         with metrics.step("check"):
             photo.check_count(len(self._contents), limits)
             self._photos = [photo.check(contents, limits) for contents in self._contents]
             photo.check_together(self._photos, limits)
+        return self._choose_signature(servable)
 
-    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
+    def _choose_signature(self, servable: BaseServable) -> Signature:
         self._signature = servable.signature(self._signature_name)
         self._signature.check_outputs(self._filter)
-        check_output_filter(self._signature, self._filter)
         return self._signature
 
     def _upright(self, servable: BaseServable) -> list[bytes]:
@@ -258,7 +247,7 @@ class Breeds(Photos):
         self._windows: list[photo.Box] = []  # the parts to look at; none: the whole
         self._turns: tuple[int, ...] = (0,)  # degrees clockwise, for each row of the run
 
-    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
+    def _choose_signature(self, servable: BaseServable) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
 
@@ -381,26 +370,44 @@ def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
 Work = Values | Photos
 
 
-def _fit_arrays(
+def _fit_inputs(
     signature: Signature, arrays: Arrays, holds_shapes: bool
 ) -> tuple[dict[str, np.ndarray], bool]:
     """One string as the batch of one that an input takes, and a list of one as
     the value that a scalar input takes.
 
     Also returns whether there was such a list, whose answer is a list of one
-    again.
+    again. Raises InvalidArgument, naming the alias, unless all inputs have the
+    declared dtype and, with `holds_shapes`, shape.
     """
-    fitted = {alias: np.asarray(value) for alias, value in arrays.items()}
+    expected, sent = set(signature.inputs), set(arrays)
+    if expected != sent:
+        raise InvalidArgument(
+            f"input size does not match signature: {len(sent)}!={len(expected)} "
+            f"len({join_names(sent)}) != len({join_names(expected)}). "
+            f"Sent extra: {join_names(sent - expected)}. Missing but required: "
+            f"{join_names(expected - sent)}."
+        )
+    fitted = {}
     is_one_row = False
     for alias, spec in signature.inputs.items():
-        value = fitted.get(alias)
-        if value is None or spec.shape.rank is None:
-            continue
-        if spec.dtype == tf.string and spec.shape.rank == 1 and value.ndim == 0:
-            fitted[alias] = value.reshape(1)
+        value = np.asarray(arrays[alias])
+        dtype = tf.as_dtype(value.dtype)
+        if dtype != spec.dtype:
+            raise InvalidArgument(
+                f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}'
+            )
+        if dtype == tf.string and spec.shape.rank == 1 and value.ndim == 0:
+            value = value.reshape(1)
         elif holds_shapes and spec.shape.rank == 0 and value.shape == (1,):
-            fitted[alias] = value.reshape(())
+            value = value.reshape(())
             is_one_row = True
+        if holds_shapes and not spec.shape.is_compatible_with(value.shape):
+            advice = f"; {ONE_BY_ONE}" if spec.shape.rank == 0 else ""
+            raise InvalidArgument(
+                f'input "{alias}": expected shape {spec.shape}, received {value.shape}{advice}'
+            )
+        fitted[alias] = value
     return fitted, is_one_row
 
 
@@ -447,47 +454,3 @@ def _checked_photos(
         **arrays,
         **photo_values.check_and_cut_photos(texts, servable.decoding, limits),
     }
-
-
-def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
-    """Raises InvalidArgument, naming the alias, unless all inputs have the
-    declared dtype and, with `shapes`, shape.
-    """
-    expected, sent = set(signature.inputs), set(inputs)
-    if expected != sent:
-        raise InvalidArgument(
-            f"input size does not match signature: {len(sent)}!={len(expected)} "
-            f"len({_names(sent)}) != len({_names(expected)}). "
-            f"Sent extra: {_names(sent - expected)}. Missing but required: "
-            f"{_names(expected - sent)}."
-        )
-    for alias, spec in signature.inputs.items():
-        received = np.asarray(inputs[alias])
-        dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
-        if dtype != spec.dtype:
-            raise InvalidArgument(
-                f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}'
-            )
-        if shapes and not spec.shape.is_compatible_with(received.shape):
-            advice = f"; {ONE_BY_ONE}" if spec.shape.rank == 0 else ""
-            raise InvalidArgument(
-                f'input "{alias}": expected shape {spec.shape}, received {received.shape}{advice}'
-            )
-
-
-def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
-    """Raises InvalidArgument for an unknown or repeated output."""
-    for alias in output_filter:
-        if alias not in signature.outputs:
-            raise InvalidArgument(
-                f"output tensor alias not found in signature: {alias} "
-                f"Outputs expected to be in the set {_names(signature.outputs)}."
-            )
-    counts = Counter(output_filter)
-    repeated = [alias for alias, count in counts.items() if count > 1]
-    if repeated:
-        raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
-
-
-def _names(aliases: Iterable[str]) -> str:
-    return "{" + ",".join(sorted(aliases)) + "}"

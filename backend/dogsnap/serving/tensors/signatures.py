@@ -1,6 +1,7 @@
 """The signatures of a version, and the id that names a version."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,27 +50,23 @@ class Signature:
     @classmethod
     def of(cls, name: str, definition: meta_graph_pb2.SignatureDef) -> "Signature":
         """Raises InvalidArgument, naming the input, if one cannot be served."""
-        if unserved := _find_unserved(definition.inputs):
+        inputs, unserved = _read_specs(definition.inputs)
+        if unserved:
             raise InvalidArgument(_refusal(name, "input", unserved))
-        unserved = _find_unserved(definition.outputs)
-        outputs = {}
-        for alias, info in definition.outputs.items():
-            if alias not in unserved:
-                outputs[alias] = info
-        inputs = _specs(definition.inputs)
+        outputs, unserved = _read_specs(definition.outputs)
         defaults = {}
         for alias, proto in definition.defaults.items():
             if alias in inputs:
                 defaults[alias] = tf.make_ndarray(proto)
-        return cls(name, definition.method_name, inputs, _specs(outputs), unserved, defaults)
+        return cls(name, definition.method_name, inputs, outputs, unserved, defaults)
 
     def required_inputs(self) -> list[str]:
         """The inputs that have no default."""
         return [alias for alias in self.inputs if alias not in self.defaults]
 
-    def check_outputs(self, wanted: Sequence[str] = ()) -> None:
+    def check_outputs(self, wanted: Sequence[str]) -> None:
         """Raises InvalidArgument, naming the output, if one of those that are
-        wanted (without names: all) cannot be served.
+        wanted (without names: all) cannot be served, is unknown or comes twice.
         """
         unserved = {}
         for alias, reason in self.unserved.items():
@@ -77,6 +74,16 @@ class Signature:
                 unserved[alias] = reason
         if unserved:
             raise InvalidArgument(_refusal(self.name, "output", unserved))
+        for alias in wanted:
+            if alias not in self.outputs:
+                raise InvalidArgument(
+                    f"output tensor alias not found in signature: {alias} "
+                    f"Outputs expected to be in the set {join_names(self.outputs)}."
+                )
+        counts = Counter(wanted)
+        repeated = [alias for alias, count in counts.items() if count > 1]
+        if repeated:
+            raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
 
 
 def why_unserved(info: meta_graph_pb2.TensorInfo) -> str:
@@ -95,15 +102,6 @@ def why_unserved(info: meta_graph_pb2.TensorInfo) -> str:
     return "" if dtype in DTYPES else f"of the dtype {dtype.name}"
 
 
-def _find_unserved(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, str]:
-    """Why a tensor cannot be served, by alias, of those that cannot."""
-    reasons = {}
-    for alias, info in sorted(infos.items()):
-        if reason := why_unserved(info):
-            reasons[alias] = reason
-    return reasons
-
-
 def _refusal(signature: str, part: str, unserved: Mapping[str, str]) -> str:
     parts = ", ".join(f'{part} "{alias}" is {reason}' for alias, reason in unserved.items())
     return (
@@ -113,13 +111,27 @@ def _refusal(signature: str, part: str, unserved: Mapping[str, str]) -> str:
     )
 
 
-def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.TensorSpec]:
-    """References to variables of TensorFlow 1 count as their values."""
+def _read_specs(
+    infos: Mapping[str, meta_graph_pb2.TensorInfo],
+) -> tuple[dict[str, tf.TensorSpec], dict[str, str]]:
+    """The tensors, and why those that cannot be served are not among them, by alias.
+
+    References to variables of TensorFlow 1 count as their values.
+    """
     specs = {}
+    unserved = {}
     for alias, info in sorted(infos.items()):
+        if reason := why_unserved(info):
+            unserved[alias] = reason
+            continue
         dtype = tf.as_dtype(info.dtype).base_dtype
         specs[alias] = tf.TensorSpec(tf.TensorShape(info.tensor_shape), dtype, alias)
-    return specs
+    return specs, unserved
+
+
+def join_names(aliases: Iterable[str]) -> str:
+    """{first,second}, as TensorFlow Serving writes them."""
+    return "{" + ",".join(sorted(aliases)) + "}"
 
 
 class UnknownSignature(FailedPrecondition):

@@ -87,16 +87,10 @@ def _configs(folders: Mapping[str, Path]) -> list[ModelConfig]:
     return configs
 
 
-def configs_in_folder(models: Path) -> list[ModelConfig]:
-    """Every folder in `models` with at least one numeric folder in it, as a
-    model; or `models` itself if it holds versions.
-    """
-    return ModelFolders(models)()
-
-
 class ModelFolders:
     """Returns the models of a folder when called, remembering those of earlier
-    calls.
+    calls: every folder in it with at least one numeric folder, or itself if it
+    holds versions.
 
     A model is removed with its folder; if the folder is only empty or cannot be
     read, the model stays. If no model is left, the disk is probably not
