@@ -17,6 +17,7 @@ Centres = tuple[
 
 CELL_NUMBERS = 5  # a score, and the logarithms of four distances
 UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 stands for
+OUTWARD = (-UNIT, -UNIT, UNIT, UNIT)  # from the centre to the left, top, right and bottom side
 SMALLEST, LARGEST = -4.0, 2.0  # logarithms of distances
 SAME_DOG = 0.6  # cells whose boxes overlap so far with the best cell's mean the same dog
 CENTRE = 0.5  # a cell is the dog's if it lies in the middle half of the box, along both axes
@@ -65,17 +66,12 @@ def _grid(centres: Centres):
 def unfold(cells, centres: Centres):
     """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
     down, across = _grid(centres)
-    distances = UNIT * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
-    sides = [
-        across - distances[..., 0],
-        down - distances[..., 1],
-        across + distances[..., 2],
-        down + distances[..., 3],
-    ]
+    middles = tf.stack([across, down, across, down], axis=-1)
+    # One product and one sum for all sides: what OpenVINO compiles for each of them takes memory.
+    distances = tf.constant(OUTWARD) * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
     count = len(centres[0]) * len(centres[1])
-    return ops.reshape(cells[..., 0], (-1, count)), ops.reshape(
-        ops.stack(sides, axis=-1), (-1, count, 4)
-    )
+    scores = ops.reshape(cells[..., 0], (-1, count))
+    return scores, ops.reshape(middles + distances, (-1, count, 4))
 
 
 def overlap(boxes, others):
