@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from dogsnap.errors import Aborted, InvalidArgument, Unavailable
-from dogsnap.routing.changes import Versions, change_label, change_shadow
 from dogsnap.routing.choices import Change
 from dogsnap.routing.redis_store import KEY, RedisStore
 from dogsnap.routing.router import Router
@@ -19,7 +18,6 @@ from dogsnap.settings import Settings
 from redis_server import RedisServer, needs_redis
 
 ALICE, BOB = Who("alice", "10.0.0.1"), Who("bob", "10.0.0.2")
-VERSIONS = Versions("half", (3, 2, 1), default=3)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +43,13 @@ def open_router(switch_log: str) -> Router:
     return router
 
 
+def label_changes(router: Router, version: int, label: str = "stable") -> list[Change]:
+    choices = router.choices("half")
+    return choices.with_value("label", label, version).changes_since(choices, "half")
+
+
 def move(router: Router, version: int, by: Who = ALICE, label: str = "stable") -> Switch | None:
-    return router.switch(lambda: change_label(router.choices("half"), VERSIONS, label, version), by)
+    return router.switch(lambda: label_changes(router, version, label), by)
 
 
 def test_a_store_takes_each_number_once_and_gives_back_what_was_written(switch_log):
@@ -86,7 +89,7 @@ def test_of_two_administrators_at_once_the_second_is_told_who_was_first(switch_l
     def change_late() -> list[Change]:
         if not other.switches():
             move(other, 2, BOB)
-        return change_label(one.choices("half"), VERSIONS, "stable", 1)
+        return label_changes(one, 1)
 
     with pytest.raises(Aborted, match=r"bob 10\.0\.0\.2 was first: switch 1 \(label stable"):
         one.switch(change_late, ALICE)
@@ -99,7 +102,7 @@ def test_switches_of_different_models_at_once_are_both_made(switch_log):
     def change_late() -> list[Change]:
         if not other.switches():
             move(other, 2, BOB)
-        return change_shadow(one.choices("dogs"), Versions("dogs", (1,)), 1)
+        return [Change("dogs", "shadow", "", None, 1)]
 
     assert one.switch(change_late, ALICE).id == 2
     assert one.choices("half").labels == {"stable": 2}

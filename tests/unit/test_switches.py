@@ -62,7 +62,7 @@ class Scenario(WatchedModels):
         return self.switch(changes.change_load, version, is_loaded)
 
     def undo(self, number: int | None = None):
-        return self.repository.undo(ALICE, number)
+        return self.repository.switch(self.repository.plan_undo(number), ALICE)
 
     def log(self) -> list[str]:
         return [f"{each.by.name}: {each}" for each in reversed(self.repository.router.switches())]

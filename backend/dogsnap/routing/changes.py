@@ -1,12 +1,13 @@
-"""What each kind of switch changes, and what it refuses: pure functions of
-choices and versions.
+"""How switches change what is chosen for a model, and what is refused: pure
+functions of choices and versions.
 
-Each gives the changes, the main one first; they raise the types of
-`dogsnap.errors`.
+A planner makes the next value of a model from the one now. `find_changes` adds
+what comes along, checks the new value, whoever made it, and returns the
+difference. All raise the types of `dogsnap.errors`.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +18,13 @@ from dogsnap.errors import (
     NotFound,
     Unimplemented,
 )
-from dogsnap.routing.choices import Change, Choices
+from dogsnap.routing.choices import HIDDEN, KINDS, Change, Choices
 from dogsnap.routing.resolver import answering_version, uses_of
 from dogsnap.routing.spec import MAX_INT64
-from dogsnap.routing.switches import describe, describe_setting, describe_value
+from dogsnap.routing.switches import WATCHER, Switch, describe, describe_value
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-Planner = Callable[[Choices, "Versions"], list[Change]]  # the changes that a switch asks for
+Planner = Callable[[Choices, "Versions"], Choices]  # the next value of a model
 ANY = object()  # for `expected`: any value
 
 
@@ -72,18 +73,18 @@ class Versions:
         return FailedPrecondition("; ".join(reasons))
 
 
+# -- planners ------------------------------------------------------------------------------------
+
+
 def change_label(
     choices: Choices, versions: Versions, label: str, version: int | None, expected: Any = ANY
-) -> list[Change]:
+) -> Choices:
     """Point a label to a version, which it waits for; None removes it.
-
-    Ends its split.
 
     `expected`: the version that it must point to before; None: there must be no
     such label.
     """
     now = choices.labels.get(label)
-    change = Change(versions.model, "label", label, now, version)
     # A configuration may name labels in any way, and these can be moved.
     if now is None and not LABEL.fullmatch(label):
         raise InvalidArgument(
@@ -92,245 +93,206 @@ def change_label(
     if expected is not ANY and now != expected:
         was, found = describe_value("label", expected), describe_value("label", now)
         raise Aborted(
-            f"{describe_setting(change)} points to {found}, not {was}: somebody moved it; "
+            f"label {label} of {versions.model} points to {found}, not {was}: somebody moved it; "
             "see `dogsnap models list`"
         )
-    if version is None:
-        if now is None:
-            raise NotFound(f"{versions.model} has no label {label}; its labels: {_labels(choices)}")
-        if label in choices.splits:
-            raise FailedPrecondition(f"{describe_setting(change)} has a split; end the split first")
-    else:
-        _check_label_target(choices, versions, version)
-    if now == version:
-        return []
-    return [change, *label_side_changes(choices, versions, change)]
+    if now is None and version is None:
+        raise NotFound(
+            f"{versions.model} has no label {label}; its labels: {_join(choices.labels)}"
+        )
+    return choices.with_value("label", label, version)
 
 
-def label_side_changes(choices: Choices, versions: Versions, change: Change) -> list[Change]:
-    """What comes with the move of a label: the end of its split, and who
-    answers while it waits.
-    """
-    label, until = change.name, None
-    if change.after is not None and not versions.is_available(change.after):
-        until = answering_version(choices, label, versions.is_available)
-    side_changes = end_split(choices, versions, label)
-    before = choices.until.get(label)
-    if before != until:
-        side_changes.append(Change(versions.model, "until", label, before, until))
-    return side_changes
-
-
-def change_default(choices: Choices, versions: Versions, version: int | None) -> list[Change]:
-    """Choose the default, which ends its split.
+def change_default(choices: Choices, versions: Versions, version: int | None) -> Choices:
+    """Choose the default.
 
     None: the largest that is available now, or always with the version policy `latest`.
     """
     if version is None and not versions.follows_latest:
         version = next(iter(versions.available), None)
-    if version is not None:
-        check_available(choices, versions, version)
-    change = Change(versions.model, "default", "", choices.default, version)
-    if change.before == change.after:
-        return []
-    return [change, *end_split(choices, versions, "")]
-
-
-def forget_default(choices: Choices, versions: Versions) -> list[Change]:
-    """As if none had been chosen, which ends its split."""
-    if choices.default is None:
-        return []
-    change = Change(versions.model, "default", "", choices.default, None)
-    return [change, *end_split(choices, versions, "")]
+    return choices.with_value("default", "", version)
 
 
 def change_split(
     choices: Choices, versions: Versions, label: str, version: int | None, share: float
-) -> list[Change]:
+) -> Choices:
     """Send a share (0 to 1) of a label's requests, or with "" the default's, to
     a version.
 
-    A share of 0 ends the split.
+    A share of 0 ends the split. A rollout ends, even if its split stays the same.
     """
-    value = {"version": version, "share": share} if share else None
-    if value is not None:
-        if label and label not in choices.labels:
-            raise NotFound(
-                f"{versions.model} has no label {label} to split; its labels: {_labels(choices)}"
-            )
-        if version is None:
-            raise InvalidArgument("version is null; expected the version that gets the share")
-        if not 0 < share <= 1:
-            raise InvalidArgument(
-                f"the share is {100 * share:g} percent; expected more than 0, at most 100"
-            )
-        check_available(choices, versions, version)
-    split = Change(versions.model, "split", label, choices.get("split", label), value)
-    return [split, *end_rollout(choices, versions, label)]
+    if share and version is None:
+        raise InvalidArgument("version is null; expected the version that gets the share")
+    if not 0 <= share <= 1:
+        raise InvalidArgument(
+            f"the share is {100 * share:g} percent; expected more than 0, at most 100"
+        )
+    split = {"version": version, "share": share} if share else None
+    return choices.with_value("rollout", label, None).with_value("split", label, split)
 
 
-def change_shadow(choices: Choices, versions: Versions, version: int | None) -> list[Change]:
+def change_shadow(choices: Choices, versions: Versions, version: int | None) -> Choices:
     """Choose the shadow version, which gets copies of the photos; None ends it."""
-    if version is not None:
-        check_available(choices, versions, version)
-    return [Change(versions.model, "shadow", "", choices.shadow, version)]
+    return choices.with_value("shadow", "", version)
 
 
-def change_load(choices: Choices, versions: Versions, version: int, value: bool) -> list[Change]:
+def change_load(choices: Choices, versions: Versions, version: int, value: bool) -> Choices:
     """Keep a version loaded, or unloaded."""
+    return choices.with_value("load", str(version), value)
+
+
+def undo(choices: Choices, versions: Versions, switch: Switch) -> Choices:
+    """Bring back the values from before a switch.
+
+    Raises Aborted if those of the switch are not in force.
+    """
+    check_in_force(choices, versions, switch)
+    for change in sorted(switch.changes, key=lambda change: KINDS.index(change.kind)):
+        value = change.before
+        if change.model != versions.model:
+            continue
+        if change.kind == "label" and value is None:
+            choices = choices.with_value("split", change.name, None)
+        elif change.kind == "label" and not versions.is_available(value):
+            raise FailedPrecondition(f"cannot undo {switch}: {versions.refuse(value).message}")
+        elif change.kind == "rollout" and value is not None:
+            is_same_step = (change.after or {}).get("step") == value["step"]
+            if not is_same_step:  # otherwise its next step, which is due, would follow
+                value = {**value, "is_paused": True}
+        choices = choices.with_value(change.kind, change.name, value)
+    return choices
+
+
+def withdraw(choices: Choices, versions: Versions, switch: Switch, change: Change) -> Choices:
+    """Send no more requests to the version that a split, or the move of a label
+    or default, chose.
+
+    `change`: that of the switch. Raises Aborted if it is not in force.
+    """
+    if choices.get(change.kind, change.name) != change.after:
+        raise not_in_force(switch)
+    value = None if change.kind == "split" else change.before
+    return choices.with_value(change.kind, change.name, value)
+
+
+def check_in_force(choices: Choices, versions: Versions, switch: Switch) -> None:
+    """Raises Aborted unless the values of this model are as `switch` left them."""
+    if all(change.before == change.after for change in switch.changes):
+        raise not_in_force(switch)
+    for change in switch.changes:
+        now = choices.get(change.kind, change.name)
+        if switch.by == WATCHER and now is None:
+            now = versions.default
+        if change.model == versions.model and change.kind != HIDDEN and now != change.after:
+            raise not_in_force(switch)
+    if switch.by == WATCHER and switch.changes[0].before not in versions.available:
+        raise Aborted(
+            f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and no "
+            "version that answered before is available; choose a default instead"
+        )
+
+
+def not_in_force(switch: Switch) -> Aborted:
+    return Aborted(
+        f"switch {switch.id} ({switch}) is not in force any more; see the log of switches"
+    )
+
+
+# -- what comes along, and checks ----------------------------------------------------------------
+
+
+def find_changes(
+    planner: Planner, choices: Choices, versions: Versions, is_guarded: bool = False
+) -> list[Change]:
+    """What a planner changes, the main setting first."""
+    after = let_labels_wait(choices, planner(choices, versions), versions)
+    # Loads first: a version that is unloaded by the same switch is named as in use.
+    for kind, name in sorted(after.edits, key=lambda setting: setting[0] != "load"):
+        _check_value(choices, after, versions, kind, name)
+    return after.changes_since(choices, versions.model, is_guarded)
+
+
+def let_labels_wait(before: Choices, after: Choices, versions: Versions) -> Choices:
+    """While a label that moved waits for its version, the one that answered goes on."""
+    for label in before.labels.keys() | after.labels.keys():
+        number, until = after.labels.get(label), None
+        if number == before.labels.get(label):
+            continue
+        if number is not None and not versions.is_available(number):
+            until = answering_version(before, label, versions.is_available)
+        after = after.with_value(HIDDEN, label, until)
+    return after
+
+
+def _check_value(before: Choices, after: Choices, versions: Versions, kind: str, name: str) -> None:
+    """Raises unless a setting can have its value in `after`."""
+    value = after.get(kind, name)
+    is_running = kind == "rollout" and before.get(kind, name) is not None
+    if kind == "load":
+        _check_load(after, versions, int(name), value)
+    elif kind == "label" and value is not None:
+        # It may wait, but not behind a gateway, whose engines decide what they load.
+        _check_version(after, versions, value, may_wait=not versions.engines)
+    elif kind == "label" and name in before.splits and ("split", name) not in after.edits:
+        raise FailedPrecondition(
+            f"label {name} of {versions.model} has a split; end the split first"
+        )
+    elif kind in ("default", "shadow") and value is not None:
+        _check_version(after, versions, value)
+    elif kind in ("split", "rollout") and value is not None and not is_running:
+        if name and name not in after.labels:
+            raise NotFound(
+                f"{versions.model} has no label {name} to split; its labels: {_join(after.labels)}"
+            )
+        _check_version(after, versions, value["version"])
+
+
+def _check_version(after: Choices, versions: Versions, number: int, may_wait: bool = False) -> None:
+    """Raises unless requests can be sent to a version now, or, if it may wait,
+    once it is there.
+    """
+    if not 0 <= number <= MAX_INT64:
+        raise InvalidArgument(f"version is {number}; expected 0 to {MAX_INT64}")
+    state = "is being unloaded" if number in versions.unloading else ""
+    if after.loads.get(number) is False:
+        state = state or "was unloaded by hand"
+    if state:
+        raise FailedPrecondition(
+            f"version {number} of {versions.model} {state}; load it again first"
+        )
+    if not may_wait and not versions.is_available(number):
+        raise versions.refuse(number)
+
+
+def _check_load(after: Choices, versions: Versions, number: int, value: bool | None) -> None:
+    """A version can be loaded that is there, and unloaded if nothing uses it any more."""
     model = versions.model
-    if versions.engines:
+    if value is not None and versions.engines:
         raise Unimplemented(
             f"the engines behind this gateway load versions of {model} themselves: add or remove "
             "the version in their models folder, or send this to an engine (--url)"
         )
-    if version not in versions.existing:
+    if value is not None and number not in versions.existing:
         raise NotFound(
-            f"{model} has no version {version}; its versions: {_join(sorted(versions.existing))}"
+            f"{model} has no version {number}; its versions: {_join(sorted(versions.existing))}"
         )
-    if value and (lacks := versions.incomplete.get(version)):
+    if value and (lacks := versions.incomplete.get(number)):
         raise FailedPrecondition(
-            f"version {version} of {model} cannot be loaded: {lacks}; expected all files of a "
+            f"version {number} of {model} cannot be loaded: {lacks}; expected all files of a "
             "SavedModel, copy them there and load it again"
         )
-    if not value:
-        _check_unused(choices, versions, version)
-    return [Change(model, "load", str(version), choices.loads.get(version), value)]
+    if number in versions.existing - after.versions_to_load(versions.by_policy, versions.existing):
+        _check_unused(after, versions, number)
 
 
-def undo_changes(
-    choices: Choices, versions: Versions, changes: list[Change], text: str
-) -> list[Change]:
-    """The changes that bring back the values before `changes`; `text` describes these."""
-    back = []
-    for change in changes:
-        value = change.before
-        if change.kind in ("default", "shadow") and value is not None:
-            check_available(choices, versions, value)
-        elif change.kind in ("split", "rollout") and value is not None:
-            check_available(choices, versions, value["version"])
-            if change.kind == "rollout":  # otherwise its next step, which is due, would follow
-                value = {**value, "is_paused": True}
-        elif change.kind == "label" and value is not None:
-            _check_staying(choices, versions, value)
-            if not versions.is_available(value):
-                raise FailedPrecondition(f"cannot undo {text}: {versions.refuse(value).message}")
-        elif change.kind == "load":
-            unloads = int(change.name) not in versions.by_policy if value is None else not value
-            if unloads:
-                _check_unused(choices, versions, int(change.name))
-        now = choices.get(change.kind, change.name)
-        back.append(Change(change.model, change.kind, change.name, now, value))
-    split_names = {change.name for change in back if change.kind == "split"}
-    for change in changes:
-        if change.kind in ("default", "label") and change.name not in split_names:
-            back += end_split(choices, versions, change.name)
-    return back
-
-
-def withdraw(choices: Choices, versions: Versions, change: Change) -> list[Change]:
-    """Send no more requests to the version that a split, or the move of a label
-    or default, chose.
-    """
-    if change.kind == "split":
-        return end_split(choices, versions, change.name)
-    if change.kind == "label":
-        return change_label(choices, versions, change.name, change.before)
-    if change.before is not None:
-        return change_default(choices, versions, change.before)
-    return forget_default(choices, versions)
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """A version that takes over requests for a label, or with "" for the
-    default, from another.
-    """
-
-    label: str
-    before: int
-    after: int
-
-
-def replacements(
-    choices: Choices, versions: Versions, changes: list[Change]
-) -> tuple[list[Replacement], list[str]]:
-    """What the changes replace; and, as sentences, what cannot be compared with it."""
-    found, unknown = [], []
-    for change in changes:
-        label = change.name
-        if change.kind in ("split", "rollout") and change.after:
-            after = change.after["version"]
-        elif change.kind in ("default", "label"):
-            after = change.after
-        else:
-            continue
-        is_default = change.kind == "default" or not label
-        if is_default and after is None:
-            after = next(iter(versions.available), None)
-        before = answering_version(choices, label, versions.is_available)
-        if is_default:
-            before = versions.default
-        if None in (before, after) or before == after or not versions.is_available(before):
-            continue
-        replacement = Replacement("" if is_default else label, before, after)
-        if versions.is_available(after):
-            found += [] if replacement in found else [replacement]
-        else:
-            unknown.append(
-                f"version {after} is not available yet: it was not compared with {before}"
-            )
-    return found, unknown
-
-
-def check_guard(changes: Sequence[Change], replaced: Sequence[Replacement]) -> None:
-    """Raises InvalidArgument unless a guard can compare what the changes replace."""
-    if not changes:
-        return
-    first = changes[0]
-    is_whole = first.kind == "split" and first.after is not None and first.after["share"] == 1
-    if first.after is None or is_whole or not replaced:
-        raise InvalidArgument(
-            f"{describe(first)}: that leaves a guard nothing to compare with; expected a split of "
-            "more than 0 and less than 100 percent, or a label or default that moves from one "
-            "available version to another"
-        )
-
-
-def check_available(choices: Choices, versions: Versions, number: int) -> None:
-    """Raises FailedPrecondition unless requests can be sent to a version now."""
-    _check_staying(choices, versions, number)
-    if not versions.is_available(number):
-        raise versions.refuse(number)
-
-
-def _check_label_target(choices: Choices, versions: Versions, number: int) -> None:
-    """A label may wait for its version, but not behind a gateway, nor for one
-    that is unloaded.
-    """
-    if not 0 <= number <= MAX_INT64:
-        raise InvalidArgument(f"version is {number}; expected 0 to {MAX_INT64}")
-    if versions.engines:
-        check_available(choices, versions, number)
-    _check_staying(choices, versions, number)
-
-
-def _check_staying(choices: Choices, versions: Versions, number: int) -> None:
-    """Raises FailedPrecondition for a version that is being unloaded or kept unloaded."""
-    if number in versions.unloading:
-        state = "is being unloaded"
-    elif choices.loads.get(number) is False:
-        state = "was unloaded by hand"
-    else:
-        return
-    raise FailedPrecondition(f"version {number} of {versions.model} {state}; load it again first")
-
-
-def _check_unused(choices: Choices, versions: Versions, number: int) -> None:
+def _check_unused(after: Choices, versions: Versions, number: int) -> None:
     """Raises FailedPrecondition for a version whose requests would be left
     without an answer.
     """
-    uses = uses_of(choices, number, versions.default, versions.is_available)
+    default = versions.default
+    if after.default is not None and versions.is_available(after.default):
+        default = after.default
+    uses = uses_of(after, number, default, versions.is_available)
     if versions.available == (number,):
         uses.append("the last one available")
     if uses:
@@ -339,20 +301,51 @@ def _check_unused(choices: Choices, versions: Versions, number: int) -> None:
         )
 
 
-def end_split(choices: Choices, versions: Versions, label: str) -> list[Change]:
-    split = choices.get("split", label)
-    ends = [Change(versions.model, "split", label, split, None)] if split else []
-    return ends + end_rollout(choices, versions, label)
+def _join(values: Iterable[Any]) -> str:
+    return ", ".join(map(str, values)) or "none"
 
 
-def end_rollout(choices: Choices, versions: Versions, label: str) -> list[Change]:
-    rollout = choices.get("rollout", label)
-    return [Change(versions.model, "rollout", label, rollout, None)] if rollout else []
+# -- what a switch replaces ----------------------------------------------------------------------
 
 
-def _labels(choices: Choices) -> str:
-    return ", ".join(choices.labels) or "none"
+def replacements(
+    choices: Choices, versions: Versions, changes: Iterable[Change]
+) -> tuple[list[tuple[int, int]], list[str]]:
+    """The versions that lose requests by the changes, each with the one that
+    gets them; and, as sentences, what cannot be compared.
+    """
+    found, unknown = [], []
+    for change in changes:
+        label, after = change.name, change.after
+        if change.kind in ("split", "rollout") and after is not None:
+            after = after["version"]
+        elif change.kind not in ("default", "label"):
+            continue
+        before = versions.default
+        if label:
+            before = answering_version(choices, label, versions.is_available)
+        elif after is None:
+            after = next(iter(versions.available), None)
+        if None in (before, after) or before == after or not versions.is_available(before):
+            continue
+        if not versions.is_available(after):
+            unknown.append(
+                f"version {after} is not available yet: it was not compared with {before}"
+            )
+        elif (before, after) not in found:
+            found.append((before, after))
+    return found, unknown
 
 
-def _join(numbers: Any) -> str:
-    return ", ".join(map(str, numbers)) or "none"
+def check_guard(changes: Sequence[Change], replaced: Sequence[tuple[int, int]]) -> None:
+    """Raises InvalidArgument unless a guard can compare what the changes replace."""
+    if not changes:
+        return
+    first = next((change for change in changes if change.after is not None), changes[0])
+    is_whole = first.kind == "split" and first.after is not None and first.after["share"] == 1
+    if first.after is None or is_whole or not replaced:
+        raise InvalidArgument(
+            f"{describe(first)}: that leaves a guard nothing to compare with; expected a split of "
+            "more than 0 and less than 100 percent, or a label or default that moves from one "
+            "available version to another"
+        )

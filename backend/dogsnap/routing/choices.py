@@ -8,6 +8,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 BUCKETS = 2**32
+# The configuration of a server, which is no part of a model's value.
+CONFIGURATION_KIND = "configuration"
+HIDDEN = "until"  # goes along with a label, and is not shown
+# The settings of a model, in the order in which changes are shown: the main one first.
+KINDS = (CONFIGURATION_KIND, "default", "label", "split", "rollout", "shadow", "load", HIDDEN)
+# What ends when a setting takes another value.
+ENDED_KINDS = {
+    "default": ("split", "rollout"),
+    "label": ("split", "rollout"),
+    "split": ("rollout",),
+}
+Setting = tuple[str, str]  # kind and name
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,7 @@ class Change:
     """A setting of a model and its value before and after; None: there was or
     is none.
 
-    `kind` is one of `dogsnap.routing.switches.KINDS`; `name` tells settings of
-    a kind apart.
+    `kind` is one of KINDS; `name` tells settings of a kind apart.
     """
 
     model: str
@@ -66,10 +77,20 @@ class Change:
 
 
 class Choices:
-    """What was chosen for a model, from the values of its settings by kind and name."""
+    """What was chosen for a model, from the values of its settings by kind and name.
 
-    def __init__(self, values: Mapping[tuple[str, str], Any] | None = None):
-        self._values = dict(values or {})
+    `edits`: the settings that `with_value` has set, perhaps to the value that
+    they had.
+    """
+
+    def __init__(
+        self, values: Mapping[Setting, Any] | None = None, edits: frozenset[Setting] = frozenset()
+    ):
+        self._values: dict[Setting, Any] = {}
+        for setting, value in (values or {}).items():
+            if value is not None:
+                self._values[setting] = value
+        self.edits = edits
         self.default: int | None = self.get("default")
         self.shadow: int | None = self.get("shadow")
         self.labels: dict[str, int] = self._values_of("label")
@@ -93,13 +114,42 @@ class Choices:
     def is_empty(self) -> bool:
         return not self._values
 
+    def with_value(self, kind: str, name: str, value: Any) -> "Choices":
+        """With another value of a setting; None: nothing chosen.
+
+        A default or label that moves ends its split and rollout, a split that
+        changes its rollout.
+        """
+        values = {**self._values, (kind, name): value}
+        if value != self.get(kind, name):
+            for ended_kind in ENDED_KINDS.get(kind, ()):
+                values[ended_kind, name] = None
+        return Choices(values, self.edits | {(kind, name)})
+
     def with_changes(self, changes: Iterable[Change]) -> "Choices":
+        """As an entry of the log says, which names all that ended."""
         values = dict(self._values)
         for change in changes:
-            values.pop((change.kind, change.name), None)
-            if change.after is not None:
-                values[change.kind, change.name] = change.after
+            values[change.kind, change.name] = change.after
         return Choices(values)
+
+    def changes_since(
+        self, before: "Choices", model: str, is_guarded: bool = False
+    ) -> list[Change]:
+        """The settings whose values differ from `before`, in the order of KINDS.
+
+        With a guard also, at the end, splits that were set again: it counts
+        afresh.
+        """
+        changes, again = [], []
+        for kind in KINDS:
+            for name in sorted(before._values_of(kind) | self._values_of(kind)):
+                change = Change(model, kind, name, before.get(kind, name), self.get(kind, name))
+                if change.before != change.after:
+                    changes.append(change)
+                elif is_guarded and kind == "split" and (kind, name) in self.edits:
+                    again.append(change)
+        return changes + again
 
     def versions_to_load(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
         """The versions that are chosen or selected by the policy, without those

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
-from dogsnap.routing.changes import (
-    Versions,
-    change_default,
-    change_label,
-    change_split,
-    end_split,
-)
-from dogsnap.routing.choices import Change, Choices, Rollout
+from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.routing.changes import Versions, change_split
+from dogsnap.routing.choices import Choices, Rollout
 from dogsnap.routing.switches import describe_value, iso
 
 LEAST_SECONDS, MOST_STEPS = 1.0, 100
@@ -64,7 +58,7 @@ def _begin(at: str) -> str:
 
 def start_rollout(
     choices: Choices, versions: Versions, label: str, rollout: Rollout, now: str
-) -> list[Change]:
+) -> Choices:
     """Begin with the first step now, or only plan it if the rollout says a time."""
     if label in choices.rollouts:
         shown = describe_value("rollout", choices.rollouts[label].to_value())
@@ -76,49 +70,53 @@ def start_rollout(
         raise FailedPrecondition(
             f"{_title(label)} of {versions.model} is at version {before} already; expected another"
         )
-    first = next_step(choices, versions, label, rollout, now)  # its checks are those of a split
-    if not rollout.since:
-        return first
-    return [Change(versions.model, "rollout", label, None, rollout.to_value())]
+    if rollout.since:
+        return choices.with_value("rollout", label, rollout.to_value())
+    return _make_step(choices, label, rollout, now)
 
 
-def next_step(
+def advance_rollout(
     choices: Choices, versions: Versions, label: str, rollout: Rollout, now: str
-) -> list[Change]:
+) -> Choices:
+    """The step after that of `rollout`.
+
+    Raises Aborted if that is not in force: another server was first.
+    """
+    if choices.rollouts.get(label) != rollout:
+        raise Aborted("the rollout is at another step")
+    return _make_step(choices, label, rollout, now)
+
+
+def _make_step(choices: Choices, label: str, rollout: Rollout, now: str) -> Choices:
     """The next share as a split; or, the last step, the version as label or default."""
     rollout = replace(rollout, step=rollout.step + 1, since=now)
     percent = rollout.steps[rollout.step]
-    if percent == 100 and label:
-        return change_label(choices, versions, label, rollout.version)
     if percent == 100:
-        return change_default(choices, versions, rollout.version)
-    split, *_ = change_split(choices, versions, label, rollout.version, percent / 100)
-    before = choices.get("rollout", label)
-    return [split, Change(versions.model, "rollout", label, before, rollout.to_value())]
+        return choices.with_value("label" if label else "default", label, rollout.version)
+    split = {"version": rollout.version, "share": percent / 100}
+    choices = choices.with_value("split", label, split)
+    return choices.with_value("rollout", label, rollout.to_value())
 
 
-def pause_rollout(choices: Choices, versions: Versions, label: str) -> list[Change]:
+def pause_rollout(choices: Choices, versions: Versions, label: str) -> Choices:
     """It stays at its step; its guard goes on."""
-    value = {**_running(choices, versions, label).to_value(), "is_paused": True}
-    return [Change(versions.model, "rollout", label, choices.get("rollout", label), value)]
+    rollout = replace(_running(choices, versions, label), is_paused=True)
+    return choices.with_value("rollout", label, rollout.to_value())
 
 
-def resume_rollout(choices: Choices, versions: Versions, label: str, now: str) -> list[Change]:
+def resume_rollout(choices: Choices, versions: Versions, label: str, now: str) -> Choices:
     """Its step begins afresh, and so does what its guard counts."""
     rollout = replace(_running(choices, versions, label), is_paused=False)
     if rollout.step >= 0:
         rollout = replace(rollout, since=now)
-    before, split = choices.get("rollout", label), choices.get("split", label)
-    changes = [Change(versions.model, "rollout", label, before, rollout.to_value())]
-    if split:
-        changes.append(Change(versions.model, "split", label, split, split))
-    return changes
+    choices = choices.with_value("split", label, choices.get("split", label))
+    return choices.with_value("rollout", label, rollout.to_value())
 
 
-def stop_rollout(choices: Choices, versions: Versions, label: str) -> list[Change]:
+def stop_rollout(choices: Choices, versions: Versions, label: str) -> Choices:
     """All requests go to the version that answered before it."""
     _running(choices, versions, label)
-    return end_split(choices, versions, label)
+    return change_split(choices, versions, label, None, 0)
 
 
 def _running(choices: Choices, versions: Versions, label: str) -> Rollout:

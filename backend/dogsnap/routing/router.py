@@ -3,22 +3,14 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
-from dogsnap.routing.changes import Versions, undo_changes
-from dogsnap.routing.choices import Change, Choices, Rollout
+from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices, Rollout
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.store import NumberTaken, Store
-from dogsnap.routing.switches import (
-    CONFIGURATION,
-    CONFIGURATION_KIND,
-    HIDDEN,
-    WATCHER,
-    Switch,
-    Who,
-)
+from dogsnap.routing.switches import CONFIGURATION, WATCHER, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
 
@@ -200,30 +192,22 @@ class Router:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def switch(
-        self,
-        make: Callable[[], Sequence[Change]],
-        by: Who,
-        undoes: int | None = None,
-        **marks: Any,
-    ) -> Switch | None:
+    def switch(self, make: Callable[[], Sequence[Change]], by: Who, **marks: Any) -> Switch | None:
         """Write the changes that `make` finds for what is chosen now; None if
-        nothing changes.
+        it finds none.
 
-        `marks`: further fields of the switch.
-
-        `make` may be called again. Raises what it raises, Unavailable if the
-        store is away, and Aborted if another server has switched the same model
-        at this moment.
+        `make` may be called again. `marks`: further fields of the switch.
+        Raises what `make` raises, Unavailable if the store is away, and Aborted
+        if another server has switched the same model at this moment.
         """
         with self._lock:
             self._read()
             revisions = dict(self._revisions)
             while True:
-                changes = self._changes_to_write(make(), marks)
+                changes = make()
                 if not changes:
                     return None
-                switch = Switch.new(self._last[0] + 1, by, changes, undoes=undoes, **marks)
+                switch = Switch.new(self.revision + 1, by, changes, **marks)
                 text = switch.to_text()
                 try:
                     self._store.append(switch.id, text)
@@ -235,18 +219,6 @@ class Router:
             self._apply([switch], set())
         log.info("switch %d by %s %s: %s", switch.id, by.name, by.address, switch)
         return switch
-
-    @staticmethod
-    def _changes_to_write(changes: Sequence[Change], marks: Mapping[str, Any]) -> list[Change]:
-        """Without those that change nothing; but the same split again gets the
-        guard asked for.
-        """
-        is_guarded = marks.get("is_guarded", False)
-        written = []
-        for change in changes:
-            if change.before != change.after or (is_guarded and change.kind == "split"):
-                written.append(change)
-        return written
 
     def _refuse_second(self, switch: Switch, revisions: dict[str, int]) -> None:
         """Raises Aborted if another server was first to switch one of the models."""
@@ -279,8 +251,6 @@ class Router:
 
         self.switch(make, WATCHER)
 
-    # -- undo ----------------------------------------------------------------------------------------
-
     def find(self, number: int | None, model: str, is_undoable: Callable[[Switch], bool]) -> Switch:
         """The switch with this id, or the last one that is undoable.
 
@@ -296,64 +266,3 @@ class Router:
             if switch.id == number:
                 return switch
         raise NotFound(f"there is no switch {number} in the log")
-
-    def undo(self, switch: Switch, versions: Mapping[str, Versions], by: Who) -> Switch:
-        """Write the values from before `switch`.
-
-        Raises Aborted if they are not in force.
-        """
-        undone = self.switch(lambda: self.plan_undo(switch, versions), by, switch.id)
-        if undone is None:
-            raise not_in_force(switch)
-        return undone
-
-    def plan_undo(self, switch: Switch, versions: Mapping[str, Versions]) -> list[Change]:
-        """What `undo` would change.
-
-        Raises Aborted if the values of `switch` are not in force.
-        """
-        first = versions[switch.model]
-        self._check_in_force(switch, first.default, first.available)
-        back = []
-        for model, of_model in versions.items():
-            changes = [change for change in switch.changes if change.model == model]
-            back += undo_changes(self.choices(model), of_model, changes, str(switch))
-        return back
-
-    def is_undoable(self, switch: Switch, default: int | None, available: Sequence[int]) -> bool:
-        """Whether `undo` without a number may choose it; `default`: the version
-        that answers.
-        """
-        if switch.undoes is not None or self.undone_by(switch.id) is not None:
-            return False
-        try:
-            self._check_in_force(switch, default, available)
-        except Aborted:
-            return False
-        return True
-
-    def _check_in_force(
-        self, switch: Switch, default: int | None, available: Sequence[int]
-    ) -> None:
-        """Raises Aborted unless every value is as `switch` left it."""
-        is_change = False
-        for change in switch.changes:
-            now: Any = self.choices(change.model).get(change.kind, change.name)
-            if switch.by == WATCHER and now is None:
-                now = default
-            if change.kind != HIDDEN and now != change.after:
-                raise not_in_force(switch)
-            is_change |= change.before != change.after
-        if not is_change:
-            raise not_in_force(switch)
-        if switch.by == WATCHER and switch.changes[0].before not in available:
-            raise Aborted(
-                f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and no "
-                "version that answered before is available; choose a default instead"
-            )
-
-
-def not_in_force(switch: Switch) -> Aborted:
-    return Aborted(
-        f"switch {switch.id} ({switch}) is not in force any more; see the log of switches"
-    )

@@ -3,16 +3,14 @@ applied again.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.routing import changes
-from dogsnap.routing.changes import Planner, Versions
-from dogsnap.routing.choices import Change, Choices
+from dogsnap.routing.changes import Versions, change_label
+from dogsnap.routing.choices import Choices
 from dogsnap.routing.spec import MAX_INT64
 
 FORMAT = 1
@@ -101,70 +99,28 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
     return models
 
 
-def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]) -> list[Change]:
-    """The changes that bring a model to what is wanted; what that does not name
-    stays as it is.
-
-    Raises what the switches raise that it takes.
-    """
-    merged: dict[tuple[str, str], Change] = {}
-    for plan in _steps(choices, wanted):
-        for change in plan(choices, versions):
-            setting = change.kind, change.name
-            before = merged[setting].before if setting in merged else change.before
-            merged[setting] = Change(change.model, *setting, before, change.after)
-            choices = choices.with_changes([change])
-    return [change for change in merged.values() if change.before != change.after]
-
-
-def _steps(choices: Choices, wanted: Mapping[str, Any]) -> list[Planner]:
-    """In an order in which each of them is possible if all together are."""
-    splits = {split.get("label", ""): split for split in wanted.get("splits", ())}
-    steps: list[Planner] = []
-    for number in wanted.get("loaded", ()):
-        steps.append(partial(changes.change_load, version=number, value=True))
-    if "splits" in wanted:
-        for label in set(choices.splits) - set(splits):
-            steps.append(partial(changes.end_split, label=label))
-    if "default" in wanted:
-        version = wanted["default"]
-        steps.append(
-            changes.forget_default
-            if version is None
-            else partial(changes.change_default, version=version)
-        )
-    steps += _label_steps(choices, wanted)
-    for label, split in splits.items():
-        share = split["percent"] / 100
-        steps.append(partial(_make_split, label=label, version=split["version"], share=share))
-    if "shadow" in wanted:
-        steps.append(partial(changes.change_shadow, version=wanted["shadow"]))
-    for number in wanted.get("unloaded", ()):
-        steps.append(partial(changes.change_load, version=number, value=False))
+def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]) -> Choices:
+    """The value of a model as wanted; what that does not name stays as it is."""
+    loads: dict[int, bool | None] = {}
     if "loaded" in wanted and "unloaded" in wanted:
-        for number in set(choices.loads) - {*wanted["loaded"], *wanted["unloaded"]}:
-            steps.append(partial(_forget_load, version=number))
-    return steps
-
-
-def _label_steps(choices: Choices, wanted: Mapping[str, Any]) -> list[Planner]:
-    steps: list[Planner] = []
-    for label, version in wanted.get("labels", {}).items():
-        steps.append(partial(changes.change_label, label=label, version=version))
-    for label in choices.labels:
-        if "labels" in wanted and label not in wanted["labels"]:
-            steps.append(partial(changes.change_label, label=label, version=None))
-    return steps
-
-
-def _make_split(
-    choices: Choices, versions: Versions, label: str, version: int, share: float
-) -> list[Change]:
-    """Nothing for the same one, which may be a step of a rollout."""
-    if choices.get("split", label) == {"version": version, "share": share}:
-        return []
-    return changes.change_split(choices, versions, label, version, share)
-
-
-def _forget_load(choices: Choices, versions: Versions, version: int) -> list[Change]:
-    return [Change(versions.model, "load", str(version), choices.loads.get(version), None)]
+        loads.update(dict.fromkeys(choices.loads))
+    loads.update(dict.fromkeys(wanted.get("loaded", ()), True))
+    loads.update(dict.fromkeys(wanted.get("unloaded", ()), False))
+    after = choices
+    for number, is_loaded in loads.items():
+        after = after.with_value("load", str(number), is_loaded)
+    for kind in ("default", "shadow"):
+        if kind in wanted:
+            after = after.with_value(kind, "", wanted[kind])
+    if "labels" in wanted:
+        labels = {**dict.fromkeys(choices.labels), **wanted["labels"]}
+        for label, version in labels.items():
+            after = change_label(after, versions, label, version)
+    if "splits" in wanted:
+        splits: dict[str, Any] = dict.fromkeys(choices.splits)
+        for split in wanted["splits"]:
+            share = split["percent"] / 100
+            splits[split.get("label", "")] = {"version": split["version"], "share": share}
+        for label, value in splits.items():
+            after = after.with_value("split", label, value)
+    return after

@@ -7,13 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dogsnap.errors import Unavailable
-from dogsnap.routing.choices import Change
+from dogsnap.routing.choices import CONFIGURATION_KIND, HIDDEN, KINDS, Change
 
 FORMAT = 1  # of an entry in a store
-# The settings of a model, and the configuration of a server, which is no part of a model's value.
-CONFIGURATION_KIND = "configuration"
-KINDS = ("default", "label", "until", "split", "rollout", "shadow", "load", CONFIGURATION_KIND)
-HIDDEN = "until"  # goes along with a label, and is not shown
 OPTIONAL = ("forced", "is_guarded", "reason")  # fields that are written only if they are set
 MAX_NAME = 64  # characters of an author's name
 

@@ -1,6 +1,6 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ from flask import Blueprint, Response, request
 
 from dogsnap.errors import NotFound, UnsupportedMediaType
 from dogsnap.routing import changes
-from dogsnap.routing.changes import ANY, Planner, Versions
-from dogsnap.routing.choices import Change, Choices
+from dogsnap.routing.changes import ANY, Versions
+from dogsnap.routing.choices import HIDDEN, Choices
 from dogsnap.routing.rollout import (
     pause_rollout,
     plan_rollout,
@@ -19,7 +19,7 @@ from dogsnap.routing.rollout import (
     stop_rollout,
 )
 from dogsnap.routing.state import change_state, describe_state, read_state
-from dogsnap.routing.switches import HIDDEN, Switch, Who, check_author, describe, iso
+from dogsnap.routing.switches import Switch, check_author, describe, iso
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import require_feedback
@@ -36,7 +36,7 @@ from dogsnap.server.protocols.request_fields import (
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
-from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.interface import ModelRepository, Plan
 from dogsnap.settings import Settings
 
 SHOWN_SWITCHES = 50
@@ -80,28 +80,14 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    def switch_all(
-        planners: Mapping[str, Planner], by: Who, fields: dict[str, Any], model: str = ""
-    ) -> Response:
-        plan = repository.plan(planners, fields.get("guard", False))
-        differences = plan.differences
-        shown = {"differences": differences.felt, "notes": differences.noted}
-        if fields.get("dry_run"):
-            return _answer_plan(predictor, model, plan.changes, **shown)
-        switched = repository.switch(plan, by, fields.get("force", False))
-        return _answer_switch(predictor, model, switched, **shown)
-
     def switch(
-        model: str,
-        by: Who,
-        fields: dict[str, Any],
-        change: Callable[..., list[Change]],
-        *values: Any,
+        model: str, fields: dict[str, Any], change: Callable[..., Choices], *values: Any
     ) -> Response:
-        def planner(choices: Choices, versions: Versions) -> list[Change]:
+        def planner(choices: Choices, versions: Versions) -> Choices:
             return change(choices, versions, *values)
 
-        return switch_all({model: planner}, by, fields, model)
+        plan = repository.plan({model: planner}, fields.get("guard", False))
+        return _answer(predictor, plan, fields, model)
 
     @routes.get("/models")
     def models() -> Response:
@@ -122,33 +108,33 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
-        fields, by = _fields()
+        fields = _fields()
         expected = fields.get("from", ANY)
-        return switch(model, by, fields, changes.change_label, label, fields["version"], expected)
+        return switch(model, fields, changes.change_label, label, fields["version"], expected)
 
     @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
-        fields, by = _fields()
-        return switch(model, by, fields, changes.change_default, fields["version"])
+        fields = _fields()
+        return switch(model, fields, changes.change_default, fields["version"])
 
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
-        fields, by = _fields()
-        response = switch(model, by, fields, changes.change_load, version, what == "load")
+        fields = _fields()
+        response = switch(model, fields, changes.change_load, version, what == "load")
         if not fields.get("dry_run"):
             repository.try_again(model, version if what == "load" else None)
         return response
 
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
-        fields, by = _fields()
+        fields = _fields()
         label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
-        return switch(model, by, fields, changes.change_split, label, version, share)
+        return switch(model, fields, changes.change_split, label, version, share)
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
-        fields, by = _fields()
-        return switch(model, by, fields, changes.change_shadow, fields["version"])
+        fields = _fields()
+        return switch(model, fields, changes.change_shadow, fields["version"])
 
     @routes.get("/state")
     def state() -> Response:
@@ -157,11 +143,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/apply")
     def apply() -> Response:
-        fields, by = _fields()
+        fields = _fields()
         planners = {}
         for name, wanted in read_state(fields["state"]).items():
             planners[name] = partial(change_state, wanted=wanted)
-        response = switch_all(planners, by, fields)
+        response = _answer(predictor, repository.plan(planners), fields)
         if not fields.get("dry_run"):
             for name in planners:
                 repository.try_again(name)
@@ -182,12 +168,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/undo", endpoint="undo")
     def undo_switch() -> Response:
-        fields, by = _fields()
-        if fields.get("dry_run"):
-            found, back = repository.plan_undo(fields.get("id"), fields.get("model", ""))
-            return _answer_plan(predictor, found.model, back)
-        undone = repository.undo(by, fields.get("id"), fields.get("model", ""))
-        return _answer_switch(predictor, undone.model, undone)
+        fields = _fields()
+        plan = repository.plan_undo(fields.get("id"), fields.get("model", ""))
+        return _answer(predictor, plan, fields, plan.undoes.model)
 
     _add_rollouts(routes, switch)
     return routes
@@ -198,19 +181,19 @@ def _add_rollouts(routes: Blueprint, switch: Callable[..., Response]) -> None:
 
     @routes.post("/models/<path:model>/rollout")
     def rollout(model: str) -> Response:
-        fields, by = _fields()
+        fields = _fields()
         requests, at = fields.get("requests"), fields.get("at", "")
         requests = LEAST_REQUESTS if requests is None else requests
         plan = plan_rollout(fields["version"], fields["steps"], fields["every"], requests, at)
         label, now = fields.get("label", ""), iso(datetime.now(UTC))
-        return switch(model, by, {**fields, "guard": True}, start_rollout, label, plan, now)
+        return switch(model, {**fields, "guard": True}, start_rollout, label, plan, now)
 
     @routes.post("/models/<path:model>/rollout/<any(pause, resume, end):what>")
     def steer(model: str, what: str) -> Response:
-        fields, by = _fields()
+        fields = _fields()
         values = [iso(datetime.now(UTC))] if what == "resume" else []
         steered = {**fields, "force": True, "guard": what == "resume"}  # compared at its start
-        return switch(model, by, steered, STEERS[what], fields.get("label", ""), *values)
+        return switch(model, steered, STEERS[what], fields.get("label", ""), *values)
 
 
 def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
@@ -252,31 +235,26 @@ def verdict_on(
     }
 
 
-def _answer_switch(
-    predictor: Predictor, model: str, switch: Switch | None, **more: Any
-) -> Response:
-    """The switch (null if nothing changed) and the status of its model (null if
-    it was about all models).
+def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str = "") -> Response:
+    """What a switch would change, as sentences, or the switch (null if nothing
+    changed); and the status of its model (null if it was about all models).
     """
-    return json_response(
-        {"switch": switch and _describe_switch(switch), **more, **_state(predictor, model)}
-    )
-
-
-def _answer_plan(
-    predictor: Predictor, model: str, changes: Sequence[Change], **more: Any
-) -> Response:
-    """What a switch would change, as sentences; nothing was changed."""
-    would = [describe(change) for change in changes if change.kind != HIDDEN]
-    return json_response({"switch": None, "would": would, **more, **_state(predictor, model)})
+    found = plan.differences
+    more: dict[str, Any] = {"switch": None, "differences": found.felt, "notes": found.noted}
+    if fields.get("dry_run"):
+        more["would"] = [describe(each) for each in plan.changes if each.kind != HIDDEN]
+    else:
+        switched = predictor.repository.switch(plan, fields["by"], fields.get("force", False))
+        more["switch"] = switched and _describe_switch(switched)
+    return json_response({**more, **_state(predictor, model)})
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:
     return {"model": overview(predictor, [model])[0] if model else None}
 
 
-def _fields() -> tuple[dict[str, Any], Who]:
-    """The fields of the body by BODIES, and the author.
+def _fields() -> dict[str, Any]:
+    """The fields of the body by BODIES; `by` is the author.
 
     Raises InvalidArgument for a missing or unknown field.
     """
@@ -285,4 +263,4 @@ def _fields() -> tuple[dict[str, Any], Who]:
             f"expected Content-Type: application/json, received {request.mimetype or 'none'}"
         )
     fields = BODIES[request.endpoint].read_request()
-    return fields, check_author(fields.get("by", ""), request.remote_addr or "")
+    return {**fields, "by": check_author(fields.get("by", ""), request.remote_addr or "")}

@@ -5,23 +5,26 @@ the thread that looks for versions.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
-from dogsnap.errors import Aborted, FailedPrecondition, NotFound
+from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition
 from dogsnap.routing.changes import (
     Planner,
-    Replacement,
     Versions,
     check_guard,
+    check_in_force,
+    find_changes,
     replacements,
+    undo,
     withdraw,
 )
-from dogsnap.routing.choices import Change, Rollout
+from dogsnap.routing.choices import Change, Choices, Rollout
 from dogsnap.routing.resolver import labels_in_force
-from dogsnap.routing.rollout import next_step
-from dogsnap.routing.router import Router, not_in_force
+from dogsnap.routing.rollout import advance_rollout
+from dogsnap.routing.router import Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import GUARD, ROLLOUT, Switch, Who, iso
 from dogsnap.serving.repository.model import VersionStatus
@@ -29,6 +32,7 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.differences import Differences, compare
 from dogsnap.serving.versions.servable import BaseServable
 
+CONFIGURED = Versions("", ())  # for the configuration of a server, which is no model's
 # Seconds between two scans until the server is ready and while versions are loaded, for
 # which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
@@ -38,14 +42,16 @@ LOADING_POLL_SECONDS = 1.0
 class Plan:
     """What a switch would change, and how versions differ from those that they replace.
 
-    `planners` have found the changes, by model, for these `versions`.
+    `planners` have found the changes, by model, for these `versions`. `undoes`:
+    the switch that it takes back.
     """
 
     planners: Mapping[str, Planner]
     versions: Mapping[str, Versions]
-    changes: tuple[Change, ...]
-    differences: Differences
     is_guarded: bool
+    undoes: Switch | None
+    changes: tuple[Change, ...] = ()
+    differences: Differences = field(default_factory=Differences)
 
 
 class ModelRepository(Protocol):
@@ -91,57 +97,90 @@ class ModelRepository(Protocol):
         shadow = self.router.choices(answered.name).shadow
         return None if shadow == answered.version else shadow
 
-    def plan(self, planners: Mapping[str, Planner], is_guarded: bool = False) -> Plan:
-        """What the planner of each model, of `dogsnap.routing.changes`, finds
-        for what is chosen now.
+    def choices(self, model: str) -> Choices:
+        return self.router.choices(model)
 
+    def plan(
+        self,
+        planners: Mapping[str, Planner],
+        is_guarded: bool = False,
+        is_compared: bool = True,
+        undoes: Switch | None = None,
+    ) -> Plan:
+        """What the planner of each model, of `dogsnap.routing.changes`, makes of
+        what is chosen now.
+
+        To undo, it is enough that the engines that answer have a version.
         Raises what planners raise, and InvalidArgument if a guard has nothing
         to compare with.
         """
-        asked, planned = {}, []
-        replaced: list[Replacement] = []
+        versions = {}
+        for model in planners:
+            versions[model] = self.versions(model) if model else CONFIGURED
+            if undoes:
+                versions[model] = versions[model].without_silent_engines()
+        plan = Plan(planners, versions, is_guarded, undoes)
+        plan = replace(plan, changes=self._find_changes(plan))
+        if is_compared:
+            plan = replace(plan, differences=self._compare(plan))
+        return plan
+
+    def _find_changes(self, plan: Plan) -> tuple[Change, ...]:
+        changes: list[Change] = []
+        for model, planner in plan.planners.items():
+            choices, versions = self.choices(model), plan.versions[model]
+            changes += find_changes(planner, choices, versions, plan.is_guarded)
+        return tuple(changes)
+
+    def _compare(self, plan: Plan) -> Differences:
+        """How versions differ from those that they replace."""
         found = Differences()
-        for model, planner in planners.items():
-            choices, versions = self.router.choices(model), self.versions(model)
-            asked[model] = versions
-            changes = planner(choices, versions)
-            of_model, unknown = replacements(choices, versions, changes)
-            planned += changes
-            replaced += of_model
+        for model, versions in plan.versions.items():
+            changes = [change for change in plan.changes if change.model == model]
+            replaced, unknown = replacements(self.choices(model), versions, changes)
+            if plan.is_guarded:
+                check_guard(changes, replaced)
             found += Differences(noted=tuple(unknown))
-            for each in of_model:
+            for number_before, number_after in replaced:
                 with (
-                    self.acquire(ModelSpec(model, each.before)) as before,
-                    self.acquire(ModelSpec(model, each.after)) as after,
+                    self.acquire(ModelSpec(model, number_before)) as before,
+                    self.acquire(ModelSpec(model, number_after)) as after,
                 ):
                     found += compare(before, after)
-        if is_guarded:
-            check_guard(planned, replaced)
-        return Plan(planners, asked, tuple(planned), found, is_guarded)
+        return found
 
-    def switch(self, plan: Plan, by: Who, is_forced: bool = False) -> Switch | None:
-        """Make the planned changes; None if nothing changes.
+    def plan_undo(self, number: int | None = None, model: str = "") -> Plan:
+        """Of the switch with this id, or of the last one in force (of a model).
+
+        Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
+        """
+        switch = self.router.find(number, model, self.is_undoable)
+        planners = dict.fromkeys(switch.models, partial(undo, switch=switch))
+        return self.plan(planners, is_compared=False, undoes=switch)
+
+    def switch(
+        self, plan: Plan, by: Who, is_forced: bool = False, reason: str = ""
+    ) -> Switch | None:
+        """Make the planned changes; None if there are none.
 
         Raises what planners and `Router.switch` raise, Aborted if something
         else is chosen by now, and, unless it `is_forced`, FailedPrecondition if
         clients would feel the differences.
         """
-        felt = plan.differences.felt
+        felt, undoes = plan.differences.felt, plan.undoes.id if plan.undoes else None
         if felt and not is_forced:
             raise FailedPrecondition(
                 f"clients of {', '.join(plan.planners)} would feel this switch: {'; '.join(felt)}; "
                 'force it with --force, or "force": true, if nobody needs that'
             )
 
-        def make() -> list[Change]:
-            changes = []
-            for model, planner in plan.planners.items():
-                changes += planner(self.router.choices(model), plan.versions[model])
-            if tuple(changes) != plan.changes:
+        def make() -> Sequence[Change]:
+            if self._find_changes(plan) != plan.changes:
                 raise Aborted("somebody switched at this moment; look at it and try again")
-            return changes
+            return plan.changes
 
-        return self.router.switch(make, by, forced=felt, is_guarded=plan.is_guarded)
+        marks = {"is_guarded": plan.is_guarded, "undoes": undoes, "reason": reason}
+        return self.router.switch(make, by, forced=felt, **marks)
 
     def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
         """Send no more requests to the version that this change of `switch`
@@ -149,57 +188,30 @@ class ModelRepository(Protocol):
 
         Raises Aborted if it is not in force.
         """
-        versions = self.versions(switch.model).without_silent_engines()
-
-        def make() -> list[Change]:
-            choices = self.router.choices(switch.model)
-            if choices.get(change.kind, change.name) != change.after:
-                raise not_in_force(switch)
-            return withdraw(choices, versions, change)
-
-        self.router.switch(make, GUARD, switch.id, reason=reason)
+        planners = {change.model: partial(withdraw, switch=switch, change=change)}
+        plan = self.plan(planners, is_compared=False, undoes=switch)
+        self.switch(plan, GUARD, reason=reason)
 
     def advance(self, model: str, label: str, rollout: Rollout) -> None:
         """Make the next step of a rollout. Raises Aborted if another server was first."""
-        versions, now = self.versions(model), iso(datetime.now(UTC))
-
-        def make() -> list[Change]:
-            choices = self.router.choices(model)
-            if choices.rollouts.get(label) != rollout:
-                raise Aborted("the rollout is at another step")
-            return next_step(choices, versions, label, rollout, now)
-
-        self.router.switch(make, ROLLOUT, is_guarded=True)
-
-    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
-        """Undo the switch with this id, or the last one in force (of a model).
-
-        Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
-        """
-        switch = self.router.find(number, model, self.is_undoable)
-        return self.router.undo(switch, self._answering_versions(switch), by)
-
-    def plan_undo(self, number: int | None, model: str) -> tuple[Switch, Sequence[Change]]:
-        """The switch that `undo` would undo, and how. Raises as that does."""
-        switch = self.router.find(number, model, self.is_undoable)
-        if not switch.model:  # of a configuration; it is described as it was
-            (change, *_) = switch.changes
-            return switch, [replace(change, before=change.after, after=change.before)]
-        return switch, self.router.plan_undo(switch, self._answering_versions(switch))
-
-    def _answering_versions(self, switch: Switch) -> dict[str, Versions]:
-        """Of each model: to go back, it is enough that the engines that answer
-        have a version.
-        """
-        return {model: self.versions(model).without_silent_engines() for model in switch.models}
+        now = iso(datetime.now(UTC))
+        planners = {model: partial(advance_rollout, label=label, rollout=rollout, now=now)}
+        self.switch(self.plan(planners, is_guarded=True, is_compared=False), ROLLOUT)
 
     def is_undoable(self, switch: Switch) -> bool:
-        """Whether `undo` without a number may choose it."""
-        try:
-            default, available = self.default_version(switch.model), self.available(switch.model)
-            return self.router.is_undoable(switch, default, available)
-        except NotFound:
+        """Whether an undo without a number may choose it."""
+        if switch.undoes is not None or self.router.undone_by(switch.id) is not None:
             return False
+        try:
+            for model in switch.models:
+                versions = CONFIGURED
+                if model:  # without a look at folders or engines
+                    default, available = self.default_version(model), self.available(model)
+                    versions = Versions(model, tuple(available), default)
+                check_in_force(self.choices(model), versions, switch)
+        except DogsnapError:
+            return False
+        return True
 
     def _is_loading(self) -> bool:
         return False

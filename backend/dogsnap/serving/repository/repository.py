@@ -23,14 +23,14 @@ from dogsnap.errors import (
     NotFound,
     Unavailable,
 )
-from dogsnap.routing.changes import Versions, label_side_changes
-from dogsnap.routing.choices import Change
+from dogsnap.routing.changes import Versions, let_labels_wait
+from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices
 from dogsnap.routing.resolver import version_of_label
-from dogsnap.routing.router import NOT_KNOWN, Router, not_in_force
+from dogsnap.routing.router import NOT_KNOWN, Router
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import CONFIGURATION, CONFIGURATION_KIND, Switch, Who
+from dogsnap.routing.switches import CONFIGURATION, Switch, Who
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.interface import ModelRepository, Plan
 from dogsnap.serving.repository.model import Model, State, Version, VersionStatus
 from dogsnap.serving.versions import low_priority
 from dogsnap.serving.versions.model_configs import (
@@ -261,15 +261,16 @@ class Repository(ModelRepository):
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self._configuring:
-            before = self.sent
+            before = self.choices("")
+            after = before.with_value(CONFIGURATION_KIND, "", sent)
 
             def make() -> list[Change]:
-                changes = [Change("", CONFIGURATION_KIND, "", before, sent)]
+                changes = after.changes_since(before, "")
                 for config in listed:
                     changes += self._label_changes(config)
                 return changes
 
-            switch = self.router.switch(make, by, undoes)
+            switch = self.router.switch(make, by, undoes=undoes)
             if switch is None:
                 return None
             with self._lock:
@@ -280,27 +281,23 @@ class Repository(ModelRepository):
         self.scan_soon()
         return switch
 
-    def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
-        """As documented in the interface; also a configuration that was sent to
-        this server.
+    def choices(self, model: str) -> Choices:
+        """As documented in the interface; of "" the configuration that was sent
+        to this server.
         """
-        switch = self.router.find(number, model, self.is_undoable)
-        (first, *_) = switch.changes
-        if first.kind != CONFIGURATION_KIND:
-            return super().undo(by, switch.id)
-        configs = None if first.before is None else from_json(first.before)
-        is_in_force = self.sent == first.after != first.before
-        undone = self._follow_configs(configs, by, switch.id) if is_in_force else None
-        if undone is None:  # or another one was sent meanwhile
-            raise not_in_force(switch)
-        return undone
+        if model:
+            return super().choices(model)
+        return Choices({(CONFIGURATION_KIND, ""): self.sent})
 
-    def is_undoable(self, switch: Switch) -> bool:
-        (first, *_) = switch.changes
-        if first.kind != CONFIGURATION_KIND:
-            return super().is_undoable(switch)
-        is_undo = switch.undoes is not None or self.router.undone_by(switch.id) is not None
-        return not is_undo and self.sent == first.after != first.before
+    def switch(
+        self, plan: Plan, by: Who, is_forced: bool = False, reason: str = ""
+    ) -> Switch | None:
+        """As documented in the interface; a configuration that is undone is followed."""
+        if "" not in plan.planners or plan.undoes is None:
+            return super().switch(plan, by, is_forced, reason)
+        (change,) = plan.changes
+        configs = None if change.after is None else from_json(change.after)
+        return self._follow_configs(configs, by, plan.undoes.id)
 
     def wait_until_served(
         self,
@@ -445,13 +442,12 @@ class Repository(ModelRepository):
         with self._lock:
             model = self._models.get(config.name)
             available = tuple(model.available()) if model else ()
-        versions, changes = Versions(config.name, available), []
-        for label in sorted({*before, *after}):
+        moved = choices
+        for label in {*before, *after}:
             if before.get(label) != after.get(label):
-                now, value = choices.labels.get(label), after.get(label)
-                change = Change(config.name, "label", label, now, value)
-                changes += [change, *label_side_changes(choices, versions, change)]
-        return changes
+                moved = moved.with_value("label", label, after.get(label))
+        moved = let_labels_wait(choices, moved, Versions(config.name, available))
+        return moved.changes_since(choices, config.name)
 
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
         """Returns whether there is a folder that may still be changing."""
