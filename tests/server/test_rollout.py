@@ -146,6 +146,16 @@ def test_it_can_be_paused_resumed_and_ended(server):
     assert described(server)["splits"] == []
 
 
+def test_an_undone_pause_leaves_the_step_as_it_was(server):
+    assert rollout(server, every=600).ok
+    running = described(server)["rollouts"]
+    command = ("models", "rollout", "stable", "--pause", "--url", server.url)
+    output_of(dogsnap(*command))
+    assert described(server)["rollouts"] != running
+    output_of(dogsnap("models", "undo", "--url", server.url))
+    assert described(server)["rollouts"] == running
+
+
 def test_an_undone_step_stays_undone_and_a_switch_by_hand_ends_the_rollout(server):
     assert rollout(server).ok
     ask_until(server, lambda: described(server)["rollouts"][0]["step"] == 1)

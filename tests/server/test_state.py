@@ -87,6 +87,17 @@ def test_what_is_not_named_stays_and_what_is_named_is_exactly_that(server, run):
     assert state["models"]["half"] == yaml.safe_load(nothing)
 
 
+def test_a_state_unloads_what_it_no_longer_uses_and_nothing_that_it_uses(server, run):
+    moves = "format: 1\nmodels: {half: {default: %d, labels: {stable: %d}, unloaded: [3]}}"
+    output_of(run("apply", "FILE", state=(moves % (3, 3)).replace("[3]", "[]")))
+    refused(run("apply", "FILE", state=moves % (3, 2)), "version 3 of half is in use: default;")
+    refused(run("apply", "FILE", state=moves % (1, 3)), "version 3 of half is in use: stable;")
+    made = output_of(run("apply", "FILE", state=moves % (1, 2)))
+    assert "default of half: 3 -> 1; label stable of half: 3 -> 2; version 3 of half" in made
+    refused(run("undo"), "version 3 of half is not available")  # it would have to be loaded first
+    output_of(run("apply", "FILE", state=(moves % (1, 2)).replace("[3]", "[], loaded: []")))
+
+
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [
