@@ -343,7 +343,8 @@ def test_a_generated_client_sends_names_and_address_and_runs_nothing_of_them(
     inputs = {name: tf.TensorSpec([None], tf.float32)}
     signature = Signature("serving_default", "", inputs, {})
     asked = {"model_name": name, "model_version": 1, "signature_name": name}
-    source = generated_clients.client(language, f"http://127.0.0.1:1/{name}", asked, signature)
+    asked["data"] = next(generated_clients.find_examples(signature))
+    source = generated_clients.write_client(language, f"http://127.0.0.1:1/{name}", asked)
     (tmp_path / "client").write_text(source, encoding="utf-8")
     command = [*COMMANDS[language], tmp_path / "client"]
     subprocess.run(command, capture_output=True, timeout=120, check=False, cwd=tmp_path)
@@ -361,7 +362,8 @@ def test_a_generated_bash_client_sends_any_name_as_it_is(name, tmp_path):
 
 def run_bash_client(asked: dict, signature: Signature, folder: Path) -> dict:
     """What a generated client sends."""
-    source = generated_clients.client("bash", "http://127.0.0.1:1/", asked, signature)
+    data = next(generated_clients.find_examples(signature))
+    source = generated_clients.write_client("bash", "http://127.0.0.1:1/", {**asked, "data": data})
     curl = folder / "curl"
     curl.write_text("#!/bin/sh\ncat\n", encoding="utf-8")  # shows what it would send
     curl.chmod(0o700)
@@ -377,8 +379,8 @@ def test_a_generated_bash_client_sends_a_picture_of_any_size(tmp_path):
 
 
 def test_a_generated_go_client_writes_names_as_go_reads_them():
-    asked = {"model_name": '犬😀"\\'}
-    source = generated_clients.client("golang", "http://a/", asked, Signature("", "", {}, {}))
+    asked = {"model_name": '犬😀"\\', "data": {}}
+    source = generated_clients.write_client("golang", "http://a/", asked)
     assert r'"model_name": "犬😀\"\\"' in source
 
 

@@ -1,5 +1,5 @@
-"""The id of each request, in its answer and in the logs, and the sticky key
-that keeps its client on one side of a split.
+"""What HTTP and gRPC have of each request: its id, in the answer and in the logs, its
+line in the access log, and the sticky key that keeps its client on one side of a split.
 """
 
 import logging
@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 
 from flask import Flask, Response, g, request
 
@@ -16,15 +17,17 @@ from dogsnap.settings import Settings
 access = logging.getLogger("dogsnap.access")
 
 VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# Of the client of the request that this thread answers.
+STICKY_KEY = ContextVar("sticky_key", default="")
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    app.before_request(_begin_request)
+    app.before_request(_begin_http_request)
     # The thread answers other requests after this one.
     app.teardown_request(lambda _: REQUEST_ID.set(""))
     app.after_request(_add_header)
     if settings.access_log:
-        app.after_request(_log_access)
+        app.after_request(_log_http_access)
 
 
 def new_id() -> str:
@@ -32,29 +35,42 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def request_id(headers: Mapping[str, str]) -> str:
-    """The request id that the client sent, if it is valid, or a new one."""
-    received = headers.get("X-Request-Id", "")
-    return received if VALID.fullmatch(received) else new_id()
-
-
-def sticky_key(headers: Mapping[str, str], address: str) -> str:
-    """The sticky key that a client sends (one per user or device, for example),
-    or else its address.
+def begin_request(headers: Mapping[str, str], address: str) -> None:
+    """Set what is known of a request in the thread that answers it, which answered
+    others before: its client's id, if it is valid, or a new one; nobody that has
+    answered; and the sticky key that its client sends, one per user or device for
+    example, or else its address.
     """
-    return headers.get("X-Request-Key") or address
+    received = headers.get("X-Request-Id", "")
+    REQUEST_ID.set(received if VALID.fullmatch(received) else new_id())
+    ANSWERED_BY.set(NOBODY)
+    STICKY_KEY.set(headers.get("X-Request-Key") or address)
 
 
-def own_sticky_key() -> str:
-    """The key that keeps the client of this HTTP request on one side of a split."""
-    return sticky_key(request.headers, request.remote_addr or "")
+def log_access(what: dict[str, str], status: int | str, started: float, size: int) -> None:
+    """A line of the access log; `what`: names a request, by the log's fields; `started`:
+    by time.perf_counter(); `size`: of the answer in bytes.
+    """
+    seconds = round(time.perf_counter() - started, 3)
+    fields = {**what, "status": status, "seconds": seconds, "bytes": size}
+    answered_by = ANSWERED_BY.get()
+    # Not the feedback_id of the answer: a log outlives the feedback that is deleted.
+    access.info(
+        "%s %s %s %.3f s %d bytes%s",
+        REQUEST_ID.get(),
+        " ".join(what.values()),
+        status,
+        seconds,
+        size,
+        answered_by.as_text(),
+        extra={**fields, **answered_by._asdict()},
+    )
 
 
-def _begin_request() -> None:
-    g.request_id = request_id(request.headers)
-    REQUEST_ID.set(g.request_id)
-    ANSWERED_BY.set(NOBODY)  # the thread answered other requests before this one
+def _begin_http_request() -> None:
     g.started = time.perf_counter()
+    begin_request(request.headers, request.remote_addr or "")
+    g.request_id = REQUEST_ID.get()
 
 
 def _add_header(response: Response) -> Response:
@@ -62,21 +78,8 @@ def _add_header(response: Response) -> Response:
     return response
 
 
-def _log_access(response: Response) -> Response:
-    answered_by = ANSWERED_BY.get()
-    fields = {
-        "method": request.method,
-        "path": request.path,
-        "status": response.status_code,
-        "seconds": round(time.perf_counter() - g.started, 3),
-        "bytes": response.calculate_content_length() or 0,
-    }
-    # Not the feedback_id of the answer: a log outlives the feedback that is deleted.
-    access.info(
-        "%s %s %s %d %.3f s %d bytes%s",
-        REQUEST_ID.get(),
-        *fields.values(),
-        answered_by.as_text(),
-        extra={**fields, **answered_by._asdict()},
-    )
+def _log_http_access(response: Response) -> Response:
+    size = response.calculate_content_length() or 0
+    what = {"method": request.method, "path": request.path}
+    log_access(what, response.status_code, g.started, size)
     return response

@@ -15,7 +15,7 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.bodies import read_body
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import json_response, parse_json
-from dogsnap.server.middleware.request_ids import new_id, own_sticky_key
+from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
 from dogsnap.server.protocols import photo_bodies
 from dogsnap.server.protocols.request_fields import Body, text_field, text_list, whole_number
 from dogsnap.serving.answers.classification import Classification, require_labels
@@ -130,7 +130,7 @@ def _find_spec(received: Mapping[str, Any], predictor: Predictor) -> ModelSpec:
         name: check_field(name, received.get(name)) for name, check_field in VERSION_FIELDS.items()
     }
     name = fields["model"] or predictor.default_model()
-    return ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
+    return ModelSpec(name, fields["version"], fields["label"] or None, STICKY_KEY.get())
 
 
 def _read_facts(file: Path) -> dict[str, dict[str, Any]]:

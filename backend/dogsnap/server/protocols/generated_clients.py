@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from string import Template
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
+from jinja2 import Environment, FileSystemLoader
 from PIL import Image
 
 from dogsnap.errors import InvalidArgument, TooLarge
@@ -33,100 +34,10 @@ MOST_VALUES = 1_000_000  # of an example as JSON
 # Sides of pictures and images: those that networks usually take, after the smallest.
 SIDES = (1, 224, 256, 299, 128, 64, 32, 28, 96, 160, 192, 240, 384, 512, 150, 180, 100)
 
-BASH = """#!/bin/bash
-
-# filled VALUE SIZE...: the value in nested lists of these sizes
-filled() {
-  local value=$$1 i n
-  for ((i = $$#; i > 1; i--)); do
-    value=$$(for ((n = 0; n < $${!i}; n++)); do printf '%s\\n' "$$value"; done | paste -s -d ,)
-    value="[$$value]"
-  done
-  echo "$$value"
-}
-
-printf %s $request |
-  curl -s -H "Content-Type: application/json" -X POST --data-binary @- $endpoint
-echo
-"""
-
-PYTHON = """#!/usr/bin/env python3
-
-import requests
-
-
-def filled(value, *sizes):
-    \"\"\"The value in nested lists of these sizes.\"\"\"
-    for size in reversed(sizes):
-        value = [value] * size
-    return value
-
-
-def main():
-    endpoint = $endpoint
-    json_data = $request
-    result = requests.post(endpoint, json=json_data)
-    print(result.text)
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-JAVASCRIPT = """#!/usr/bin/env node
-
-// The value in nested lists of these sizes.
-const filled = (value, ...sizes) => sizes.reduceRight((inner, size) => Array(size).fill(inner), value);
-
-const request = $request;
-fetch($endpoint, {
-  method: "POST",
-  headers: {"Content-Type": "application/json"},
-  body: JSON.stringify(request),
-}).then((response) => response.text()).then(console.log);
-"""
-
-GOLANG = """package main
-
-import (
-\t"bytes"
-\t"encoding/json"
-\t"fmt"
-\t"io"
-\t"log"
-\t"net/http"
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parents[1] / "pages" / "clients"),
+    keep_trailing_newline=True,
 )
-
-// filled gives the value in nested lists of these sizes.
-func filled(value interface{}, sizes ...int) interface{} {
-\tfor i := len(sizes) - 1; i >= 0; i-- {
-\t\tlist := make([]interface{}, sizes[i])
-\t\tfor j := range list {
-\t\t\tlist[j] = value
-\t\t}
-\t\tvalue = list
-\t}
-\treturn value
-}
-
-func main() {
-\trequest := $request
-\tbody, err := json.Marshal(request)
-\tif err != nil {
-\t\tlog.Fatal(err)
-\t}
-\tresponse, err := http.Post($endpoint, "application/json", bytes.NewReader(body))
-\tif err != nil {
-\t\tlog.Fatal(err)
-\t}
-\tdefer response.Body.Close()
-\tanswer, err := io.ReadAll(response.Body)
-\tif err != nil {
-\t\tlog.Fatal(err)
-\t}
-\tfmt.Println(string(answer))
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -142,58 +53,36 @@ Example: TypeAlias = Mapping[str, Filled]
 
 @dataclass(frozen=True)
 class Language:
-    """A client's template, and how the language writes a text and the request."""
+    """How a language writes texts and numbers, and how it begins an object."""
 
-    template: str
-    write_text: Callable[[str], str]
-    write_request: Callable[[dict[str, Any]], str]
+    write_literal: Callable[[Any], str]
+    object_start: str = "{"
 
-
-def client(
-    name: str,
-    endpoint: str,
-    asked: dict[str, Any],
-    signature: Signature,
-    example: Example | None = None,
-) -> str:
-    """The source of a client in language `name` for example data.
-
-    Raises InvalidArgument for another language.
-    """
-    if name not in LANGUAGES:
-        raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
-    language = LANGUAGES[name]
-    data = next(find_examples(signature)) if example is None else example
-    request = language.write_request({**asked, "data": data})
-    endpoint = language.write_text(endpoint)
-    return Template(language.template).substitute(endpoint=endpoint, request=request)
+    def write_request(self, value: Any) -> str:
+        """A value, or an object of them, as an expression."""
+        if isinstance(value, Filled):
+            arguments = [self.write_request(value.value), *map(str, value.sizes)]
+            return f"filled({', '.join(arguments)})"
+        if isinstance(value, dict):
+            members = []
+            for key, member in value.items():
+                members.append(f"{self.write_literal(key)}: {self.write_request(member)}")
+            return self.object_start + ", ".join(members) + "}"
+        return self.write_literal(value)
 
 
-def _write_expression(value: Any, write: Callable[[Any], str], start: str = "{") -> str:
-    """A value as an expression; `write` writes texts and numbers, `start`
-    begins an object.
-    """
-    if isinstance(value, Filled):
-        arguments = [_write_expression(value.value, write, start), *map(str, value.sizes)]
-        return f"filled({', '.join(arguments)})"
-    if isinstance(value, dict):
-        members = []
-        for key, member in value.items():
-            members.append(f"{write(key)}: {_write_expression(member, write, start)}")
-        return start + ", ".join(members) + "}"
-    return write(value)
-
-
-def _write_python(value: Any) -> str:
-    return _write_expression(value, repr)
-
-
-def _write_javascript(value: Any) -> str:
-    return _write_expression(value, json.dumps)
-
-
-def _write_go(value: Any) -> str:
-    return _write_expression(value, _write_go_literal, "map[string]interface{}{")
+class Bash(Language):
+    def write_request(self, value: dict[str, Any]) -> str:
+        """The words whose joined text is the JSON of the request."""
+        fields = json.dumps({**value, "data": {}})
+        words = [shlex.quote(fields.removesuffix("}}"))]
+        separator = ""
+        for alias, filled in value["data"].items():
+            words.append(shlex.quote(f"{separator}{json.dumps(alias)}: "))
+            arguments = [shlex.quote(json.dumps(filled.value)), *map(str, filled.sizes)]
+            words.append(f'"$(filled {" ".join(arguments)})"')
+            separator = ", "
+        return " ".join([*words, shlex.quote("}}")])
 
 
 def _write_go_literal(value: Any) -> str:
@@ -201,25 +90,25 @@ def _write_go_literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def _write_bash(request: dict[str, Any]) -> str:
-    """The words whose joined text is the JSON of the request."""
-    fields = json.dumps({**request, "data": {}})
-    words = [shlex.quote(fields.removesuffix("}}"))]
-    separator = ""
-    for alias, filled in request["data"].items():
-        words.append(shlex.quote(f"{separator}{json.dumps(alias)}: "))
-        arguments = [shlex.quote(json.dumps(filled.value)), *map(str, filled.sizes)]
-        words.append(f'"$(filled {" ".join(arguments)})"')
-        separator = ", "
-    return " ".join([*words, shlex.quote("}}")])
-
-
+# By the names of their templates.
 LANGUAGES = {
-    "bash": Language(BASH, shlex.quote, _write_bash),
-    "python": Language(PYTHON, _write_python, _write_python),
-    "javascript": Language(JAVASCRIPT, _write_javascript, _write_javascript),
-    "golang": Language(GOLANG, _write_go, _write_go),
+    "bash": Bash(shlex.quote),
+    "python": Language(repr),
+    "javascript": Language(json.dumps),
+    "golang": Language(_write_go_literal, "map[string]interface{}{"),
 }
+
+
+def write_client(name: str, endpoint: str, request: dict[str, Any]) -> str:
+    """The source of a client in language `name` that sends a request, whose "data" is
+    an example. Raises InvalidArgument for another language.
+    """
+    if name not in LANGUAGES:
+        raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
+    language = LANGUAGES[name]
+    return TEMPLATES.get_template(f"{name}.jinja").render(
+        endpoint=language.write_literal(endpoint), request=language.write_request(request)
+    )
 
 
 def find_examples(signature: Signature) -> Iterator[Example]:

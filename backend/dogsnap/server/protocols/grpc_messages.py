@@ -15,6 +15,7 @@ from tensorflow_serving.apis import (
 
 from dogsnap.errors import DogsnapError, InvalidArgument, Unimplemented
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.serving.inference.request_kinds import Task
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.examples import METHODS, check_merged_size
@@ -56,6 +57,7 @@ def _spec(message: model_pb2.ModelSpec) -> ModelSpec:
         message.name,
         version=message.version.value if which == "version" else None,
         label=message.version_label if which == "version_label" else None,
+        sticky_key=STICKY_KEY.get(),
     )
 
 
@@ -150,11 +152,8 @@ def inference_result(
 
 
 def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:
-    signatures, packed = (
-        get_model_metadata_pb2.SignatureDefMap(signature_def=servable.signature_defs),
-        any_pb2.Any(),
-    )
-    packed.Pack(signatures)
+    packed = any_pb2.Any()
+    packed.Pack(get_model_metadata_pb2.SignatureDefMap(signature_def=servable.signature_defs))
     return get_model_metadata_pb2.GetModelMetadataResponse(
         model_spec=make_model_spec(servable.id), metadata={SIGNATURE_DEF: packed}
     )

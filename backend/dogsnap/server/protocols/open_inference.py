@@ -16,9 +16,10 @@ import tensorflow as tf
 
 from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols import open_inference_pb2 as messages
 from dogsnap.server.protocols.request_fields import whole_number
-from dogsnap.server.protocols.tf_serving_grpc import STICKY_KEY, PredictionService
+from dogsnap.server.protocols.tf_serving_grpc import PredictionService
 from dogsnap.serving.inference.request_kinds import Photos, Values, Work
 from dogsnap.serving.photos.photo_values import decode_photos
 from dogsnap.serving.repository.interface import ModelRepository
@@ -53,11 +54,12 @@ def describe_model(repository: ModelRepository, spec: ModelSpec) -> dict[str, An
         }
 
 
-def spec_of(name: str, version: str, sticky_key: str) -> ModelSpec:
+def spec_of(name: str, version: str = "") -> ModelSpec:
     """`version`: a number, a label, or "" for the default. Raises InvalidArgument."""
     if version.isdigit():
-        return ModelSpec(name, whole_number("version", version), sticky_key=sticky_key)
-    return ModelSpec(name, label=version or None, sticky_key=sticky_key)
+        number = whole_number("version", version)
+        return ModelSpec(name, number, sticky_key=STICKY_KEY.get())
+    return ModelSpec(name, label=version or None, sticky_key=STICKY_KEY.get())
 
 
 def work_of(
@@ -136,11 +138,11 @@ class InferenceService:
         return messages.ModelReadyResponse(ready=False)
 
     def ModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
-        spec = spec_of(request.name, request.version, STICKY_KEY.get())
+        spec = spec_of(request.name, request.version)
         return messages.ModelMetadataResponse(**describe_model(self._repository, spec))
 
     def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> Any:
-        spec = spec_of(request.model_name, request.model_version, STICKY_KEY.get())
+        spec = spec_of(request.model_name, request.model_version)
         signature_name = request.parameters["signature_name"].string_param
         names = [output.name for output in request.outputs]
         work = work_of(self._repository, spec, _tensors(request), signature_name, names)

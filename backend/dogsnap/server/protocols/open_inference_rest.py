@@ -10,7 +10,6 @@ import numpy as np
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import InvalidArgument, Unavailable
-from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import (
     TensorDocument,
@@ -19,8 +18,7 @@ from dogsnap.server.middleware.json_bodies import (
     read_tensor_body,
     version_header,
 )
-from dogsnap.server.middleware.request_ids import own_sticky_key
-from dogsnap.server.protocols import open_inference
+from dogsnap.server.protocols.open_inference import SERVER, describe_model, spec_of, work_of
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Prediction
 from dogsnap.serving.tensors.open_inference_tensors import Tensor, describe_output, to_raw
@@ -39,7 +37,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/v2")
     def server() -> Response:
-        return json_response(open_inference.SERVER)
+        return json_response(SERVER)
 
     @routes.get("/v2/health/live")
     def live() -> Response:
@@ -54,18 +52,18 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.get(MODEL)
     @routes.get(VERSION)
     def model(**which: str) -> Response:
-        return json_response(open_inference.describe_model(repository, _spec(**which)))
+        return json_response(describe_model(repository, spec_of(**which)))
 
     @routes.get(f"{MODEL}/ready")
     @routes.get(f"{VERSION}/ready")
     def model_ready(**which: str) -> Response:
-        with repository.acquire(_spec(**which)) as servable:
+        with repository.acquire(spec_of(**which)) as servable:
             return json_response({"name": servable.id.name, "ready": True})
 
     @routes.post(f"{MODEL}/infer")
     @routes.post(f"{VERSION}/infer")
     def infer(**which: str) -> Response:
-        spec = _spec(**which)
+        spec = spec_of(**which)
         body = read_tensor_body(settings)
         length = _json_length(len(body))
         with TensorDocument(body[:length], settings) as document:
@@ -76,17 +74,11 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             wanted = _objects(fields, "outputs", [])
             names = [_text(output, "name") for output in wanted]
             head = {"id": fields["id"]} if isinstance(fields.get("id"), str) else {}
-            work = open_inference.work_of(
-                repository, spec, tensors, signature_name, names, document.release
-            )
+            work = work_of(repository, spec, tensors, signature_name, names, document.release)
             (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
         return _response(prediction, head, wanted, parameters, settings)
 
     return routes
-
-
-def _spec(name: str, version: str = "") -> ModelSpec:
-    return open_inference.spec_of(name, version, own_sticky_key())
 
 
 def _json_length(body_length: int) -> int:

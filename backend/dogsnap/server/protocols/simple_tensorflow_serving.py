@@ -25,7 +25,7 @@ from dogsnap.server.middleware.json_bodies import (
     read_tensor_body,
     tensors_response,
 )
-from dogsnap.server.middleware.request_ids import own_sticky_key
+from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols import generated_clients, photo_bodies
 from dogsnap.server.protocols.request_fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
@@ -79,12 +79,11 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             "model_name": servable.name,
             "model_version": servable.version,
             "signature_name": signature.name,
+            "data": example,
         }
         language = request.args.get("language", "bash")
-        return Response(
-            generated_clients.client(language, _own_address(), asked, signature, example),
-            mimetype="text/plain",
-        )
+        source = generated_clients.write_client(language, _own_address(), asked)
+        return Response(source, mimetype="text/plain")
 
     return routes
 
@@ -143,7 +142,7 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     return ModelSpec(
         predictor.default_model() if is_default else name,
         whole_number("model_version", version),
-        sticky_key=own_sticky_key(),
+        sticky_key=STICKY_KEY.get(),
     )
 
 

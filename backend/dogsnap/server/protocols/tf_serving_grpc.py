@@ -3,12 +3,10 @@
 Import it after the fork: it loads TensorFlow.
 """
 
-import dataclasses
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote
@@ -30,13 +28,13 @@ from tensorflow_serving.apis import (
 )
 
 from dogsnap.errors import Cancelled, DogsnapError, Internal, InvalidArgument
-from dogsnap.logs import ANSWERED_BY, NOBODY, REQUEST_ID
+from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import check_author
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.bodies import HeldMemory
-from dogsnap.server.middleware.request_ids import request_id, sticky_key
+from dogsnap.server.middleware.request_ids import begin_request, log_access
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols import open_inference_pb2
 from dogsnap.server.tracing import describe_answer
@@ -54,12 +52,8 @@ SERVICES = (
     open_inference_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name,
 )
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token instead of an API key
-STICKY_KEY = ContextVar(
-    "sticky_key", default=""
-)  # of the client of the call that this thread answers
 
 log = logging.getLogger("dogsnap.grpc")
-access = logging.getLogger("dogsnap.access")
 
 
 class CallInterceptor(grpc.ServerInterceptor):
@@ -96,9 +90,7 @@ class CallInterceptor(grpc.ServerInterceptor):
         started = time.perf_counter()
         headers = headers_of(context.invocation_metadata())
         address = self._address(context, headers)
-        REQUEST_ID.set(request_id(headers))
-        ANSWERED_BY.set(NOBODY)
-        STICKY_KEY.set(sticky_key(headers, address))
+        begin_request(headers, address)
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
@@ -123,35 +115,18 @@ class CallInterceptor(grpc.ServerInterceptor):
             if self._is_traced:
                 describe_answer()
             if self._access_log:
-                fields = {
-                    "method": name,
-                    "status": code.name,
-                    "seconds": round(time.perf_counter() - started, 3),
-                    "bytes": size,
-                }
-                answered_by = ANSWERED_BY.get()
-                access.info(
-                    "%s %s %s %.3f s %d bytes%s",
-                    REQUEST_ID.get(),
-                    *fields.values(),
-                    answered_by.as_text(),
-                    extra={**fields, **answered_by._asdict()},
-                )
+                log_access({"method": name}, code.name, started, size)
 
     def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
         """What the outermost of our proxies saw, or the peer's.
 
         What stands further left in X-Forwarded-For may be invented.
         """
-        forwarded = [
-            each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()
-        ]
-        is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
-        return (
-            forwarded[-self._trusted_proxies]
-            if is_through_proxies
-            else peer_address(context.peer())
-        )
+        parts = headers.get("X-Forwarded-For", "").split(",")
+        forwarded = [part.strip() for part in parts if part.strip()]
+        if 0 < self._trusted_proxies <= len(forwarded):
+            return forwarded[-self._trusted_proxies]
+        return peer_address(context.peer())
 
     def _leave(self) -> None:
         with self._changed:
@@ -236,9 +211,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         read = cache(lambda: translate.examples_of(examples, self.max_bytes))
         try:
             results = self.answer(spec, [Examples(task, read) for task in tasks], context)
-        except (
-            UnknownSignature
-        ) as error:  # a different code than for Predict, as in TensorFlow Serving
+        except UnknownSignature as error:  # another code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(
                 f"No signature was found with the name: {error.name}. {error.message}"
             ) from error
@@ -249,7 +222,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
         """As `Predictor.answer`, for the client and within the deadline of a call."""
-        spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
         remaining = context.time_remaining()
         seconds = self._seconds if remaining is None else min(self._seconds, remaining)
         return self.predictor.answer(
@@ -259,7 +231,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def GetModelMetadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: ServicerContext
     ) -> Any:
-        spec = dataclasses.replace(translate.spec_of(request), sticky_key=STICKY_KEY.get())
+        spec = translate.spec_of(request)
         translate.check_metadata_fields(request.metadata_field)
         with self.predictor.repository.acquire(spec) as servable:
             return translate.metadata_response(servable)
@@ -275,9 +247,8 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def GetModelStatus(
         self, request: get_model_status_pb2.GetModelStatusRequest, context: ServicerContext
     ) -> Any:
-        return translate.status_response(
-            self.predictor.repository.status(translate.spec_of(request))
-        )
+        versions = self.predictor.repository.status(translate.spec_of(request))
+        return translate.status_response(versions)
 
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: ServicerContext
@@ -285,7 +256,8 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         """Needs administration rights: it can make this machine read and run
         any folder. The metadata "by" names the author.
         """
-        address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
+        address = peer_address(context.peer())
+        headers = headers_of(context.invocation_metadata())
         check_access(self.settings, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
         self.predictor.repository.reconfigure(configs, check_author(headers.get("By", ""), address))

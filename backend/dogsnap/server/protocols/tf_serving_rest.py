@@ -4,7 +4,6 @@ metadata and status.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -23,7 +22,7 @@ from dogsnap.server.middleware.json_bodies import (
     tensors_response,
     version_header,
 )
-from dogsnap.server.middleware.request_ids import own_sticky_key
+from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols import grpc_messages
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values
@@ -35,10 +34,11 @@ from dogsnap.settings import MEBIBYTE, Settings
 PROTOCOL = "rest"  # in the metrics, and of the blueprint
 METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-POST_PATH = re.compile(
-    rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE
-)
-GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
+MODEL = rf"/v1/models/(?P<name>[^/:]+){WHICH}"
+PATHS = {
+    "POST": re.compile(rf"{MODEL}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE),
+    "GET": re.compile(rf"{MODEL}(?:/(?P<metadata>metadata))?", re.IGNORECASE),
+}
 ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
 
 
@@ -52,17 +52,14 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
     @routes.route("/<any(v1, V1):prefix>/<path:rest>", **options)
     def handle(prefix: str, rest: str) -> Response:
-        if (
-            request.method == "OPTIONS" and settings.enable_cors
-        ):  # a preflight; CORS adds its headers to every response
+        # A preflight; CORS adds its headers to every response.
+        if request.method == "OPTIONS" and settings.enable_cors:
             asked = re.match(r"https?://", request.headers.get("Origin", ""))
             return Response(status=200 if asked else 400, mimetype="application/json")
         spec, method = parse_path(request.method, _raw_path())
-        spec = replace(spec, sticky_key=own_sticky_key())
         if method == "status":
-            return json_response(
-                _to_json(grpc_messages.status_response(predictor.repository.status(spec)))
-            )
+            versions = predictor.repository.status(spec)
+            return json_response(_to_json(grpc_messages.status_response(versions)))
         if method == "metadata":
             return _metadata(predictor, spec)
         if method == "predict":
@@ -84,17 +81,14 @@ def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
 
     Raises InvalidArgument for any other path.
     """
-    match = (
-        {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path)
-        if method in ("POST", "GET")
-        else None
-    )
+    match = PATHS[method].fullmatch(raw_path) if method in PATHS else None
     if match is None:
         raise InvalidArgument(f"Malformed request: {method} {raw_path}")
     found = match.groupdict()
+    name = unquote(found["name"])
     label = None if found["label"] is None else unquote(found["label"])
-    kind = found.get("method", "metadata" if found.get("metadata") else "status").lower()
-    return ModelSpec(unquote(found["name"]), _version(found["version"]), label), kind
+    kind = found.get("method") or found.get("metadata") or "status"
+    return ModelSpec(name, _version(found["version"]), label, STICKY_KEY.get()), kind.lower()
 
 
 def _version(digits: str | None) -> int | None:
