@@ -199,6 +199,8 @@ def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_num
         (["undo", "99999"], "there is no switch 99999"),
         (["show", "gone"], "models served here: half"),
         (["label", "set", "a/b", "1"], "label is 'a/b'; expected 1 to 64 of the characters"),
+        (["label", "set", "", "1"], "label is ''; expected 1 to 64 of the characters"),
+        (["label", "remove", ""], "label is ''; expected 1 to 64 of the characters"),
         (["label", "move", "gamma", "1"], "has no label gamma"),
         (["label", "move", "delta", "2", "--from", "2"], "points to 1, not 2"),
     ],

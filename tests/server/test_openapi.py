@@ -57,6 +57,8 @@ def test_the_document_has_every_route_with_its_methods_and_parameters_and_no_oth
     for rule in app.url_map.iter_rules():
         if rule.endpoint == "rest.handle":  # whose paths the next test checks
             continue
+        if rule.defaults:  # the same route without a name, which it refuses
+            continue
         path = PARAMETER.sub(r"{\1}", rule.rule)
         missing.pop(path, None)
         for method in rule.methods & {"GET", "POST"}:

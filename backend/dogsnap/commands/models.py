@@ -1,6 +1,5 @@
 """`dogsnap models`: lists and switches the versions of a running server."""
 
-import functools
 import json
 import time
 from collections.abc import Callable
@@ -10,93 +9,69 @@ from typing import Any, TextIO
 import click
 
 from dogsnap.commands.helpers.admin_client import Remote, server_options
+from dogsnap.commands.helpers.answer_text import escape, print_answer
 from dogsnap.commands.helpers.arguments import option
-from dogsnap.commands.helpers.verdict_text import lines_of, table
 from dogsnap.errors import InvalidArgument
-from dogsnap.logs import escape_unprintable
 from dogsnap.routing.state import read_state
 
 POLL_SECONDS = 0.3
 UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# What a load and an unload wait for, and what is said of the version then, and otherwise.
+STATES = {
+    "load": ("AVAILABLE", "is available", "is still loading"),
+    "unload": ("END", "is unloaded", "takes no new requests and still answers the last ones"),
+}
 
-
-def model_options(command: Callable) -> Callable:
-    """The same with --model."""
-    return option("--model", "otherwise the server's default model", default="")(
-        server_options(command)
-    )
-
-
-def sent_flag(flag: str, text: str) -> Callable[[Callable], Callable]:
-    """Decorates a command with a flag that goes along with what it switches."""
-    name = flag.removeprefix("--").replace("-", "_")
-
-    def decorate(command: Callable) -> Callable:
-        @functools.wraps(command)
-        def with_flag(server: Remote, **arguments: Any) -> Any:
-            if arguments.pop(name):
-                server.sent[name] = True
-            return command(server, **arguments)
-
-        return option(flag, text, is_flag=True)(with_flag)
-
-    return decorate
-
-
-plan_option = sent_flag("--dry-run", "only say what would change")
+json_option = option("--json", "print JSON", is_flag=True, name="as_json")
+plan_option = option("--dry-run", "only say what would change", is_flag=True)
 # Where versions are compared with those that they replace.
-force_option = sent_flag("--force", "also if clients would feel the differences")
-guard_option = sent_flag("--guard", "undo it if that version fails more, or takes longer")
+force_option = option("--force", "also if clients would feel the differences", is_flag=True)
+guard_option = option(
+    "--guard", "undo it if that version fails more, or takes longer", is_flag=True
+)
+
+
+def switch_options(command: Callable) -> Callable:
+    """The running server, with --model, and --dry-run."""
+    model_option = option("--model", "otherwise the server's default model", default="")
+    return model_option(server_options(plan_option(command)))
 
 
 def move_options(command: Callable) -> Callable:
     """The same with --force and --guard."""
-    return guard_option(force_option(command))
+    return switch_options(guard_option(force_option(command)))
 
 
-def json_option(command: Callable) -> Callable:
-    """The same with --json, which prints what the server answers."""
-    return option("--json", "print JSON", is_flag=True, name="as_json")(command)
+def parse_duration(text: str) -> float:
+    """Seconds, from a number with its unit: 30s, 10m, 2h or 1d."""
+    try:
+        return float(text[:-1]) * UNIT_SECONDS[text[-1:]]
+    except (ValueError, KeyError):
+        raise click.BadParameter(
+            f"{text!r} is no duration; expected a number and a unit: 30s, 10m, 2h, 1d"
+        ) from None
 
 
-class Duration(click.ParamType):
-    """A number with its unit: 30s, 10m, 2h or 1d; in seconds."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        try:
-            return float(str(value)[:-1]) * UNIT_SECONDS[str(value)[-1:]]
-        except (ValueError, KeyError):
-            self.fail(f"{value!r} is no duration; expected a number and a unit: 30s, 10m, 2h, 1d")
-
-
-class Steps(click.ParamType):
+def parse_steps(text: str) -> list[float]:
     """Percentages, e.g. 5,25,50,100."""
-
-    name = "STEPS"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[float]:
-        try:
-            steps = [float(step) for step in str(value).split(",")]
-            json.dumps(steps, allow_nan=False)
-            return steps
-        except ValueError:
-            self.fail(f"{value!r} are no steps; expected percentages such as 5,25,50,100")
+    try:
+        steps = [float(step) for step in text.split(",")]
+        json.dumps(steps, allow_nan=False)
+        return steps
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} are no steps; expected percentages such as 5,25,50,100"
+        ) from None
 
 
-class Time(click.ParamType):
-    """A time in ISO 8601, of this machine's zone if it names none; as text with
-    its zone.
-    """
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        try:
-            return datetime.fromisoformat(value).astimezone().isoformat()
-        except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is no time; expected one such as 2026-12-24T03:00")
+def parse_time(text: str) -> str:
+    """A time in ISO 8601 with its zone; without one it is of this machine's."""
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is no time; expected one such as 2026-12-24T03:00"
+        ) from None
 
 
 @click.group()
@@ -109,16 +84,7 @@ def models() -> None:
 @json_option
 def list_models(server: Remote, as_json: bool) -> None:
     """List the versions with state, requests and latencies."""
-    found = server.get("models")
-    if as_json:
-        _print_json(found)
-        return
-    for model in found["models"]:
-        _print(table_of(model))
-    if not found["switches_kept"]:
-        _print("switches are forgotten when the server stops (--switch-log off)")
-    if found["switches_refused"]:
-        _print(f"switches are refused for now: {found['switches_refused']}")
+    print_answer("list.txt", server.get("models"), as_json)
 
 
 @models.command()
@@ -126,51 +92,34 @@ def list_models(server: Remote, as_json: bool) -> None:
 @server_options
 def show(server: Remote) -> None:
     """Show one model in detail."""
-    model = server.describe_model()
-    chosen, shadow = model["default_chosen"], model["shadow"]
-    _print(table_of(model))
-    _print(f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}")
-    if shadow:
-        counts = ", ".join(
-            f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed")
-        )
-        _print(f"  shadow: version {shadow['version']}: {counts}")
+    print_answer("show.txt", {"model": server.describe_model()})
 
 
 @models.command()
 @click.argument("version", type=int)
 @option("--wait", "seconds to wait until it is available", default=300.0)
-@model_options
-@plan_option
-def load(server: Remote, version: int, wait: float) -> None:
+@switch_options
+def load(server: Remote, version: int, wait: float, **flags: bool) -> None:
     """Load VERSION and keep it loaded.
 
     This also works for a version that was unloaded, that failed to load, that
     the version policy excludes, or whose folder was exported again: the one
     before answers until it is loaded.
     """
-    reached = _reach(server, version, "load", ("AVAILABLE",), wait)
-    if reached is None:
-        return
-    _print(f"version {version} of {server.model} is {'available' if reached else 'still loading'}")
+    _load(server, version, "load", wait, **flags)
 
 
 @models.command()
 @click.argument("version", type=int)
 @option("--wait", "seconds to wait until its last request is done", default=60.0)
-@model_options
-@plan_option
-def unload(server: Remote, version: int, wait: float) -> None:
+@switch_options
+def unload(server: Remote, version: int, wait: float, **flags: bool) -> None:
     """Unload VERSION and keep it unloaded.
 
     It is unloaded after its last request. A version in use by a label, split,
     shadow or default is not unloaded.
     """
-    reached = _reach(server, version, "unload", ("END", None), wait)
-    if reached is None:
-        return
-    ended = "is unloaded" if reached else "takes no new requests and still answers the last ones"
-    _print(f"version {version} of {server.model} {ended}")
+    _load(server, version, "unload", wait, **flags)
 
 
 @models.group()
@@ -181,15 +130,13 @@ def label() -> None:
 @label.command("set")
 @click.argument("name")
 @click.argument("version", type=int)
-@model_options
-@plan_option
 @move_options
-def set_label(server: Remote, name: str, version: int) -> None:
+def set_label(server: Remote, name: str, version: int, **flags: bool) -> None:
     """Point the label NAME to VERSION; a new label is created.
 
     If the version is not available yet, the label waits for it.
     """
-    _report(server.switch("labels", name, version=version), name)
+    _report(server.switch("labels", name, version=version, **flags), name)
 
 
 @label.command()
@@ -198,10 +145,8 @@ def set_label(server: Remote, name: str, version: int) -> None:
 @option(
     "--from", "fail unless the label points to this version now", int, name="expected", default=None
 )
-@model_options
-@plan_option
 @move_options
-def move(server: Remote, name: str, version: int, expected: int | None) -> None:
+def move(server: Remote, name: str, version: int, expected: int | None, **flags: bool) -> None:
     """Move the existing label NAME to VERSION.
 
     Fails if someone else has moved it meanwhile.
@@ -216,44 +161,40 @@ def move(server: Remote, name: str, version: int, expected: int | None) -> None:
                 "makes a new one"
             )
         expected = labels[name]
-    _report(server.switch("labels", name, version=version, **{"from": expected}), name)
+    fields = {"version": version, "from": expected, **flags}
+    _report(server.switch("labels", name, **fields), name)
 
 
 @label.command()
 @click.argument("name")
-@model_options
-@plan_option
-def remove(server: Remote, name: str) -> None:
+@switch_options
+def remove(server: Remote, name: str, **flags: bool) -> None:
     """Remove the label NAME.
 
     Requests for this label fail from then on.
     """
-    _report(server.switch("labels", name, version=None))
+    _report(server.switch("labels", name, version=None, **flags))
 
 
 @models.command()
 @click.argument("version")
-@model_options
-@plan_option
 @move_options
-def default(server: Remote, version: str) -> None:
+def default(server: Remote, version: str, **flags: bool) -> None:
     """Choose the default version: VERSION or "latest", the largest that is
     available now.
 
     A version that comes later takes over only if it is chosen, or if the
     version policy is "latest".
     """
-    _report(server.switch("default", version=_number_or("latest", version)))
+    _report(server.switch("default", version=_number_or("latest", version), **flags))
 
 
 @models.command()
 @option("--label", "the label to split; otherwise the default", name="name", default="")
 @option("--to", "version that gets the share", int, name="version", default=None)
 @option("--percent", "share in percent; 0 ends the split", float, required=True)
-@model_options
-@plan_option
 @move_options
-def split(server: Remote, name: str, version: int | None, percent: float) -> None:
+def split(server: Remote, name: str, version: int | None, percent: float, **flags: bool) -> None:
     """Send a share of the requests to another version.
 
     A client stays on one side: it is recognised by its header X-Request-Key, or
@@ -263,21 +204,26 @@ def split(server: Remote, name: str, version: int | None, percent: float) -> Non
         raise click.UsageError(
             "expected --to with the version that gets the share; or --percent 0 to end the split"
         )
-    _report(server.switch("split", label=name, version=version, percent=percent))
+    _report(server.switch("split", label=name, version=version, percent=percent, **flags))
 
 
 @models.command()
 @click.argument("label", default="")
 @click.argument("version", type=int, required=False)
-@option("--steps", "shares in percent, rising; the last is 100", Steps(), default=None)
-@option("--every", "how long each step lasts at least", Duration(), default="10m")
+@option("--steps", "shares in percent, rising; the last is 100", parse_steps, metavar="STEPS")
+@option(
+    "--every",
+    "how long each step lasts at least",
+    parse_duration,
+    default="10m",
+    metavar="DURATION",
+)
 @option("--requests", "of the new version, that each step needs at least", int, default=None)
-@option("--at", "when the first step begins; otherwise now", Time(), default=None)
+@option("--at", "when the first step begins; otherwise now", parse_time, metavar="TIME")
 @click.option("--pause", "steer", flag_value="pause", help="stay at the step that it is at")
 @click.option("--resume", "steer", flag_value="resume", help="go on; the step begins afresh")
 @click.option("--end", "steer", flag_value="end", help="go back to the version before")
-@model_options
-@plan_option
+@switch_options
 @force_option
 def rollout(
     server: Remote, label: str, version: int | None, steer: str | None, **plan: Any
@@ -294,8 +240,7 @@ def rollout(
             raise click.UsageError(
                 f"expected --{steer} with a label at most: the rollout has its plan"
             )
-        server.sent.pop("force", None)
-        _report(server.switch("rollout", steer, label=label))
+        _report(server.switch("rollout", steer, label=label, dry_run=plan["dry_run"]))
         return
     if version is None and label.isdecimal():
         label, version = "", int(label)
@@ -310,16 +255,15 @@ def rollout(
 
 @models.command()
 @click.argument("version")
-@model_options
-@plan_option
-def shadow(server: Remote, version: str) -> None:
+@switch_options
+def shadow(server: Remote, version: str, **flags: bool) -> None:
     """Send copies of the photos to VERSION, which does not answer; "off" ends
     it.
 
     It is used while the server is not busy; how often it agrees with the
     answers is counted.
     """
-    _report(server.switch("shadow", version=_number_or("off", version)))
+    _report(server.switch("shadow", version=_number_or("off", version), **flags))
 
 
 @models.command()
@@ -330,12 +274,7 @@ def verdict(server: Remote, as_json: bool) -> None:
     """Which version of MODEL is better, by what people said, and how often its
     shadow agrees with it.
     """
-    found = server.get("verdict", model=server.named)
-    if as_json:
-        _print_json(found)
-        return
-    for line in lines_of(found):
-        _print(line)
+    print_answer("verdict.txt", server.get("verdict", model=server.named), as_json)
 
 
 @models.command()
@@ -351,12 +290,7 @@ def feedback(server: Remote) -> None:
 @json_option
 def log(server: Remote, as_json: bool) -> None:
     """List the last switches: time, author, old and new value."""
-    found = server.get("switches", model=server.named)
-    if as_json:
-        _print_json(found)
-        return
-    for switch in found["switches"]:
-        _print(line_of(switch))
+    print_answer("log.txt", server.get("switches", model=server.named), as_json)
 
 
 @models.command()
@@ -373,7 +307,7 @@ def export(server: Remote) -> None:
 @server_options
 @plan_option
 @force_option
-def apply(server: Remote, file: TextIO) -> None:
+def apply(server: Remote, file: TextIO, **flags: bool) -> None:
     """Bring the models of FILE, as `export` writes it, to what it says, by one switch.
 
     "-" reads from standard input. What a model's entry does not name stays as it is.
@@ -388,7 +322,7 @@ def apply(server: Remote, file: TextIO) -> None:
         raise click.ClickException(f"{file.name} is no YAML: {problem}") from error
     except InvalidArgument as error:
         raise click.ClickException(f"{file.name}: {error.message}") from error
-    _report(server.post("apply", state=state))
+    _report(server.post("apply", state=state, **flags))
 
 
 @models.command()
@@ -396,111 +330,9 @@ def apply(server: Remote, file: TextIO) -> None:
 @option("--model", "only of this model", default="")
 @server_options
 @plan_option
-def undo(server: Remote, number: int | None) -> None:
+def undo(server: Remote, number: int | None, **flags: bool) -> None:
     """Undo the last switch, or switch NUMBER of the log."""
-    _report(server.post("undo", id=number, model=server.named))
-
-
-def _print(text: str) -> None:
-    """Print lines; what users and authors have written moves no cursor and
-    changes no colour.
-    """
-    for line in text.split("\n"):
-        click.echo(escape_unprintable(line))
-
-
-def _print_json(found: dict[str, Any]) -> None:
-    click.echo(json.dumps(found, indent=2))
-
-
-# -- what is printed ---------------------------------------------------------------------------------------------------
-
-
-def table_of(model: dict[str, Any]) -> str:
-    """A table of a model's versions."""
-    rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
-    for each in model["versions"]:
-        counts = (each[name] for name in ("requests", "refused", "failed"))
-        times = (
-            "-" if each[name] is None else f"{each[name]:.1f} ms" for name in ("p50_ms", "p95_ms")
-        )
-        rows.append(
-            (each["version"], each["state"], ", ".join(each["used_by"]) or "-", *counts, *times)
-        )
-    waiting = [
-        f"  label {label} waits for version {number}"
-        for label, number in model["pending_labels"].items()
-    ]
-    failed = []
-    for version in model["versions"]:
-        for text in filter(None, (version["error"], version["note"])):
-            failed.append(f"  version {version['version']}: {text}")
-    guards = []
-    for found in model["guards"]:
-        setting = f"label {found['label']}" if found["label"] else "the default"
-        what = "split" if found["kind"] == "split" else "move"
-        guards.append(f"  guard of the {what} of {setting} to {found['version']}: {found['text']}")
-    for found in model["rollouts"]:
-        setting = f"label {found['label']}" if found["label"] else "the default"
-        guards.append(f"  rollout of {setting} {found['text']}")
-    return "\n".join([model["name"], *table(rows), *guards, *waiting, *failed, *_newer(model)])
-
-
-def _newer(model: dict[str, Any]) -> list[str]:
-    """Says of a version that came while another one answered that it does not
-    answer those who name none.
-    """
-    available = [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
-    newest, default = max(available, default=None), model["default_version"]
-    if newest in (None, default) or model["default_chosen"] is not None:
-        return []
-    return [
-        f"  version {default} goes on answering who names none; `dogsnap models default "
-        f"{newest}` moves that to {newest}"
-    ]
-
-
-def line_of(switch: dict[str, Any]) -> str:
-    who = f"{switch['by']['name']} {switch['by']['address']}".strip()
-    undo = ""
-    if switch["undoes"]:
-        undo = f" (undoes {switch['undoes']})"
-    elif switch["undone"]:
-        undo = f" (undone by switch {switch['undone_by']})"
-    return f"{switch['id']:>4}  {switch['at'][:19]}Z  {who}  {switch['text']}{undo}"
-
-
-def _report(answer: dict[str, Any], label: str = "") -> None:
-    switch = answer["switch"]
-    if "would" in answer:
-        _report_plan(answer)
-        return
-    for note in answer.get("notes", ()):
-        _print(f"note: {note}")
-    _print(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
-    waits_for = answer["model"] and answer["model"]["pending_labels"].get(label)
-    if waits_for is not None:
-        versions = sorted(each["version"] for each in answer["model"]["versions"])
-        there = ", ".join(map(str, versions)) or "none"
-        exists = (
-            "is not available yet"
-            if waits_for in versions
-            else f"does not exist yet; there are: {there}"
-        )
-        _print(f"label {label} waits for version {waits_for}, which {exists}")
-
-
-def _report_plan(answer: dict[str, Any]) -> None:
-    """Say what a switch would change, and how its versions differ from those
-    that they replace.
-    """
-    for change in answer["would"]:
-        _print(f"would change {change}")
-    for difference in answer.get("differences", ()):
-        _print(f"refused without --force: {difference}")
-    for note in answer.get("notes", ()):
-        _print(f"note: {note}")
-    _print("nothing was changed" if answer["would"] else "nothing to change")
+    _report(server.post("undo", id=number, model=server.named, **flags))
 
 
 def _number_or(word: str, text: str) -> int | None:
@@ -511,31 +343,35 @@ def _number_or(word: str, text: str) -> int | None:
         raise click.UsageError(f'version is "{text}"; expected a number, or "{word}"') from None
 
 
-def _reach(
-    server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float
-) -> bool | None:
-    """Load or unload, and wait for one of these states; False after `seconds`,
-    None if it is only planned.
+def _report(answer: dict[str, Any], label: str = "") -> None:
+    """Say what a switch of a label, or of something else, has changed, or would."""
+    print_answer("switch.txt", answer, label=label)
 
-    Raises ClickException for a failed load.
-    """
-    answer = server.switch("versions", version, step)
+
+def _load(server: Remote, version: int, step: str, seconds: float, **flags: bool) -> None:
+    """Load or unload, and say whether that was done within so many seconds."""
+    answer = server.switch("versions", version, step, **flags)
     if "would" in answer:
-        _report_plan(answer)
-        return None
+        _report(answer)
+        return
+    state, in_time, otherwise = STATES[step]
     end = time.monotonic() + seconds
-    while True:
-        versions = server.describe_model()["versions"]
-        found = next(
-            (each for each in versions if each["version"] == version),
-            {"state": None, "error": "", "note": ""},
-        )
-        if found["state"] in states and not (step == "load" and found["note"]):
-            return True
-        if found["error"]:
-            raise click.ClickException(
-                f"version {version} of {server.model} failed to load: {found['error']}"
-            )
-        if time.monotonic() >= end:
-            return False
+    while not (is_done := _is_in_state(server, version, state)) and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
+    what = in_time if is_done else otherwise
+    click.echo(escape(f"version {version} of {server.model} {what}"))
+
+
+def _is_in_state(server: Remote, version: int, state: str) -> bool:
+    """Raises ClickException for a failed load."""
+    found = {"state": "END", "error": "", "note": ""}
+    for each in server.describe_model()["versions"]:
+        if each["version"] == version:
+            found = each
+    if found["state"] == state and not found["note"]:
+        return True
+    if found["error"]:
+        raise click.ClickException(
+            f"version {version} of {server.model} failed to load: {found['error']}"
+        )
+    return False

@@ -60,7 +60,6 @@ class Remote:
     def __init__(self, url: str, token: str, named: str):
         """`named`: the model; "" for the server's default model."""
         self.named = named
-        self.sent: dict[str, Any] = {}  # fields that go along with everything that is switched
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -73,7 +72,9 @@ class Remote:
         return response.text if response.ok else str(json_object(response))
 
     def post(self, *parts: str | int, **fields: Any) -> dict[str, Any]:
-        return json_object(self._ask("POST", parts, json={**fields, **self.sent, "by": user()}))
+        """Flags, which are true or false, are sent if they are true."""
+        sent = {name: value for name, value in fields.items() if value is not False}
+        return json_object(self._ask("POST", parts, json={**sent, "by": user()}))
 
     def console_link(self) -> str:
         """The address of the console with a code that logs its page in, once."""

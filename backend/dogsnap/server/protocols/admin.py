@@ -106,6 +106,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def one_model(model: str) -> Response:
         return json_response(_state(predictor, model))
 
+    @routes.post("/models/<path:model>/labels/", defaults={"label": ""})  # says what is wrong
     @routes.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
         fields = _fields()
