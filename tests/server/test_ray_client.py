@@ -1,7 +1,9 @@
 """The gateway before Ray Serve's gRPC proxies, of which a stub plays the part: applications that come, go and die."""
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import colour_photos
 import grpc
@@ -142,6 +144,18 @@ model_config_list {{ config {{
     assert (code, "labels of inception_v3: later, now" in text) == (400, True), text
     code, text = ask("other/metadata")
     assert (code, "Latest(other)" in text) == (404, True), text
+
+
+def test_it_stays_ready_when_the_folder_of_the_models_is_gone(
+    ray, start_server, colour_models, tmp_path
+):
+    models = Path(shutil.copytree(colour_models, tmp_path / "models"))
+    address = f"ray://127.0.0.1:{ray.port}"
+    gateway = start_server(models, "--engine", address, "--poll-seconds", "0.2")
+    shutil.rmtree(models)
+    wait_until(lambda: gateway.classify(RED).status_code == 400)  # no names since the next poll
+    assert gateway.get("/v1/models/inception_v3").json()["model_version_status"]
+    assert gateway.get("/readyz").status_code == 200
 
 
 def test_an_answer_above_the_limit_is_refused(ray, start_server, colour_models):

@@ -27,13 +27,10 @@ def create_gateway(settings: Settings) -> Predictor:
     max_bytes = settings.max_tensor_body_mb * MEBIBYTE
     max_answer_bytes = settings.max_answer_mb * MEBIBYTE
     router = create_router(settings)
-    configs = model_source(settings)
     if target.is_ray:
-        engine: EngineClient = RayClient(
-            target, max_bytes, max_answer_bytes, metrics, router, configs
-        )
+        engine: EngineClient = RayClient(target, max_bytes, max_answer_bytes, metrics, router)
     else:
         engine = EngineClient(target, max_bytes, max_answer_bytes, metrics)
     only = settings.models / settings.default_model
-    repository = EngineRepository(engine, configs, only, executor, router)
+    repository = EngineRepository(engine, model_source(settings), only, executor, router)
     return predictor_over(repository, executor, metrics, settings)

@@ -7,7 +7,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -29,38 +29,16 @@ from dogsnap.addresses import is_loopback
 from dogsnap.advice import put_marks
 from dogsnap.allocator import LARGE
 from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
-from dogsnap.gateway.target import Target
+from dogsnap.gateway.target import Target, is_ipv6
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import TOO_LATE, remaining
 from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
+from dogsnap.serving.versions.model_configs import ModelConfig
 
 log = logging.getLogger("dogsnap.engine")
 
 PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
-# gRPC's service config of the channel. Calls change nothing, so each may be retried;
-# UNAVAILABLE is the status of an engine that stops or is full. Health is that of the
-# whole server (""), the only name that all engines know; an engine without the health
-# service counts as healthy.
-SERVICE_CONFIG = {
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "healthCheckConfig": {"serviceName": ""},
-    "methodConfig": [
-        {
-            "name": [{"service": PREDICTION}, {"service": MODELS}],
-            "retryPolicy": {
-                "maxAttempts": 4,
-                "initialBackoff": "0.05s",
-                "maxBackoff": "0.5s",
-                "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
-            },
-        }
-    ],
-    # No retries while more than half of the attempts fail: they would only add load to
-    # engines that are full.
-    "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
-}
 ASK_SECONDS = 5.0  # timeout of metadata and status calls
 ONE_ENGINE_SECONDS = 2.0  # of the status of each engine, before a switch
 # The client's errors, passed on with the engine's message.
@@ -77,10 +55,32 @@ TRY_LATER = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.CANCELLED,
 )
+# Health is that of the whole server (""), the only name that all engines know; an engine
+# without the health service counts as healthy.
+HEALTH = {"healthCheckConfig": {"serviceName": ""}}
 ADDRESS = re.compile(r"ipv[46]:|dns:|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 AGAIN = "; try again later"
 ANSWER_TOO_LARGE = "CLIENT: Received message larger than max"  # the side that received it
 TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
+
+
+def retry_on(*codes: str) -> dict[str, Any]:
+    """gRPC's service config of a channel: calls change nothing, so each may be retried."""
+    policy = {
+        "maxAttempts": 4,
+        "initialBackoff": "0.05s",
+        "maxBackoff": "0.5s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": codes,
+    }
+    services = [{"service": PREDICTION}, {"service": MODELS}]
+    return {
+        "loadBalancingConfig": [{"round_robin": {}}],
+        "methodConfig": [{"name": services, "retryPolicy": policy}],
+        # No retries while more than half of the attempts fail: they would only add load
+        # to engines that are full.
+        "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
+    }
 
 
 class EngineClient:
@@ -88,7 +88,8 @@ class EngineClient:
     fork. They raise the types of `dogsnap.errors`.
     """
 
-    service_config: ClassVar[dict[str, Any]] = SERVICE_CONFIG
+    # UNAVAILABLE is the status of an engine that stops or is full.
+    service_config: ClassVar[dict[str, Any]] = retry_on("UNAVAILABLE") | HEALTH
 
     def __init__(self, target: Target, max_bytes: int, max_answer_bytes: int, metrics: Metrics):
         """Requests of up to `max_bytes` are buffered until they are answered,
@@ -127,6 +128,9 @@ class EngineClient:
             ("call", "code"),
         )
 
+    def configure(self, configs: Sequence[ModelConfig]) -> None:
+        """The models of this server's configuration; engines have labels of their own."""
+
     def choose(self, spec: ModelSpec) -> ModelSpec:
         """A spec that was not chosen here, as the engine is asked: unchanged."""
         return spec
@@ -163,8 +167,12 @@ class EngineClient:
             numbers = pool.map(partial(self._ask_versions, name), addresses)
             answers = dict(zip(addresses, numbers, strict=True))
         for addresses_of_host in hosts:
-            for address in _find_unused_family(addresses_of_host, answers):
-                answers.pop(address, None)
+            # Of a name with IPv4 and IPv6 addresses, such as localhost, one family may be unused.
+            answering = [each for each in addresses_of_host if answers.get(each) is not None]
+            families = set(map(is_ipv6, answering))
+            for address in addresses_of_host:
+                if len(families) == 1 and is_ipv6(address) not in families:
+                    answers.pop(address, None)
         return answers
 
     def _ask_versions(self, name: str, address: str) -> frozenset[int] | None:
@@ -245,23 +253,6 @@ def _options(
         ("grpc.min_reconnect_backoff_ms", 5000),
         ("grpc.max_reconnect_backoff_ms", 1000),
     ]
-
-
-def _find_unused_family(
-    addresses: list[str], answers: dict[str, frozenset[int] | None]
-) -> list[str]:
-    """Of a name with IPv4 and IPv6 addresses, such as localhost, those where
-    nothing listens.
-    """
-    ipv4 = [address for address in addresses if not address.startswith("[")]
-    ipv6 = [address for address in addresses if address.startswith("[")]
-    ipv4_answers = any(answers.get(address) is not None for address in ipv4)
-    ipv6_answers = any(answers.get(address) is not None for address in ipv6)
-    if ipv4_answers and not ipv6_answers:
-        return ipv6
-    if ipv6_answers and not ipv4_answers:
-        return ipv4
-    return []
 
 
 def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:

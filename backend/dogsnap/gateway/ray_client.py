@@ -6,13 +6,11 @@ answers by default (the one that has, or the largest), and the labels of the
 configuration.
 """
 
-import copy
 import re
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 from google.protobuf import field_mask_pb2
@@ -26,14 +24,14 @@ from dogsnap.errors import EngineFailed, NotFound, Unavailable
 from dogsnap.gateway.client import (
     ASK_SECONDS,
     ONE_ENGINE_SECONDS,
-    SERVICE_CONFIG,
     EngineClient,
     EngineUnreachable,
+    retry_on,
 )
 from dogsnap.gateway.target import Target
 from dogsnap.routing.choices import Choices
 from dogsnap.routing.resolver import version_of_label
-from dogsnap.routing.router import Router
+from dogsnap.routing.router import NOTHING, Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import remaining
 from dogsnap.serving.metrics import Metrics
@@ -44,7 +42,7 @@ LIST = "/ray.serve.RayServeAPIService/ListApplications"
 LIST_SECONDS = 0.5  # the list is asked again after this
 AGAIN_SECONDS = 0.1  # until a call whose replica died is made again
 STATUS = get_model_status_pb2.ModelVersionStatus
-Applications = dict[str, dict[int, list[str]]]  # by model, as names of applications have it
+Applications = dict[str, list[tuple[int, str]]]  # version and name, by model as names have it
 
 
 def application_name(model: str) -> str:
@@ -52,21 +50,10 @@ def application_name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]", "_", model)
 
 
-def _service_config() -> dict[str, Any]:
-    """A call whose replica dies ends with INTERNAL; it changed nothing, and is
-    made again.
-
-    Health is that of one application, and there is none for all.
-    """
-    config: dict[str, Any] = copy.deepcopy(SERVICE_CONFIG)
-    del config["healthCheckConfig"]
-    (method,) = config["methodConfig"]
-    method["retryPolicy"]["retryableStatusCodes"] = ["UNAVAILABLE", "INTERNAL"]
-    return config
-
-
 class RayClient(EngineClient):
-    service_config = _service_config()
+    # A call whose replica dies ends with INTERNAL; it changed nothing. Health is that of
+    # one application, and there is none for all.
+    service_config: ClassVar[dict[str, Any]] = retry_on("UNAVAILABLE", "INTERNAL")
 
     def __init__(
         self,
@@ -75,11 +62,9 @@ class RayClient(EngineClient):
         max_answer_bytes: int,
         metrics: Metrics,
         router: Router,
-        configs: Callable[[], Sequence[ModelConfig]],
     ):
         super().__init__(target, max_bytes, max_answer_bytes, metrics)
         self._router = router
-        self._configs = configs
         # On the wire, Ray's answer (`repeated string application_names = 1`) is a field mask.
         self._list = self._channel.unary_unary(
             LIST, request_serializer=None, response_deserializer=field_mask_pb2.FieldMask.FromString
@@ -88,7 +73,12 @@ class RayClient(EngineClient):
         self._labels: dict[str, Choices] = {}  # those of the configuration, by model
         self._running: set[str] = set()  # applications that have answered
         self._listed_at = -LIST_SECONDS
-        self._listing = threading.Lock()
+
+    def configure(self, configs: Sequence[ModelConfig]) -> None:
+        """Ray has no labels; those of the configuration are used."""
+        for config in configs:
+            labels = {("label", label): number for label, number in config.version_labels.items()}
+            self._labels[config.name] = Choices(labels)
 
     def choose(self, spec: ModelSpec) -> ModelSpec:
         """The number that `spec` means.
@@ -96,27 +86,27 @@ class RayClient(EngineClient):
         Raises InvalidArgument for an unknown label, Unavailable for one that
         waits, NotFound.
         """
+        if spec.version is not None:
+            return spec
+        versions = self._versions(spec.name)
+        number = self._router.answering(spec.name)
         if spec.label is not None:
-            labels = self._labels.get(spec.name, Choices())
-            versions = self._versions(spec.name)
+            labels = self._labels.get(spec.name, NOTHING)
             number = version_of_label(labels, spec.name, spec.label, versions.__contains__)
-        else:
-            number = self._default(spec.name)
+        elif number not in versions:
+            number = max(self._list_running(versions) or versions)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
-
-    def _default(self, model: str) -> int:
-        versions = self._versions(model)
-        answering = self._router.answering(model)
-        if answering in versions:
-            return answering
-        running = [number for number in versions if self._is_running(versions[number])]
-        return max(running or versions)
 
     def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
         return self._repeat(lambda: super(RayClient, self).predict(request, spec))
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
-        return self._repeat(lambda: super(RayClient, self).metadata(spec))
+        """A version that comes after the first default does not take over by itself."""
+        response = self._repeat(lambda: super(RayClient, self).metadata(spec))
+        if spec.version is None and self._router.answering(spec.name) is None:
+            with suppress(Unavailable):  # the next poll tries again
+                self._router.note_answering(spec.name, response.model_spec.version.value)
+        return response
 
     def _repeat(self, call: Callable[[], Any]) -> Any:
         """A call whose replica or node died is made again until it is late: it
@@ -141,29 +131,29 @@ class RayClient(EngineClient):
         answered may be busy.
         """
         self._ask_for_list()
-        versions = self._applications.get(application_name(spec.name))
+        for number, name in self._applications.get(application_name(spec.name), []):
+            if spec.version in (None, number):
+                self._ask_replicas(name, spec.name)
+        versions = self._find_versions(spec.name)
         if not versions:
             raise NotFound(f"Could not find any versions of model {spec.name}")
-        response = get_model_status_pb2.GetModelStatusResponse()
-        for number in sorted(versions, reverse=True):
-            if spec.version in (None, number):
-                is_running = self._is_running(versions[number]) or self._answers(spec.name, number)
-                state = STATUS.AVAILABLE if is_running else STATUS.LOADING
-                response.model_version_status.add(version=number, state=state)
-        if not response.model_version_status:
+        if spec.version not in (None, *versions):
             raise NotFound(f"Could not find version {spec.version} of model {spec.name}")
-        self._keep_default(spec.name)
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for number, name in versions.items():
+            if spec.version in (None, number):
+                state = STATUS.AVAILABLE if name in self._running else STATUS.LOADING
+                response.model_version_status.add(version=number, state=state)
         return response
 
     def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
         """The cluster is one engine; its replicas are Ray's business."""
         self._ask_for_list()
-        versions = self._applications.get(application_name(name), {})
-        running = [number for number in versions if self._is_running(versions[number])]
+        running = self._list_running(self._find_versions(name))
         return {str(self._target): frozenset(running)}
 
     def _metadata(self, spec: ModelSpec) -> list[tuple[str, str]]:
-        number = self._default(spec.name) if spec.version is None else spec.version
+        number = self.choose(spec).version
         versions = self._versions(spec.name)
         if number not in versions:
             available = ", ".join(map(str, sorted(versions, reverse=True)))
@@ -171,14 +161,13 @@ class RayClient(EngineClient):
                 f"Servable not found for request: Specific({spec.name}, {number}); available "
                 f"versions: {available}"
             )
-        names = sorted(versions[number], key=lambda name: name not in self._running)
-        return [*super()._metadata(spec), ("application", names[0])]
+        return [*super()._metadata(spec), ("application", versions[number])]
 
-    def _versions(self, model: str) -> dict[int, list[str]]:
+    def _versions(self, model: str) -> dict[int, str]:
         """The applications of a model by version. Raises NotFound."""
         if time.monotonic() - self._listed_at > LIST_SECONDS:
             self._ask_for_list()
-        versions = self._applications.get(application_name(model))
+        versions = self._find_versions(model)
         if not versions:
             raise NotFound(
                 f"Servable not found for request: Latest({model}); no application of the cluster "
@@ -186,51 +175,41 @@ class RayClient(EngineClient):
             )
         return versions
 
+    def _find_versions(self, model: str) -> dict[int, str]:
+        """As of the last list; of two applications of a version the one that has answered."""
+        versions: dict[int, str] = {}
+        for number, name in self._applications.get(application_name(model), []):
+            if number not in versions or name in self._running:
+                versions[number] = name
+        return versions
+
+    def _list_running(self, versions: Mapping[int, str]) -> list[int]:
+        return [number for number, name in versions.items() if name in self._running]
+
     def _ask_for_list(self) -> bool:
         """Ask which applications there are; False if nobody answers, and the
         last list holds.
         """
-        with self._listing:
-            self._listed_at = time.monotonic()
-            try:
-                answer = self._list(b"", timeout=ONE_ENGINE_SECONDS)
-            except grpc.RpcError:
-                return False
-            applications: Applications = {}
-            for name in answer.paths:
-                if parts := APPLICATION.fullmatch(name):
-                    versions = applications.setdefault(parts["model"], {})
-                    versions.setdefault(int(parts["version"]), []).append(name)
-            self._applications = applications
-            self._running &= set(answer.paths)
+        self._listed_at = time.monotonic()
+        try:
+            answer = self._list(b"", timeout=ONE_ENGINE_SECONDS)
+        except grpc.RpcError:
+            return False
+        applications: Applications = {}
+        for name in answer.paths:
+            if parts := APPLICATION.fullmatch(name):
+                versions = applications.setdefault(parts["model"], [])
+                versions.append((int(parts["version"]), name))
+        self._applications = applications
+        self._running &= set(answer.paths)
         return True
 
-    def _is_running(self, names: Sequence[str]) -> bool:
-        return not self._running.isdisjoint(names)
-
-    def _answers(self, model: str, number: int) -> bool:
-        """Ask the replicas of a version once; an answer shows that it is loaded."""
+    def _ask_replicas(self, application: str, model: str) -> None:
+        """Ask them once; an answer shows that the version is loaded."""
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = model
-        for name in self._versions(model)[number]:
-            try:
-                metadata = [("application", name)]
+        metadata = [("application", application)]
+        if application not in self._running:
+            with suppress(grpc.RpcError):
                 self._get_status(request, timeout=ONE_ENGINE_SECONDS, metadata=metadata)
-            except grpc.RpcError:
-                continue
-            self._running.add(name)
-            return True
-        return False
-
-    def _keep_default(self, model: str) -> None:
-        """A version that comes later does not take over by itself."""
-        for config in self._configs():
-            labels = {("label", label): number for label, number in config.version_labels.items()}
-            self._labels[config.name] = Choices(labels)
-        if self._router.answering(model) is not None:
-            return
-        number = self._default(model)
-        if not self._is_running(self._versions(model)[number]):
-            return
-        with suppress(Unavailable):  # the next poll tries again
-            self._router.note_answering(model, number)
+                self._running.add(application)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -38,13 +39,14 @@ from dogsnap.serving.versions.version_folders import version_folders
 
 log = logging.getLogger("dogsnap.engine")
 
-STATES = get_model_status_pb2.ModelVersionStatus.State
+STATUS = get_model_status_pb2.ModelVersionStatus
 # If the settings say to scan only at the start: an engine may stop and start again.
 POLL_SECONDS = 1.0
 ASK_ENGINE = (
     "the models run in an engine behind this server, which loads them itself: send this "
     "request to the engine"
 )
+MOST_SERVABLES = 256
 Answer = TypeVar("Answer")
 
 
@@ -66,11 +68,12 @@ class EngineRepository(ModelRepository):
         self.engine = engine
         self._executor = executor
         self._configs, self._only = configs, only
-        self._models: dict[str, Path] = {}
-        self._states: dict[str, list[VersionStatus]] = {}
-        self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
+        self._folders: dict[str, Path] = {}  # of the models
+        self._statuses: dict[str, list[VersionStatus]] = {}  # as of the last poll
         # By model and label, None for the default.
         self._meant: dict[tuple[str, str | None], int] = {}
+        self._known: dict[ServableId, EngineServable] = {}
+        self._create = lru_cache(MOST_SERVABLES)(self._create_servable)
         self._trouble = "the engine was not asked yet"
 
     @contextmanager
@@ -92,41 +95,18 @@ class EngineRepository(ModelRepository):
         if not self.router.is_known:
             raise Unavailable(NOT_KNOWN)
         choices = self.router.choices(spec.name)
-        is_engines = spec.label is not None and spec.label not in choices.labels
-        if spec.version is not None:
-            return spec
-        if choices.is_empty() or is_engines:
-            return self.engine.choose(spec)
-        number = resolve(choices, spec, lambda _: True)  # every engine had it when it was chosen
+        is_ours = spec.label is None or spec.label in choices.labels
+        # Every engine had it when it was chosen.
+        number = resolve(choices, spec, lambda _: True) if is_ours else None
         if number is None:
             return self.engine.choose(spec)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
-
-    def _choose_labelled(self, spec: ModelSpec) -> ModelSpec:
-        """A spec with a label by the number that the label has, here or at the engine."""
-        if spec.label is None:
-            return spec
-        number = self.router.choices(spec.name).labels.get(spec.label)
-        if number is None:
-            return self.engine.choose(spec)
-        return ModelSpec(spec.name, number)
 
     def _ask_engine(self, question: Callable[[], Answer]) -> Answer:
         """Make a metadata or status call for a request; it takes a place in the
         executor, so that some threads stay free.
         """
         return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
-
-    def _find_known(self, spec: ModelSpec) -> EngineServable | None:
-        """The servable that `spec` means as far as is known here; None if it is not."""
-        with self._lock:
-            version = spec.version
-            if version is None:
-                version = self._meant.get((spec.name, spec.label))
-            if version is None:
-                return None
-            _, servable = self._known.get(ServableId(spec.name, version), (None, None))
-            return servable
 
     def resolve(self, spec: ModelSpec) -> EngineServable:
         """Ask the engine which version `spec` means now, and for its signatures."""
@@ -135,6 +115,7 @@ class EngineRepository(ModelRepository):
         except (NotFound, InvalidArgument):
             self._meant.pop((spec.name, spec.label), None)
             raise
+        self._known[servable.id] = servable
         if spec.version is None:
             self._meant[spec.name, spec.label] = servable.id.version
         return servable
@@ -144,6 +125,13 @@ class EngineRepository(ModelRepository):
         self._meant[asked.name, asked.label] = servable.version
         exactly = ModelSpec(servable.name, servable.version)
         return self._find_known(exactly) or self.resolve(exactly)
+
+    def _find_known(self, spec: ModelSpec) -> EngineServable | None:
+        """The servable that `spec` means as far as is known here; None if it is not."""
+        version = spec.version
+        if version is None:
+            version = self._meant.get((spec.name, spec.label))
+        return None if version is None else self._known.get(ServableId(spec.name, version))
 
     def _servable(
         self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec
@@ -158,30 +146,29 @@ class EngineRepository(ModelRepository):
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
         identity = ServableId(asked.name, version)
         packed = response.metadata["signature_def"]
+        if not packed.Is(get_model_metadata_pb2.SignatureDefMap.DESCRIPTOR):
+            raise EngineFailed(
+                f"the engine does not say what {identity} takes: it has no signature_def"
+            )
         folder = self._folder(identity)
         try:
             modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
         except OSError:
             modified = None  # it has no description
-        source = (packed.value, folder, modified)
-        with self._lock:
-            known = self._known.get(identity)
-        if known is None or known[0] != source:
-            signatures = get_model_metadata_pb2.SignatureDefMap()
-            if not packed.Unpack(signatures):
-                raise EngineFailed(
-                    f"the engine does not say what {identity} takes: it has no signature_def"
-                )
-            known = source, EngineServable(identity, dict(signatures.signature_def), folder, self)
-            with self._lock:
-                self._known[identity] = known
-        return known[1]
+        return self._create(identity, packed.value, folder, modified)
+
+    def _create_servable(
+        self, identity: ServableId, signatures: bytes, folder: Path | None, modified: int | None
+    ) -> EngineServable:
+        """`modified`: when the description was, which is read again then."""
+        definitions = get_model_metadata_pb2.SignatureDefMap.FromString(signatures).signature_def
+        return EngineServable(identity, dict(definitions), folder, self)
 
     def _folder(self, identity: ServableId) -> Path | None:
         """The version's local folder, which describes it; None if there is none
         that can be read.
         """
-        base_path = self._models.get(identity.name)
+        base_path = self._folders.get(identity.name)
         try:
             return version_folders(base_path).get(identity.version) if base_path else None
         except OSError:
@@ -189,23 +176,24 @@ class EngineRepository(ModelRepository):
 
     def models(self) -> list[str]:
         """The names of the configured models; engines do not list theirs."""
-        return sorted(self._models)
+        return sorted(self._folders)
 
     def available(self, name: str) -> list[int]:
-        statuses = self._states.get(name) or self.status(ModelSpec(name))
-        available = [status.version for status in statuses if status.state == State.AVAILABLE]
-        return sorted(available, reverse=True)
+        statuses = self._statuses.get(name) or self.status(ModelSpec(name))
+        return _available(statuses)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of versions, largest first; while the server is full, as
         of the last poll, for monitoring.
         """
-        spec = self._choose_labelled(spec)
+        if spec.label is not None:
+            number = self.router.choices(spec.name).labels.get(spec.label)
+            spec = self.engine.choose(spec) if number is None else ModelSpec(spec.name, number)
         try:
             return self._ask_engine(lambda: self._status(spec))
         except Full:
             last_poll = []
-            for status in self._states.get(spec.name, ()):
+            for status in self._statuses.get(spec.name, ()):
                 if spec.version in (None, status.version):
                     last_poll.append(status)
             if spec.label is not None or not last_poll:
@@ -216,21 +204,17 @@ class EngineRepository(ModelRepository):
         try:
             messages = self.engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
-            servable = self.resolve(spec)
-            return [
-                VersionStatus(
-                    servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description
-                )
-            ]
+            version = self.resolve(spec).id.version
+            messages = [STATUS(version=version, state=STATUS.AVAILABLE)]
         statuses = []
         for message in messages:
-            known = self._find_known(ModelSpec(spec.name, message.version))
+            known = self._known.get(ServableId(spec.name, message.version))
             statuses.append(_version_status(message, known))
         return sorted(statuses, key=lambda status: -status.version)
 
     def default_version(self, name: str) -> int | None:
         """The chosen one, or the engine's, as far as is known. Raises NotFound."""
-        if name not in self._models and (name, None) not in self._meant:
+        if name not in self._folders and (name, None) not in self._meant:
             served = ", ".join(self.models()) or "none"
             raise NotFound(f"there is no model {name}; models served here: {served}")
         chosen = self.router.choices(name).default
@@ -280,49 +264,49 @@ class EngineRepository(ModelRepository):
         not ready, with details for the log.
         """
         try:
-            folders = {config.name: Path(config.base_path) for config in self._configs()}
-            self._models = folders or {self._only.name: self._only}
+            configs = self._configs()
+            folders = {config.name: Path(config.base_path) for config in configs}
+            self._folders = folders or {self._only.name: self._only}
+            self.engine.configure(configs)
         except InvalidArgument as error:  # the engine works without the folder
             log.debug("the models folder cannot be read: %s", error)
         troubles = {}
         for name in self.models():
-            if trouble := self._poll_model(name):
-                sentence, details = trouble
-                troubles[sentence] = details
+            try:
+                if not self._poll_model(name):
+                    troubles[f"no version available of: {name}"] = ""
+            except EngineUnreachable as error:
+                # When it is back, it may serve other versions under the same numbers.
+                self._keep_only(name, [])
+                troubles[error.message] = error.details
+            except DogsnapError as error:
+                self._statuses.pop(name, None)
+                troubles[f"the engine answers for {name}: {error.message}"] = ""
         for name, label in list(self._meant):
-            if label is not None or name not in self._models:
+            if label is not None or name not in self._folders:
                 with suppress(DogsnapError):  # one that was removed is not known any more then
                     self.resolve(ModelSpec(name, label=label))
         return troubles
 
-    def _poll_model(self, name: str) -> tuple[str, str] | None:
+    def _poll_model(self, name: str) -> bool:
+        """Ask for its versions and default; returns whether a version is available."""
+        spec = ModelSpec(name)
         try:
-            try:
-                self._states[name] = self._status(ModelSpec(name))
-            except DeadlineExceeded:
-                # One engine does not answer in time; the second call goes to another one.
-                self._states[name] = self._status(ModelSpec(name))
-            self._keep_only(name, self.available(name))
-            if not self.available(name):
-                return f"no version available of: {name}", ""
-            self.resolve(ModelSpec(name))
-        except EngineUnreachable as error:
-            # When it is back, it may serve other versions under the same numbers.
-            self._keep_only(name, [])
-            return error.message, error.details
-        except DogsnapError as error:
-            self._states.pop(name, None)
-            return f"the engine answers for {name}: {error.message}", ""
-        return None
+            statuses = self._status(spec)
+        except DeadlineExceeded:
+            # One engine does not answer in time; the second call goes to another one.
+            statuses = self._status(spec)
+        self._statuses[name], available = statuses, _available(statuses)
+        self._keep_only(name, available)
+        if available:
+            self.resolve(spec)
+        return bool(available)
 
     def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
-        with self._lock:
-            kept = {}
-            for identity, known in self._known.items():
-                if identity.name != name or identity.version in available:
-                    kept[identity] = known
-            self._known = kept
+        for identity in list(self._known):
+            if identity.name == name and identity.version not in available:
+                self._known.pop(identity, None)
 
     def close(self) -> None:
         self._closed = True
@@ -330,10 +314,15 @@ class EngineRepository(ModelRepository):
         super().close()
 
 
+def _available(statuses: Sequence[VersionStatus]) -> list[int]:
+    """The available versions, largest first as the statuses are."""
+    return [status.version for status in statuses if status.state == State.AVAILABLE]
+
+
 def _version_status(
     status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None
 ) -> VersionStatus:
-    name = STATES.Name(status.state) if status.state in STATES.values() else ""
+    name = STATUS.State.Name(status.state) if status.state in STATUS.State.values() else ""
     state = State.__members__.get(name, State.START)
     runtime = RUNTIME if state == State.AVAILABLE else None
     # Unknown for a version that has not been used yet.

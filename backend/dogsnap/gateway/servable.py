@@ -91,24 +91,30 @@ class EngineServable(BaseServable):
         default now means another version.
         """
         try:
-            return self._call(signature, feed(self, signature))
+            outputs, servable = self._call(signature, feed)
         except (InvalidArgument, FailedPrecondition, NotFound):
-            servable = self._find_successor()
-            if servable is None:
+            successor = self._find_successor()
+            if successor is None:
                 raise
-        current = servable.signatures.get(signature.name, signature)
-        servable._check_outputs(signature, current)
-        return servable._call(current, feed(servable, current))
+            current = successor.signatures.get(signature.name, signature)
+            outputs, servable = successor._call(current, feed)
+        if not set(signature.outputs) <= set(outputs):
+            raise Unavailable(
+                f"the engine has just switched to {servable.id}, which gives other outputs; "
+                "try again"
+            )
+        return outputs, servable
 
     def _call(
-        self, signature: Signature, inputs: Mapping[str, Any]
+        self, signature: Signature, feed: Feed
     ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+        """The outputs that the version that answered promises, and that version."""
+        inputs = feed(self, signature)
         response = self._versions.engine.predict(
             predict_request(self._spec, signature, inputs), self._spec
         )
         servable = self._find_answering(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)
-        servable._check_outputs(signature, promised)
         try:
             outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
             return {alias: outputs[alias] for alias in promised.outputs}, servable
@@ -122,12 +128,6 @@ class EngineServable(BaseServable):
             raise EngineFailed(
                 f"the engine's answer does not fit signature {signature.name} of {servable.id}"
             ) from error
-
-    def _check_outputs(self, expected: Signature, promised: Signature) -> None:
-        if not set(expected.outputs) <= set(promised.outputs):
-            raise Unavailable(
-                f"the engine has just switched to {self.id}, which gives other outputs; try again"
-            )
 
     def _find_answering(self, answered: model_pb2.ModelSpec) -> "EngineServable":
         """The version that answered, which is used for the rest of the request."""

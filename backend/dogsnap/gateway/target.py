@@ -72,7 +72,7 @@ class Target:
             except ValueError:
                 return f"dns:///{format_address(*self.hosts[0])}"
         addresses = list(chain.from_iterable(self.addresses()))
-        if not any(_is_ipv6(address) for address in addresses):
+        if not any(is_ipv6(address) for address in addresses):
             return f"ipv4:{','.join(dict.fromkeys(addresses))}"
         mapped = [_map_to_ipv6(address) for address in addresses]
         return f"ipv6:{','.join(dict.fromkeys(mapped))}"
@@ -95,13 +95,13 @@ class Target:
         return ", ".join(format_address(host, port) for host, port in self.hosts)
 
 
-def _is_ipv6(address: str) -> bool:
+def is_ipv6(address: str) -> bool:
     return address.startswith("[")
 
 
 def _map_to_ipv6(address: str) -> str:
     """127.0.0.1:8500 -> [::ffff:127.0.0.1]:8500; an address of IPv6 as it is."""
-    if _is_ipv6(address):
+    if is_ipv6(address):
         return address
     ip, port = address.split(":")
     return f"[::ffff:{ip}]:{port}"
