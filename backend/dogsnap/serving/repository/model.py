@@ -36,10 +36,9 @@ class State(StrEnum):
 class Version:
     """A version folder; guarded by the repository's lock.
 
-    `path`: to load it from. `fingerprint`: of that, when it was loaded or
-    tried; `seen`: at the last scan. `digest`: of what was loaded.
-    `is_exported_again`: the folder holds something else now; `is_wanted_again`:
-    to be loaded.
+    `path`: to load it from. `files`: there, at the last scan; `tried`: when it was
+    loaded, or tried. `digest`: of what was loaded. `is_exported_again`: the
+    folder holds something else now; `is_wanted_again`: to be loaded.
     """
 
     id: ServableId
@@ -48,8 +47,8 @@ class Version:
     error: str = ""
     servable: Servable | None = None
     in_use: int = 0
-    fingerprint: Fingerprint = ()
-    seen: Fingerprint = ()
+    files: Fingerprint = ()
+    tried: Fingerprint = ()
     digest: str = ""
     is_exported_again: bool = False
     is_wanted_again: bool = False
@@ -125,9 +124,10 @@ class Model:
     `is_named`: the configuration names it, it was not only found in a folder.
     `was_ready`: a version of it was available once. `is_new`: no scan has
     followed the configuration yet. `answering`: the version that has answered
-    by default since none was chosen. `retired`: it was the last one to go.
-    `removed`: the model is no longer configured. `has_labels_written`: the
-    labels of its configuration are among the choices.
+    by default since none was chosen. `logged_default`: as the log knows it.
+    `trouble`: why the base path holds no version. `removed`: the model is no
+    longer configured. `has_labels_written`: the labels of its configuration are
+    among the choices.
     """
 
     config: ModelConfig
@@ -136,7 +136,8 @@ class Model:
     answering: int | None = None
     is_named: bool = True
     was_ready: bool = False
-    retired: bool = False
+    logged_default: int | None = None
+    trouble: str = ""
     is_new: bool = True
     removed: bool = False
     has_labels_written: bool = False
@@ -158,22 +159,16 @@ class Model:
         """Whether a new version takes over by itself, as the version policy says."""
         return self.config.model_version_policy.WhichOneof("policy_choice") == "latest"
 
-    def meant_default(self) -> int | None:
-        """The version that is to answer by default: the chosen one, or the one
-        that has answered; None for the largest.
+    def _meant(self) -> list[int]:
+        """The versions that are to answer by default: the chosen one, and the one
+        that has answered.
         """
-        if self.choices.default is not None or self.follows_latest():
-            return self.choices.default
-        return self.answering
+        answering = None if self.follows_latest() else self.answering
+        return [number for number in (self.choices.default, answering) if number is not None]
 
     def default(self) -> int | None:
-        """The default version; while the one that is meant is not available,
-        the one that has answered, or the largest.
-        """
-        meant = [self.meant_default()]
-        if not self.follows_latest():
-            meant.append(self.answering)
-        for number in (*meant, *self.available()):
+        """The default version; while none that is meant is available, the largest."""
+        for number in (*self._meant(), *self.available()):
             if self.answers(number):
                 return number
         return None
@@ -186,23 +181,22 @@ class Model:
         it loads.
         """
         number = resolve(self.choices, spec, self.answers)
-        is_default = number is None or (spec.version is None and spec.label is None)
-        if is_default and not self.answers(number):
+        is_default = spec.version is None and spec.label is None
+        if number is None or (is_default and not self.answers(number)):
             return self._default(started)
-        assert number is not None
         return self._exactly(number)
 
     def _default(self, started: bool) -> Version:
         number = self.default()
-        is_coming = self.meant_default() not in (None, number) and not started
-        if number is not None and not is_coming:
+        preferred = next(iter(self._meant()), number)
+        if number is not None and (started or number == preferred):
             return self.versions[number]
         if self.is_loading() or not started:
             raise Unavailable(f"{self.name} is still loading; try again")
+        reasons = []
+        for version in self.list_failed():
+            reasons.append(f"; {version.id} failed to load: {version.failure}")
         asked = f"Servable not found for request: Latest({self.name})"
-        reasons = [
-            f"; {version.id} failed to load: {version.failure}" for version in self.list_failed()
-        ]
         raise NotFound(f"{asked}; none of its versions is available{''.join(reasons)}")
 
     def _exactly(self, number: int) -> Version:
@@ -222,8 +216,13 @@ class Model:
         """
         version = self.versions.setdefault(number, Version(ServableId(self.name, number), path))
         if version.path != path:
-            version.path, version.fingerprint, version.error = path, (), ""
+            version.path, version.files, version.error = path, (), ""
         return version
+
+    def wanted(self, folders: Mapping[int, Path]) -> set[int]:
+        """The existing versions that version policy and choices select."""
+        by_policy = aspired_versions(self.config.model_version_policy, folders)
+        return self.choices.versions_to_load(by_policy, folders)
 
     def is_kept_out(self, number: int) -> bool:
         """Whether this version must not be loaded: it was unloaded, or the

@@ -43,8 +43,6 @@ from dogsnap.serving.versions.model_configs import (
 )
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import (
-    Fingerprint,
-    aspired_versions,
     check_memory,
     describe_unreadable,
     digest,
@@ -99,11 +97,8 @@ class Repository(ModelRepository):
         self._is_named = is_named
         self._models: dict[str, Model] = {}
         self._configuring = threading.RLock()  # taken before `_lock`; one configuration at a time
-        # Defaults that moved by themselves and are not in the log yet.
-        self._moved_defaults: list[tuple[str, int | None, int | None]] = []
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
-        self._base_path_troubles: dict[str, str] = {}  # by model, so that each is logged once
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
         self._unready = ""
         self._troubles: list[str] = []
@@ -212,8 +207,11 @@ class Repository(ModelRepository):
 
     def _adopt_choices(self, model: Model) -> None:
         """What is chosen takes effect; versions to be unloaded take no new request."""
+        default_before = model.default()
         model.choices = self.router.choices(model.name)
         model.answering = self.router.answering(model.name) or model.answering
+        if model.default() != default_before:  # it was chosen
+            model.logged_default = model.default()
         unloaded = []
         for number, is_loaded in model.choices.loads.items():
             if not is_loaded and model.answers(number):
@@ -392,13 +390,13 @@ class Repository(ModelRepository):
                     unsettled |= self._scan_model(self._models[name], skip_settling)
                 except OSError as error:
                     troubles.append(f"{name}: {error}")
-            self._finish_unloads()
+            was_started = self.started
             with self._scanned:
-                self.started = self.started or not unsettled
-                for model in self._models.values():
-                    self._keep_answering(model)
+                self.started = was_started or not unsettled
                 self._scanned.notify_all()
-            self._write_answering()
+            if self.started:
+                self._note_defaults(is_first=not was_started)
+            self._finish_unloads()
             return troubles
 
     def _configure(self, configs: list[ModelConfig]) -> None:
@@ -460,62 +458,64 @@ class Repository(ModelRepository):
                 f"all version folders of {config.base_path} are gone; is the disk mounted?"
             )
         trouble = "" if folders else describe_base_path(config.base_path)
-        if trouble and self._base_path_troubles.get(model.name) != trouble:
+        if trouble and trouble != model.trouble:
             log.warning("%s has no version: %s", model.name, trouble)
-        self._base_path_troubles[model.name] = trouble
+        model.trouble = trouble
         unsettled = False
         with self._lock:
-            aspired = self._versions_to_load(model, folders)
-            tracked = [
-                model.track(number, folders[number]) for number in sorted(aspired, reverse=True)
-            ]
+            numbers = sorted(model.wanted(folders), reverse=True)
+            tracked = [model.track(number, folders[number]) for number in numbers]
         for version in tracked:
-            self._notice_export(version)
-            if model.config is config and self._wants_load(version):
-                if skip_settling or self._is_settled(version):
-                    self._load(model, version)
-                else:
-                    unsettled |= not version.error
+            if model.config is config:
+                unsettled |= self._scan_version(model, version, skip_settling)
         with self._lock:  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
-            aspired = self._versions_to_load(model, folders)
-            self._retire(
-                model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired)
-            )
+            wanted = model.wanted(folders)
+            unwanted = [number for number in model.available() if number not in wanted]
+            self._retire(model, unwanted, keep_one=bool(wanted))
         return unsettled
 
-    def _versions_to_load(self, model: Model, folders: dict[int, Path]) -> set[int]:
-        """The existing versions that version policy and choices select.
-
-        Call with the lock held.
-        """
-        return model.choices.versions_to_load(
-            aspired_versions(model.config.model_version_policy, folders), folders
-        )
+    def _scan_version(self, model: Model, version: Version, skip_settling: bool) -> bool:
+        """Load it if that is due; returns whether its folder may still be changing."""
+        files_before, trouble = version.files, ""
+        try:
+            version.files = fingerprint(version.path)
+            if lacks := missing(version.path):
+                trouble = f"{version.path} still lacks {lacks}; it is loaded when that is there"
+        except OSError as error:
+            trouble = describe_unreadable(version.path, error)
+        newest = max((entry[-1] for entry in version.files), default=0) / 1e9
+        is_old = not self.started and time.time() - newest > SETTLED_SECONDS
+        is_settled = not trouble and (is_old or version.files == files_before)
+        if not self._wants_load(version):
+            if version.state == State.AVAILABLE and is_settled:
+                self._notice_export(version)
+            return False
+        if skip_settling or is_settled:
+            self._load(model, version)
+            return False
+        if trouble and trouble != version.error:
+            log.info("%s is not loaded yet: %s", version.id, trouble)
+        with self._lock:
+            version.error = trouble
+        return not trouble
 
     def _wants_load(self, version: Version) -> bool:
         if version.state == State.START or version.is_wanted_again:
             return True
         if version.state != State.END and not version.is_elsewhere():
             return False
-        retry = time.monotonic() - version.failed_at >= self._retry_seconds
-        return not version.error or retry or self._has_changed(version)
+        is_due = time.monotonic() - version.failed_at >= self._retry_seconds
+        return not version.error or is_due or version.files != version.tried
 
     def _notice_export(self, version: Version) -> None:
-        """Note whether the folder of a version that answers was exported again,
-        once nothing is written there any more.
-        """
-        if version.state != State.AVAILABLE or version.is_elsewhere():
+        """Note whether the folder of a version that answers was exported again."""
+        if version.files == version.tried:
             return
+        version.tried = version.files
         try:
-            now = fingerprint(version.path)
-            is_settled = now == version.seen and not missing(version.path)
-            version.seen = now
-            if now == version.fingerprint or not is_settled:
-                return
-            version.fingerprint = now
             found = digest(version.path)
         except OSError:
             return
@@ -524,44 +524,16 @@ class Repository(ModelRepository):
         if version.note:
             log.warning("%s: %s", version.id, version.note)
 
-    def _has_changed(self, version: Version) -> bool:
-        try:
-            return fingerprint(version.path) != version.fingerprint
-        except OSError:
-            return False
-
-    def _is_settled(self, version: Version) -> bool:
-        """Whether the folder is complete and unchanged since the last scan, so
-        that it is not being copied.
-        """
-        now: Fingerprint = ()
-        error = ""
-        try:
-            if lacks := missing(version.path):
-                error = f"{version.path} still lacks {lacks}; it is loaded when that is there"
-            else:
-                now = fingerprint(version.path)
-        except OSError as unreadable:
-            error = describe_unreadable(version.path, unreadable)
-            if version.error != error:
-                log.warning("%s: %s; it is loaded when it can be read", version.id, error)
-        newest = max((entry[-1] for entry in now), default=0) / 1e9
-        untouched = not self.started and time.time() - newest > SETTLED_SECONDS
-        with self._lock:
-            settled = not error and (untouched or version.fingerprint == now)
-            version.fingerprint, version.error = now, error
-        return settled
-
     def _load(self, model: Model, version: Version) -> None:
         with self._lock:
             version.error, version.is_wanted_again = "", False
+            version.tried = version.files
             if version.servable is None:
                 version.state = State.LOADING
         started = time.monotonic()
         try:
-            version.fingerprint = fingerprint(version.path)
             if self.started:  # the loaded versions must go on answering
-                check_memory(version.fingerprint)
+                check_memory(version.tried)
             with low_priority.beside_requests(self.started):
                 loaded = low_priority.run(digest, version.path)
                 servable = Servable.load(version.id, version.path)
@@ -569,18 +541,13 @@ class Repository(ModelRepository):
                 records = warm_up(servable) if self._run_warm_up else 0
             # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
             give_back_free()
-        except (
-            Exception
-        ) as error:  # a damaged folder can raise anything; the other versions go on answering
+        except Exception as error:
+            # A damaged folder can raise anything; the other versions go on answering.
+            kind = "" if isinstance(error, DogsnapError) else f"{type(error).__name__}: "
             with self._lock:
                 if version.state == State.LOADING:
                     version.state = State.END
-                version.failed_at = time.monotonic()
-                version.error = (
-                    error.message
-                    if isinstance(error, DogsnapError)
-                    else f"{type(error).__name__}: {error}"
-                )
+                version.failed_at, version.error = time.monotonic(), f"{kind}{error}"
             self._metrics.count_failed_load(version.id)
             log.error(
                 "%s failed to load, next attempt in %g s: %s",
@@ -596,49 +563,38 @@ class Repository(ModelRepository):
                 return
             if version.servable is not None:  # from another path; requests that run go on with it
                 self._replaced.add(version.servable)
-            with self._default_noted(model):
-                version.servable, version.state = servable, State.AVAILABLE
-                version.digest, version.is_exported_again = loaded, False
-                model.was_ready = True
+            version.servable, version.state = servable, State.AVAILABLE
+            version.digest, version.is_exported_again = loaded, False
+            model.was_ready = True
         self._metrics.record_load(version.id, version.load_seconds)
         log.info(
             "loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records
         )
 
-    @contextmanager
-    def _default_noted(self, model: Model) -> Iterator[None]:
-        """Log it if the default version changes within the block."""
-        before = model.default()
-        yield
-        self._keep_answering(model)
-        if self.started and model.default() != before:
-            self._moved_defaults.append((model.name, before, model.default()))
+    def _note_defaults(self, is_first: bool) -> None:
+        """Bring to the store which versions answer by default, and to its log the
+        defaults that have moved by themselves; while it is away, both wait.
 
-    def _keep_answering(self, model: Model) -> None:
-        """The version that answers by default goes on doing so when larger ones
-        come, unless one is chosen.
-
-        Only where it went from here another one takes its place: another server
-        may have it.
+        A version that answers by default goes on doing so when larger ones
+        come, unless one is chosen. Only where it went from here another one
+        takes its place: another server may have it.
         """
-        now = model.default()
-        is_missing = model.answering is None or model.retired
-        if self.started and not model.is_new and now is not None and is_missing:
-            model.answering, model.retired = now, False
-
-    def _write_answering(self) -> None:
-        """Bring to the store what came about by itself; while that is away, it waits."""
-        with self._lock:
-            answering = {name: model.answering for name, model in self._models.items()}
-        try:
-            for name, version in answering.items():
-                if version not in (None, self.router.answering(name)):
-                    self.router.note_answering(name, version)
-            while self._moved_defaults:
-                self.router.note_default(*self._moved_defaults[0])
-                del self._moved_defaults[0]
-        except (Aborted, Unavailable) as error:  # the next scan tries again
-            log.debug("which version answers by default is not written: %s", error)
+        for model in list(self._models.values()):
+            name = model.name
+            with self._lock:
+                default = model.default()
+                if model.answering is None and not model.is_new:
+                    model.answering = default
+                if is_first:
+                    model.logged_default = default
+            try:
+                if model.answering not in (None, self.router.answering(name)):
+                    self.router.note_answering(name, model.answering)
+                if default != model.logged_default:
+                    self.router.note_default(name, model.logged_default, default)
+                model.logged_default = default
+            except (Aborted, Unavailable) as error:  # the next scan tries again
+                log.debug("which version of %s answers by default waits: %s", name, error)
 
     def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
         """Give no new request to these versions; they are unloaded at the next
@@ -649,10 +605,10 @@ class Repository(ModelRepository):
         """
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
-        with self._default_noted(model):
-            for number in numbers:
-                model.versions[number].state = State.UNLOADING
-                model.retired |= number == model.answering
+        for number in numbers:
+            model.versions[number].state = State.UNLOADING
+        if model.answering in numbers:
+            model.answering = None if model.is_new else model.default()
 
     def _finish_unloads(self) -> None:
         ended = []
