@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from dogsnap.serving.photos import preprocessing
 from dogsnap.training import dataset, picture_views
+from dogsnap.training.evaluation.labelled_photos import find_examples
 from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
 
@@ -102,9 +103,9 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
     first = dataset.read_list(data, "train_list")[0].path
     before = picture_views.read(tf.constant(str(first))).numpy()
     heic = as_heic(first)
-    labels = [{"id": name.partition("-")[0]} for name in sorted(BREEDS)]
+    labels = [{"id": name.partition("-")[0], "name": name} for name in sorted(BREEDS)]
     for examples in (
-        dataset.read_folders(data, labels),
+        find_examples(data, None, labels, pytest.fail),
         [dataset.Example(each, 0) for each in dataset.photos_below(data)],
     ):
         assert heic in [each.path for each in dataset.readable(examples, pytest.fail)]

@@ -2,12 +2,13 @@
 features of the network.
 """
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import keras
 import numpy as np
+
+from dogsnap.networks.halves import read_halves, write_halves
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,7 @@ class DogHead:
     @classmethod
     def of(cls, stated: Mapping) -> "DogHead":
         """As `to_json` gives it."""
-        weights = np.frombuffer(base64.b64decode(stated["weights"]), np.float16)
-        return cls(weights.astype(np.float32), stated["bias"])
+        return cls(read_halves(stated["weights"]), stated["bias"])
 
     @classmethod
     def in_network(cls, model: keras.Model) -> "DogHead":
@@ -38,8 +38,7 @@ class DogHead:
 
     def to_json(self) -> dict:
         """Weights as base64 of float16."""
-        halves = self.weights.astype(np.float16)
-        return {"weights": base64.b64encode(halves.tobytes()).decode(), "bias": self.bias}
+        return {"weights": write_halves(self.weights), "bias": self.bias}
 
     def probabilities(self, features: np.ndarray, largest: np.ndarray) -> np.ndarray:
         """That photos show a dog, (n,), by features (n, f) and the largest

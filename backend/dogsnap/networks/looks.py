@@ -6,7 +6,6 @@ is the logit of a linear discriminant analysis: how much more probable the
 features are for photos of a breed than for photos of any dog.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+
+from dogsnap.networks.halves import read_halves
 
 LAYER = "looks"  # the network's output
 # Is added to the variance of each feature, in units of their mean. Lab note: 1 is a
@@ -58,10 +59,12 @@ class Looks:
         if not all("mean" in breed for breed in taught):
             return None
         with np.load(statistics) as arrays:
-            means, features = (arrays[name].astype(np.float32) for name in ("means", "checked"))
+            means = list(arrays["means"].astype(np.float32))
+            features = arrays["checked"].astype(np.float32)
             classes = arrays["checked_classes"]
-        rows = [read_mean(breed["mean"]) for breed in taught]
-        return cls.of(np.stack([*means, *rows]), features, classes)
+        for breed in taught:
+            means.append(read_halves(breed["mean"]))
+        return cls.of(np.stack(means), features, classes)
 
     def of_features(self, features: np.ndarray) -> np.ndarray:
         """Features (n, f) -> (n, classes)."""
@@ -73,16 +76,6 @@ class Looks:
         output = layer(model.get_layer("features").output)
         layer.set_weights([self.weights, self.bias])
         return keras.Model(model.input, model.output | {LAYER: output}, name=model.name)
-
-
-def write_mean(features: np.ndarray) -> str:
-    """The mean of features (n, f), as base64 of float16."""
-    return base64.b64encode(features.mean(axis=0).astype(np.float16).tobytes()).decode()
-
-
-def read_mean(text: str) -> np.ndarray:
-    """What `write_mean` wrote, float32 (f,)."""
-    return np.frombuffer(base64.b64decode(text), np.float16).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 import keras
@@ -21,18 +22,19 @@ import numpy as np
 from dogsnap.exporting import TAUGHT
 from dogsnap.exporting.export import (
     STATISTICS_FILE,
+    Stored,
     breed_weights,
     export_stored,
     read_json,
     read_stored,
 )
 from dogsnap.exporting.quantization import RANGES, Ranges
-from dogsnap.files import replacing, write_json
+from dogsnap.files import write_json
 from dogsnap.networks import popularity
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.groups import find_groups, of_groups
-from dogsnap.networks.looks import Looks, Sureness
+from dogsnap.networks.looks import Looks
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration, fit_calibration
 from dogsnap.serving.answers.levels import Decision
@@ -49,20 +51,30 @@ from dogsnap.training import (
 )
 from dogsnap.training import ranges as int8_ranges
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import FOLDS, Example, Report, every_second, folds, without_dogs
+from dogsnap.training.dataset import (
+    FOLDS,
+    Example,
+    Report,
+    breeds_of,
+    class_ids,
+    every_second,
+    folds,
+    paths_of,
+    without_dogs,
+)
 from dogsnap.training.evaluation.card import has_relatives
 from dogsnap.training.passes import Passes
 from dogsnap.training.recipes import Recipe
 from dogsnap.training.scoring import share
+from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, pick_rows, save_arrays
 from dogsnap.training.trainer import with_whole_pictures
 
 # and the version of what it computes: to be raised with every change of that
 MADE_BY = "dogsnap calibrate 6"
-RANGE_PHOTOS = (
-    432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
-)
+# training photos that the ranges of int8 are found on, crops and whole pictures by halves
+RANGE_PHOTOS = 432
 NO_DOG, ANY, UNKNOWN = -1, -2, -3  # instead of a breed
-NO_PHOTOS = np.zeros(0, int)
+FEATURES = "features.npz"  # of the photos that the class statistics are made of
 NOTHING = -1  # no row of the network is left out
 # What is stored until everything is fitted: an answer of such a version is the softmax
 # of its logits.
@@ -121,18 +133,41 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Further:
-    """Photos beside those of known breeds: `features` (n, f) of each pass, None
-    where there are none, and `folds` int (n,).
+class Seen:
+    """Photos as the network sees them: `features` (n, f) of each pass, `folds`
+    int (n,), and, of each photo or of all alike:
 
-    `breed`: NO_DOG, ANY or UNKNOWN. `left_out` int (n,): the breed that answers
-    lack, as if the network had not been taught it.
+    `breeds`: a place in the class order, NO_DOG, ANY or UNKNOWN. `whole`:
+    whether it is a whole picture of a breed. `left_out`: the breed that answers
+    lack, as if the network had not been taught it, or NOTHING.
     """
 
-    features: Mapping[str, np.ndarray] | None
+    features: Arrays
     folds: np.ndarray
-    breed: int
-    left_out: np.ndarray | None = None
+    breeds: np.ndarray | int
+    whole: np.ndarray | bool = False
+    left_out: np.ndarray | int = NOTHING
+
+    def of_each(self, name: str) -> np.ndarray:
+        """The field of this name, (n,)."""
+        return np.broadcast_to(getattr(self, name), self.folds.shape)
+
+
+@dataclass(frozen=True)
+class TeachingPhotos:
+    """Photos that teach breeds, or that keep other breeds as they are.
+
+    `known`: those of other breeds. `rows`: where the features of each are in
+    `features` (n, f) of each pass.
+    """
+
+    known: Sequence[Path]
+    rows: Mapping[Path, int]
+    features: Arrays
+
+    def of(self, paths: Sequence[Path]) -> dict[str, np.ndarray]:
+        """The features (n, f) of each pass for these photos."""
+        return pick_rows(self.features, [self.rows[path] for path in paths])
 
 
 @dataclass(frozen=True)
@@ -156,8 +191,23 @@ class Answers:
 
     def where(self, chosen: np.ndarray) -> "Answers":
         """Those of the photos where `chosen` bool (n,) is true."""
-        passes = [each and each.where(chosen) for each in (self.exact, self.fast, self.after)]
-        return Answers(self.breeds[chosen], self.whole[chosen], self.folds[chosen], *passes)
+        return Answers(
+            self.breeds[chosen],
+            self.whole[chosen],
+            self.folds[chosen],
+            self.exact.where(chosen),
+            self.fast.where(chosen),
+            self.after and self.after.where(chosen),
+        )
+
+    def in_both_passes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The features (m, f) of `fast`, and of `after` behind them, and the
+        largest logits of a breed (m,).
+        """
+        passes = [self.fast, self.after] if self.after else [self.fast]
+        features = [each.features for each in passes]
+        largest = [each.logits.max(-1) for each in passes]
+        return np.concatenate(features), np.concatenate(largest)
 
 
 @dataclass(frozen=True)
@@ -187,11 +237,14 @@ class Choice:
         )
         groups = find_groups(np.exp(photos.exact.logarithms(calibration)), photos.breeds)
         if len(others.breeds):
-            dog = _dog_head(said.where((said.breeds >= 0) | (said.breeds == ANY)), others)
+            dogs = said.where((said.breeds >= 0) | (said.breeds == ANY))
+            # On both passes: the second one sees the dog, or what looks like one, at
+            # another size.
+            dog = dog_score.fit(*dogs.in_both_passes(), *others.in_both_passes())
         if photos.after is None:
             return cls(calibration, groups, None, dog)
-        both = [each.logarithms(calibration) for each in (photos.fast, photos.after)]
-        passing = second_pass_choice.choose(*both, photos.breeds, photos.whole, weights)
+        first, second = photos.fast.logarithms(calibration), photos.after.logarithms(calibration)
+        passing = second_pass_choice.choose(first, second, photos.breeds, photos.whole, weights)
         return cls(calibration, groups, passing, dog)
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
@@ -204,10 +257,10 @@ class Choice:
         """The same of the version with a second pass, for a dog the larger one
         of both where there is one.
         """
-        passes = (photos.fast, photos.after)
-        logarithms = (each.logarithms(self.calibration) for each in passes)
-        both, twice = second_pass_choice.mix_passes(self.passing, *logarithms)
-        first, second = (each.dogs(self.dog) for each in passes)
+        before = photos.fast.logarithms(self.calibration)
+        after = photos.after.logarithms(self.calibration)
+        both, twice = second_pass_choice.mix_passes(self.passing, before, after)
+        first, second = photos.fast.dogs(self.dog), photos.after.dogs(self.dog)
         return np.exp(both), np.where(twice, np.maximum(first, second), first)
 
 
@@ -228,18 +281,6 @@ def _with_sureness(
     return replace(calibration, sureness=fitted)
 
 
-def _dog_head(photos: Answers, others: Answers) -> DogHead:
-    """Fitted on both passes: the second one sees the dog, or what looks like
-    one, at another size.
-    """
-    shown = []
-    for said in (photos, others):
-        passes = [each for each in (said.fast, said.after) if each]
-        shown.append(np.concatenate([each.features for each in passes]))
-        shown.append(np.concatenate([each.logits.max(-1) for each in passes]))
-    return dog_score.fit(*shown)
-
-
 def without_dog(
     not_dogs: Sequence[Path],
     validation: list[Example],
@@ -255,12 +296,12 @@ def without_dog(
     photos: list[Path | bytes] = list(not_dogs)
     if frames and not_dogs:
         photos += without_dogs(with_whole_pictures(validation), frames)
-    parts = [np.arange(len(photos)) % FOLDS]
+    parts = [index % FOLDS for index in range(len(photos))]
     for folder in further:
         sources = dataset.sources_of(folder, one_source)
         photos += sources
-        parts.append(np.array([dataset.fold_of(source) for source in sources.values()], int))
-    return WithoutDogs(photos, np.concatenate(parts))
+        parts += map(dataset.fold_of, sources.values())
+    return WithoutDogs(photos, np.array(parts, int))
 
 
 def calibrate(
@@ -282,226 +323,184 @@ def calibrate(
     DatasetError, FreezingError, TeachingError, OSError.
     """
     breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
-    lost = "of which --taught gives no photos; give their folder, or remove the file"
-    teaching.check_kept(folder / TAUGHT, {breed.id for breed in breeds}, lost)
-    keras.config.set_dtype_policy("float32")
-    labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
-    weights = checksums.digest(folder / STORED_WEIGHTS)
-    training, validation = (
-        with_whole_pictures(part) for part in (photos.training, photos.validation)
+    teaching.check_kept(
+        folder / TAUGHT,
+        [breed.id for breed in breeds],
+        "of which --taught gives no photos; give their folder, or remove the file",
     )
-    work = work / _key(weights, training, validation, photos.others.photos)
+    keras.config.set_dtype_policy("float32")
+    labels = read_json(folder / "labels.json")
+    recipe = read_json(folder / "recipe.json")
+    weights = checksums.digest(folder / STORED_WEIGHTS)
+    training = with_whole_pictures(photos.training)
+    validation = with_whole_pictures(photos.validation)
+    others = photos.others.photos
+    work = work / _key(weights, training, validation, others)
     work.mkdir(parents=True, exist_ok=True)
     stage = _stage(folder, work, weights)
     plain = cache(partial(_plain_version, stage, work, report))
     ranges = _ranges(plain, training, weights, work / RANGES, report)
     stored = read_stored(stage.name, stage, with_head=False)
     passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
-    shown = passes.features("validation", [example.path for example in validation])
-    others = photos.others
-    unseen = passes.features("others", others.photos) if len(others.photos) else None
-    unnamed = passes.features("dogs", photos.dogs) if photos.dogs else None
-    report(f"choosing and fitting on {len(validation)} photos, {len(others.photos)} without a dog")
-    parts, own = folds(validation), DogHead.in_network(stored.model)
+    known, further = _see(photos, validation, passes)
+    report(f"choosing and fitting on {len(validation)} photos, {len(others)} without a dog")
     report(f"class statistics of {len(every_second(training))} training photos")
-    trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
-    computed = partial(
-        artefacts.statistics_features, folder, trained, training, validation, len(labels)
-    )
-    features = _load_or_compute(work / "features.npz", computed)
+    if not (work / FEATURES).is_file():
+        trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
+        features = artefacts.statistics_features(folder, trained, training, validation, len(labels))
+        save_arrays(work / FEATURES, features)
+    features = load_arrays(work / FEATURES)
     statistics = ClassStatistics.of(**features)
-    further = [
-        Further(unseen, others.folds, NO_DOG),
-        Further(unnamed, np.arange(len(photos.dogs)) % FOLDS, ANY),
-    ]
-    looked = _look_at(photos.taught, breeds, recipe, passes) if breeds else {}
+    teaching_photos = _look_at(photos.taught, breeds, recipe, passes) if breeds else None
     heads = [breed_weights(stored.model, ())] * FOLDS
-    looks = _looks_apart(statistics, parts[::2])
-    said = _answers(shown, validation, parts, [*further, *_unknown(breeds, looked)], heads, looks)
+    checked_folds = known.folds[::2]  # of the validation photos that the statistics hold
+    seen = [known, *further, *_see_unknown(breeds, teaching_photos)]
+    said = _answers(seen, heads, _looks_apart(statistics, checked_folds))
     scores = {
         "weights": weights,
         "made_by": MADE_BY,
-        **_fit_decision(said, own, passes.precision, labels, ranks),
+        **_fit_decision(said, stored, passes.precision, labels, ranks),
     }
     statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
-        known = teaching.known_photos(photos.taught, breeds, recipe)
-        learnt = plain(), breeds, known, looked, folder, features["features"], parts, report
-        teacher, taught = _teach_breeds(*learnt)
-        own_looks = _rows(looked, [example.path for example in taught.photos])
-        joined = {name: np.concatenate([shown[name], own_looks[name]]) for name in shown}
-        heads = [
-            breed_weights(stored.model, teacher.describe_taught(head)["taught"])
-            for head in taught.parts
-        ]
-        places = np.array([example.breed for example in taught.photos])
-        looks = _looks_apart(statistics, parts[::2], own_looks["exact"], places, taught.folds)
-        further.append(_as_if_unknown(own_looks, taught.folds, places, teacher.head.labels))
-        everything, parts = [*validation, *taught.photos], np.append(parts, taught.folds)
-        said = _answers(joined, everything, parts, further, heads, looks)
-        fitted = _fit_decision(said, own, passes.precision, teacher.head.labels, ranks, len(labels))
-        write_json(
-            {"made_by": MADE_BY, **teacher.describe_taught(teacher.head), "scores": fitted},
-            folder / TAUGHT,
+        teacher = _make_teacher(plain(), folder, teaching_photos)
+        known_features = teaching_photos.of(teaching_photos.known)["exact"]
+        more = np.concatenate([features["features"], known_features])
+        lesson = teacher.teach(breeds, False, report, more, checked_folds)
+        parts = [teacher.describe_taught(head)["taught"] for head in lesson.parts]
+        heads = [breed_weights(stored.model, part) for part in parts]
+        new_features = teaching_photos.of(paths_of(lesson.photos))
+        new = Seen(new_features, lesson.folds, breeds_of(lesson.photos), whole=True)
+        seen = [known, new, *further, _as_if_unknown(new, teacher.head.labels)]
+        said = _answers(seen, heads, _looks_apart(statistics, checked_folds, new))
+        fitted = _fit_decision(
+            said, stored, passes.precision, teacher.head.labels, ranks, len(labels)
         )
+        described = teacher.describe_taught(teacher.head)
+        write_json({"made_by": MADE_BY, **described, "scores": fitted}, folder / TAUGHT)
     shutil.rmtree(work)
     return scores
 
 
+def _see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[Seen, list[Seen]]:
+    """The validation photos, and those beside them."""
+    known = Seen(
+        passes.features("validation", paths_of(validation)),
+        folds(validation),
+        breeds_of(validation),
+        np.array([example.is_whole for example in validation]),
+    )
+    others, further = photos.others, []
+    if others.photos:
+        further.append(Seen(passes.features("others", others.photos), others.folds, NO_DOG))
+    if photos.dogs:
+        by_turns = np.arange(len(photos.dogs)) % FOLDS
+        further.append(Seen(passes.features("dogs", photos.dogs), by_turns, ANY))
+    return known, further
+
+
 def _look_at(
     folders: Sequence[Path], breeds: Sequence[teaching.NewBreed], recipe: Mapping, passes: Passes
-) -> dict[Path, dict[str, np.ndarray]]:
-    """The features (f,) of each pass for each photo that teaches, or that keeps
-    other breeds as they are.
-    """
+) -> TeachingPhotos:
     known = teaching.known_photos(folders, breeds, recipe)
-    own = [path for breed in breeds for path in breed.photos]
+    own = chain.from_iterable(breed.photos for breed in breeds)
     paths = list(dict.fromkeys([*known, *own]))
-    features = passes.features("taught", paths, near=True)
-    return {
-        path: {name: each[row] for name, each in features.items()} for row, path in enumerate(paths)
-    }
+    rows = {path: row for row, path in enumerate(paths)}
+    return TeachingPhotos(known, rows, passes.features("taught", paths, near=True))
 
 
-def _rows(
-    looked: Mapping[Path, Mapping[str, np.ndarray]], paths: Sequence[Path]
-) -> dict[str, np.ndarray]:
-    """Features (n, f) of each pass for these photos."""
-    return {name: np.stack([looked[path][name] for path in paths]) for name in looked[paths[0]]}
-
-
-def _unknown(
-    breeds: Sequence[teaching.NewBreed], looked: Mapping[Path, Mapping[str, np.ndarray]]
-) -> list[Further]:
+def _see_unknown(
+    breeds: Sequence[teaching.NewBreed], teaching_photos: TeachingPhotos | None
+) -> list[Seen]:
     """Photos of breeds that the network was not trained on, without those that
     are named as a near relative for good reason.
     """
-    strange = [breed for breed in breeds if not has_relatives(breed.id)]
-    if not strange:
-        return []
-    folds_of = [breed.folds(breed.photos) for breed in strange]
-    paths = [path for breed in strange for path in breed.photos]
-    return [Further(_rows(looked, paths), np.concatenate(folds_of), UNKNOWN)]
+    unknown = []
+    for breed in breeds:
+        if not has_relatives(breed.id):
+            features = teaching_photos.of(breed.photos)
+            unknown.append(Seen(features, breed.folds(breed.photos), UNKNOWN))
+    return unknown
 
 
-def _as_if_unknown(
-    features: Mapping[str, np.ndarray],
-    parts: np.ndarray,
-    breeds: np.ndarray,
-    labels: Sequence[Mapping],
-) -> Further:
-    """Photos that taught `breeds` int (n,), places among the labels, answered
-    as if their own breed had not been taught.
+def _as_if_unknown(taught: Seen, labels: Sequence[Mapping]) -> Seen:
+    """The same of photos that taught breeds, answered as if their own breed had
+    not been taught.
     """
-    is_strange = np.array([not has_relatives(labels[breed]["id"]) for breed in breeds])
-    kept = {name: each[is_strange] for name, each in features.items()}
-    return Further(kept, parts[is_strange], UNKNOWN, breeds[is_strange])
+    is_strange = np.array([not has_relatives(labels[breed]["id"]) for breed in taught.breeds])
+    features = pick_rows(taught.features, is_strange)
+    left_out = taught.breeds[is_strange]
+    return Seen(features, taught.folds[is_strange], UNKNOWN, left_out=left_out)
 
 
 def _looks_apart(
-    statistics: ClassStatistics,
-    checked_folds: np.ndarray,
-    features: np.ndarray = NO_PHOTOS,
-    breeds: np.ndarray = NO_PHOTOS,
-    parts: np.ndarray = NO_PHOTOS,
+    statistics: ClassStatistics, checked_folds: np.ndarray, taught: Seen | None = None
 ) -> list[Looks]:
     """How much photos look like each breed, by all photos but those of each of
     FOLDS.
 
-    `checked_folds` int (m,): of the stored validation photos. `features` (n,
-    f): of photos that taught `breeds` int (n,), which stand behind the others,
-    and `parts` int (n,): their folds.
+    `checked_folds` int (m,): of the stored validation photos. `taught`: photos
+    of breeds that stand behind the others.
     """
-    found = []
+    apart = []
     for fold in range(FOLDS):
-        apart = checked_folds != fold
-        if not apart.any():
-            apart = ~apart
+        chosen = checked_folds != fold
+        if not chosen.any():
+            chosen = ~chosen
         means = list(statistics.means)
-        for breed in np.unique(breeds):
-            own = breeds == breed
-            kept = own & (parts != fold)
-            means.append(features[kept if kept.any() else own].mean(axis=0))
-        checked, classes = statistics.checked[apart], statistics.checked_classes[apart]
-        found.append(Looks.of(np.stack(means), checked, classes))
-    return found
+        for breed in np.unique(taught.breeds) if taught else ():
+            own = taught.breeds == breed
+            kept = own & (taught.folds != fold)
+            means.append(taught.features["exact"][kept if kept.any() else own].mean(axis=0))
+        checked, classes = statistics.checked[chosen], statistics.checked_classes[chosen]
+        apart.append(Looks.of(np.stack(means), checked, classes))
+    return apart
 
 
-def _teach_breeds(
-    source: Path,
-    breeds: Sequence[teaching.NewBreed],
-    known: Sequence[Path],
-    looked: Mapping[Path, Mapping[str, np.ndarray]],
-    artefacts_folder: Path,
-    statistics: np.ndarray,
-    parts: np.ndarray,
-    report: Report,
-) -> tuple[teaching.Teacher, teaching.Taught]:
-    """What is taught.
-
-    `known`: photos of other breeds; `looked`: features of all photos;
-    `statistics` (m, f): features of the training photos; `parts`: of the
-    validation photos.
-    """
-    looks = {}
-    for path, seen in looked.items():
-        looks[path] = np.stack([seen["exact"], seen.get("nearer", seen["exact"])])
-    teacher = teaching.Teacher(source, artefacts_folder, looks)
-    more = np.concatenate([statistics, teacher.features_of_known(known, report)])
-    return teacher, teacher.teach(breeds, False, report, more, parts[::2])
+def _make_teacher(source: Path, artefacts_folder: Path, photos: TeachingPhotos) -> teaching.Teacher:
+    """One that has looked at the photos already."""
+    exact = photos.features["exact"]
+    views = np.stack([exact, photos.features.get("nearer", exact)], axis=1)
+    looks = dict(zip(photos.rows, views, strict=True))
+    return teaching.Teacher(source, artefacts_folder, looks)
 
 
 def _answers(
-    shown: Mapping[str, np.ndarray],
-    examples: Sequence[Example],
-    parts: np.ndarray,
-    further: Sequence[Further],
+    seen: Sequence[Seen],
     heads: Sequence[tuple[np.ndarray, np.ndarray]],
     looks: Sequence[Looks],
 ) -> Answers:
-    """Of photos of breeds, by their features (n, f), `parts` int (n,), and for
-    each of FOLDS kernel and bias of the breeds, and how much photos look like
-    them; and of `further` photos.
+    """By kernel and bias of the breeds for each of FOLDS, and how much photos
+    look like them.
     """
-    breeds = np.array([example.breed for example in examples])
-    whole = np.array([example.is_whole for example in examples])
-    left_out = np.full(len(breeds), NOTHING)
-    given = [shown]
-    for each in further:
-        if each.features is not None:
-            count = len(each.folds)
-            given.append(each.features)
-            breeds = np.append(breeds, np.full(count, each.breed))
-            whole = np.append(whole, np.zeros(count, bool))
-            parts = np.append(parts, each.folds)
-            without = np.full(count, NOTHING) if each.left_out is None else each.left_out
-            left_out = np.append(left_out, without)
-    lacking = np.flatnonzero(left_out != NOTHING)
 
-    def make_pass(name: str) -> Pass:
-        features = np.concatenate([each[name] for each in given])
+    def join(name: str) -> np.ndarray:
+        return np.concatenate([photos.of_each(name) for photos in seen])
+
+    folds_of_all, left_out = join("folds"), join("left_out")
+    lacking = np.flatnonzero(left_out != NOTHING)
+    passes = {}
+    for name, features in join_rows([photos.features for photos in seen]).items():
         logits = np.zeros((len(features), len(heads[0][1])))
         looked = np.zeros(logits.shape, np.float32)
         for fold, (kernel, bias) in enumerate(heads):
-            own = parts == fold
+            own = folds_of_all == fold
             logits[own] = features[own] @ kernel + bias
             looked[own] = looks[fold].of_features(features[own])
         logits[lacking, left_out[lacking]] = -np.inf
-        return Pass(features, logits, looked)
-
-    after = make_pass("after") if "after" in shown else None
-    return Answers(breeds, whole, parts, make_pass("exact"), make_pass("fast"), after)
+        passes[name] = Pass(features, logits, looked)
+    exact, fast = passes["exact"], passes["fast"]
+    return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, passes.get("after"))
 
 
 def _key(
     weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]
 ) -> str:
-    paths = [str(each.path) for each in (*training, *validation)]
-    return hashlib.sha256(
-        "\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()
-    ).hexdigest()[:16]
+    photos = map(str, [*paths_of(training), *paths_of(validation), *others])
+    text = "\n".join([MADE_BY, weights, *photos])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _stage(folder: Path, work: Path, weights: str) -> Path:
@@ -528,30 +527,18 @@ def _ranges(
 ) -> Ranges:
     """Found on crops and whole pictures by halves, and kept in `file`."""
     if not file.is_file():
-        kinds = [
-            [each.path for each in training if each.is_whole == whole] for whole in (False, True)
-        ]
-        found_on = [
-            path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]
-        ]
-        ranges = int8_ranges.calibrate(plain(), found_on, report)
+        photos = []
+        for whole in (False, True):
+            kind = [example.path for example in training if example.is_whole == whole]
+            photos += kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]
+        ranges = int8_ranges.calibrate(plain(), photos, report)
         replace(ranges, weights=weights, made_by=MADE_BY).write(file)
     return Ranges(**read_json(file))
 
 
-def _load_or_compute(
-    file: Path, computed: Callable[[], Mapping[str, np.ndarray]]
-) -> dict[str, np.ndarray]:
-    if not file.is_file():
-        with replacing(file) as temporary:
-            np.savez(temporary, **computed())
-    with np.load(file) as arrays:
-        return dict(arrays)
-
-
 def _fit_decision(
     said: Answers,
-    own: DogHead,
+    stored: Stored,
     precision: str,
     labels: Sequence[Mapping],
     ranks: Path,
@@ -560,13 +547,14 @@ def _fit_decision(
     """What scores.json says of the choices, of the thresholds of one pass and
     of two, and how good both are.
 
-    `own`: the network's head of dogs. `first`: the place of the first class
+    `stored`: whose head of dogs stays where no photo is without one. `first`: the place of the first class
     that was taught, if any.
     """
     is_named = said.breeds >= 0
     photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+    own = DogHead.in_network(stored.model)
     choice = Choice.on(said, log_prior, own)
     chosen = []
     for fold in range(FOLDS):
@@ -581,61 +569,61 @@ def _fit_decision(
         """Probabilities (n, classes) for photos that took no part in the
         choice, and the thresholds found on them.
         """
+        count = len(photos.breeds)
         probabilities = np.zeros_like(photos.exact.logits)
-        dogs, none = np.zeros(len(photos.breeds)), np.zeros(len(others.breeds))
-        shared, held = np.zeros(len(photos.breeds)), np.zeros(len(photos.breeds), bool)
-        for fold, each in enumerate(chosen):
-            inside = photos.folds == fold
-            probabilities[inside], dogs[inside] = answer(each, photos.where(inside))
+        dogs, none = np.zeros(count), np.zeros(len(others.breeds))
+        shared, held = np.zeros(count), np.zeros(count, bool)
+        for fold, apart in enumerate(chosen):
+            inside, outside = photos.folds == fold, others.folds == fold
+            probabilities[inside], dogs[inside] = answer(apart, photos.where(inside))
             shared[inside], held[inside] = of_groups(
-                probabilities[inside], photos.breeds[inside], each.groups
+                probabilities[inside], photos.breeds[inside], apart.groups
             )
-            none[others.folds == fold] = answer(each, others.where(others.folds == fold))[1]
+            none[outside] = answer(apart, others.where(outside))[1]
         dog = thresholds.dog_threshold(dogs, photos.whole, none)
         return probabilities, thresholds.fit_decision(
             probabilities, photos.breeds, shared, held, photos.whole, weights, dog
         )
 
     probabilities, decision = decide(Choice.once)
+    ids = class_ids(labels)
+    calibration = {
+        "temperature": choice.calibration.temperature,
+        "lapse": choice.calibration.lapse,
+    }
+    if choice.calibration.sureness:
+        calibration["sureness"] = choice.calibration.sureness.to_json()
+    calibration["log_prior"] = np.round(log_prior.astype(float), 4).tolist()
+    calibration |= decision.to_json()
+    calibration["groups"] = [np.take(ids, group).tolist() for group in choice.groups]
     scores: dict = {
-        "calibration": {
-            "temperature": choice.calibration.temperature,
-            "lapse": choice.calibration.lapse,
-            **_stated(choice.calibration.sureness),
-            "log_prior": [round(float(each), 4) for each in log_prior],
-            **decision.to_json(),
-            "groups": [[labels[place]["id"] for place in group] for group in choice.groups],
-        },
+        "calibration": calibration,
         "dog_head": choice.dog.to_json(),
         "validation": scoring.report(
             probabilities, photos.breeds, labels, decision.confident or 1.0
         ),
     }
-    if choice.passing:
-        both, decision = decide(Choice.twice)
-        once, right = (each.argmax(-1) == photos.breeds for each in (probabilities, both))
-        before = photos.fast.logarithms(choice.calibration)
-        validation = {
-            "photos": len(photos.breeds),
-            "top1_one_pass": share(once),
-            "top1": share(right),
-            "top1_whole_one_pass": share(once[photos.whole]),
-            "top1_whole": share(right[photos.whole]),
-            "second_passes": share(
-                second_pass_choice.mix_passes(choice.passing, before, before)[1]
-            ),
-        }
-        if first is not None:
-            shown = right[photos.breeds >= first]
-            recall = {
-                labels[each]["id"]: share(right[photos.breeds == each])
-                for each in range(first, len(labels))
-            }
-            validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
-        stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
-        scores["second_pass"] = {**choice.passing.to_json(), **stated}
+    if choice.passing is None:
+        return scores
+    both, decision = decide(Choice.twice)
+    once = probabilities.argmax(-1) == photos.breeds
+    right = both.argmax(-1) == photos.breeds
+    before = photos.fast.logarithms(choice.calibration)
+    _, twice = second_pass_choice.mix_passes(choice.passing, before, before)
+    validation = {
+        "photos": len(photos.breeds),
+        "top1_one_pass": share(once),
+        "top1": share(right),
+        "top1_whole_one_pass": share(once[photos.whole]),
+        "top1_whole": share(right[photos.whole]),
+        "second_passes": share(twice),
+    }
+    if first is not None:
+        recall = {}
+        for breed in range(first, len(ids)):
+            recall[ids[breed]] = share(right[photos.breeds == breed])
+        shown = right[photos.breeds >= first]
+        validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
+    stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
+    scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores
-
-
-def _stated(fitted: Sureness | None) -> dict[str, dict[str, float]]:
-    return {"sureness": fitted.to_json()} if fitted else {}

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from dogsnap.files import replacing
 from dogsnap.training.dataset import FOLDS
+from dogsnap.training.stored_arrays import load_arrays
 
 DIRECTIONS = 256  # of the shared covariance that are kept: beyond them its eigenvalues are small
 # features that are drawn for each known class, from a normal distribution with its mean and the
@@ -87,9 +88,8 @@ class ClassStatistics:
         every one of 0 to the largest among them.
         """
         features = features.astype(np.float32)
-        means = np.stack(
-            [features[classes == each].mean(axis=0) for each in range(classes.max() + 1)]
-        )
+        count = classes.max() + 1
+        means = np.stack([features[classes == breed].mean(axis=0) for breed in range(count)])
         within = features - means[classes]
         covariance = within.T @ within / max(len(features) - len(means), 1)
         variances, directions = np.linalg.eigh(covariance)
@@ -112,15 +112,12 @@ class ClassStatistics:
         `weights`: the SHA-256 of the stored weights that the features come
         from. `made_by`: the command and its version.
         """
-        arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-        halves = {
-            name: each.astype(np.float16) if each.ndim == 2 else each
-            for name, each in arrays.items()
-        }
+        arrays = vars(self) | {"weights": weights, "made_by": made_by}
+        for name, array in arrays.items():
+            if np.ndim(array) == 2:
+                arrays[name] = array.astype(np.float16)
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(
-                file, **halves, weights=np.array(weights), made_by=np.array(made_by)
-            )
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
@@ -131,25 +128,19 @@ class ClassStatistics:
             expected = "the statistics that `dogsnap calibrate` writes beside the weights"
             raise StatisticsError(f"{path} does not exist; expected {expected}")
         try:
-            with np.load(path) as arrays:
-                loaded = {field.name: arrays[field.name] for field in fields(cls)}
-                made_from = str(arrays["weights"]) if "weights" in arrays else ""
+            arrays = load_arrays(path)
+            stated = [arrays[field.name] for field in fields(cls)]
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise StatisticsError(f"{path} cannot be read: {error}") from error
-        statistics = cls(
-            **{
-                name: each.astype(np.float32) if each.ndim == 2 else each
-                for name, each in loaded.items()
-            }
-        )
+        statistics = cls(*(each.astype(np.float32) if each.ndim == 2 else each for each in stated))
         if statistics.means.shape != (classes, features):
             own = "{} classes with {} features".format(*statistics.means.shape)
             raise StatisticsError(f"{path} is of {own}; the network has {classes} with {features}")
+        made_from = str(arrays.get("weights", ""))
         if made_from != weights:
-            made, expected = (each[:12] or "unknown" for each in (made_from, weights))
-            origin = f"the weights with the SHA-256 {made}, expected {expected}"
             raise StatisticsError(
-                f"{path} was made from {origin}; `dogsnap calibrate` writes it anew"
+                f"{path} was made from the weights with the SHA-256 {made_from[:12] or 'unknown'}, "
+                f"expected {weights[:12] or 'unknown'}; `dogsnap calibrate` writes it anew"
             )
         return statistics
 
@@ -161,13 +152,11 @@ class ClassStatistics:
         shape = len(self.means) * DRAWN, self.means.shape[1]
         beyond = self.mean_variance * shape[1] - self.variances.sum()
         noise = generator.normal(0, np.sqrt(max(beyond, 0) / shape[1]), shape)
-        noise += (
-            generator.normal(0, np.sqrt(self.variances), (shape[0], len(self.variances)))
-            @ self.directions.T
-        )
-        return np.maximum(np.repeat(self.means, DRAWN, axis=0) + noise, 0).astype(
-            np.float32
-        )  # behind a ReLU
+        spread = np.sqrt(self.variances)
+        noise += generator.normal(0, spread, (shape[0], len(spread))) @ self.directions.T
+        # behind a ReLU
+        drawn = np.maximum(np.repeat(self.means, DRAWN, axis=0) + noise, 0)
+        return drawn.astype(np.float32)
 
     def fit_new_classes(
         self,
@@ -200,23 +189,17 @@ class ClassStatistics:
         for fold in range(FOLDS):
             taught = [each[own != fold] for each, own in zip(features, folds, strict=True)]
             others = checked_folds == fold
-            weights, offset = self._fit(
-                taught, np.concatenate([self.checked[~others], more]), kernel, bias
-            )
+            known = np.concatenate([self.checked[~others], more])
+            weights, offset = self._fit(taught, known, kernel, bias)
             parts.append((weights, offset))
             checked[others] = self.checked[others] @ weights + offset
             for each, own, logits in zip(features, folds, left_out, strict=True):
                 logits[own == fold] = each[own == fold, 0] @ weights + offset
         weights, offset = self._fit(features, np.concatenate([self.checked, more]), kernel, bias)
         lowered = self._find_lowering(checked, kernel, bias)
-        parts = [(each, own - lowered) for each, own in parts]
-        return NewClasses(
-            weights,
-            offset - lowered,
-            parts,
-            [each - lowered for each in left_out],
-            checked - lowered,
-        )
+        parts = [(of_part, own - lowered) for of_part, own in parts]
+        left_out = [logits - lowered for logits in left_out]
+        return NewClasses(weights, offset - lowered, parts, left_out, checked - lowered)
 
     def _find_lowering(
         self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray
@@ -256,11 +239,14 @@ class ClassStatistics:
         Each new class counts as much as a known one; `known` (m, f) show known
         classes, whose logits are by `kernel` and `bias`.
         """
-        parts = [known, *(each.reshape(-1, known.shape[1]) for each in features)]
-        classes = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        shares = np.array(
-            [kernel.shape[1] / len(known), *(1 / len(part) for part in parts[1:])], np.float32
-        )[classes]
+        parts = [known]
+        for views in features:
+            parts.append(views.reshape(-1, known.shape[1]))
+        counts = list(map(len, parts))
+        classes = np.repeat(np.arange(len(parts)), counts)
+        known_classes = np.ones(len(parts))
+        known_classes[0] = kernel.shape[1]
+        shares = (known_classes / counts).astype(np.float32)[classes]
         photos = np.concatenate(parts)
         fixed = tf.reduce_logsumexp(photos @ kernel + bias, axis=1, keepdims=True)
         centre = self.means.mean(axis=0)

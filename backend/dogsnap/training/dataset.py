@@ -30,13 +30,8 @@ WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
-KINDS = (
-    "JPEG",
-    "PNG",
-    "GIF",
-    "BMP",
-    "WEBP",
-)  # what TensorFlow decodes, by Pillow's names; it reads more
+# what TensorFlow decodes, by Pillow's names; it reads more
+KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 CONVERTED_KINDS = ("HEIF", "AVIF")
 NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
 
@@ -70,6 +65,19 @@ class Example:
         return self.frame is None or self.frame == self.path
 
 
+def paths_of(examples: Sequence[Example]) -> list[Path]:
+    return [example.path for example in examples]
+
+
+def breeds_of(examples: Sequence[Example]) -> np.ndarray:
+    """Int (n,)."""
+    return np.array([example.breed for example in examples])
+
+
+def class_ids(labels: Sequence[Mapping]) -> list[str]:
+    return [label["id"] for label in labels]
+
+
 def images_folder(data: Path) -> Path:
     """The folder with the breeds' folders: `images`, or `Images` as in
     Stanford's archive.
@@ -95,16 +103,17 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
     """Labels {"id", "name", "name_zh"} in class order: names as in
     `breeds_file`, else, without `_`, as in the folder's.
     """
-    known = {}
+    facts = {}
     if breeds_file is not None and breeds_file.is_file():
-        known = {
-            breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))
-        }
+        for breed in json.loads(breeds_file.read_text(encoding="utf-8")):
+            facts[breed["id"]] = breed
     labels = []
     for folder in folders:
-        breed, name = _id_and_name(folder)
-        names = dict.fromkeys(("name", "name_zh"), name.replace("_", " ")) | known.get(breed, {})
-        labels.append({"id": breed, "name": names["name"], "name_zh": names["name_zh"]})
+        breed_id, name = _id_and_name(folder)
+        label = {"id": breed_id}
+        for key in ("name", "name_zh"):
+            label[key] = facts.get(breed_id, {}).get(key, name.replace("_", " "))
+        labels.append(label)
     return labels
 
 
@@ -125,10 +134,12 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
     index = {folder: place for place, folder in enumerate(folders)}
     if labels:
         places = _places(labels)
-        index = {folder: places.get(_id_and_name(folder)[0], -1) for folder in folders}
-        if unknown := [_id_and_name(folder)[0] for folder, place in index.items() if place < 0]:
-            known = f"the {len(labels)} breeds of labels.json"
-            raise DatasetError(f"class folder {unknown[0]} is not among {known}; remove it")
+        for folder in folders:
+            breed, _ = _id_and_name(folder)
+            if breed not in places:
+                known = f"the {len(labels)} breeds of labels.json"
+                raise DatasetError(f"class folder {breed} is not among {known}; remove it")
+            index[folder] = places[breed]
     if not path.is_file():
         raise DatasetError(
             f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line "
@@ -148,7 +159,7 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
 
 
 def _places(labels: Sequence[dict]) -> dict[str, int]:
-    return {label["id"]: place for place, label in enumerate(labels)}
+    return {breed: place for place, breed in enumerate(class_ids(labels))}
 
 
 def with_boxes(
@@ -240,12 +251,8 @@ def _check_box(sides: Sequence[str | float]) -> Box:
         raise ValueError(
             f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}"
         ) from error
-    if not (
-        left >= 0
-        and left + LEAST_SIDE <= right <= 1
-        and top >= 0
-        and top + LEAST_SIDE <= bottom <= 1
-    ):
+    is_across = 0 <= left < left + LEAST_SIDE <= right <= 1
+    if not (is_across and 0 <= top < top + LEAST_SIDE <= bottom <= 1):
         box = f"{left:g} {top:g} {right:g} {bottom:g}"
         raise ValueError(
             f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 "
@@ -257,7 +264,7 @@ def _check_box(sides: Sequence[str | float]) -> Box:
 def every_second(examples: list[Example]) -> list[Example]:
     """Every second photo, and the first of each class that would have none."""
     chosen = examples[::2]
-    shown = {example.breed for example in chosen}
+    shown = set(breeds_of(chosen))
     for example in examples:
         if example.breed not in shown:
             chosen.append(example)
@@ -267,37 +274,27 @@ def every_second(examples: list[Example]) -> list[Example]:
 
 def check_taught(folders: list[str], training: list[Example]) -> None:
     """Raises DatasetError for class folders without training photos."""
-    taught = {example.breed for example in training}
-    if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
-        advice = "list more photos than are kept for validation, or remove the folder"
-        raise DatasetError(
-            f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}"
-        )
-
-
-def read_folders(data: Path, labels: list[dict]) -> list[Example]:
-    """Every photo below `images/<wnid>-<Name>/`, for folders without a list;
-    the order of `labels` gives the breed's index.
-    """
-    places = _places(labels)
-    found = {path: _id_and_name(path.parent.name)[0] for path in photos_below(images_folder(data))}
-    if unknown := [path for path, breed in found.items() if breed not in places]:
-        raise DatasetError(f"{unknown[0]} lies in no folder of a breed that the model knows")
-    return [Example(path, places[breed]) for path, breed in found.items()]
+    taught = set(breeds_of(training))
+    for place, folder in enumerate(folders):
+        if place not in taught:
+            raise DatasetError(
+                f"class folder {folder} has only validation photos in train_list.txt; "
+                "list more photos than are kept for validation, or remove the folder"
+            )
 
 
 def read_index(data: Path, labels: list[dict]) -> list[Example]:
     """The photos of `index.tsv`: columns `breed`, an id of `labels`, and
     `photo`, a path below `data`. Raises DatasetError.
     """
-    places, rows = _places(labels), rows_of_index(data)
-    if unknown := [
-        line for line, row in enumerate(rows, 2) if row["breed"] not in places or not row["photo"]
-    ]:
-        raise DatasetError(
-            f"{data / INDEX}:{unknown[0]} does not name a photo of a breed that the model knows"
-        )
-    return [Example(data / row["photo"], places[row["breed"]]) for row in rows]
+    places, examples = _places(labels), []
+    for number, row in enumerate(rows_of_index(data), 2):
+        if row["breed"] not in places or not row["photo"]:
+            raise DatasetError(
+                f"{data / INDEX}:{number} does not name a photo of a breed that the model knows"
+            )
+        examples.append(Example(data / row["photo"], places[row["breed"]]))
+    return examples
 
 
 def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:
@@ -361,12 +358,9 @@ def folds(examples: list[Example]) -> np.ndarray:
     names: dict[int, set[str]] = {}
     for example in examples:
         names.setdefault(example.breed, set()).add(example.path.stem)
-    places = {
-        (breed, name): place % FOLDS
-        for breed, each in names.items()
-        for place, name in enumerate(sorted(each))
-    }
-    return np.array([places[example.breed, example.path.stem] for example in examples])
+    ranks = {breed: sorted(stems) for breed, stems in names.items()}
+    parts = [ranks[example.breed].index(example.path.stem) for example in examples]
+    return np.array(parts) % FOLDS
 
 
 def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
@@ -380,11 +374,8 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
     several = {row["photo"] for row in _rows_of_dogs(frames) if row["dogs"] != "1"}
     found = []
     for example in examples:
-        if (
-            not example.is_whole
-            or not example.box
-            or f"{example.path.parent.name}/{example.path.name}" in several
-        ):
+        has_several = f"{example.path.parent.name}/{example.path.name}" in several
+        if not example.is_whole or not example.box or has_several:
             continue
         left, top, right, bottom = example.box
         across = (left, (0, 0, left, 1)), (1 - right, (right, 0, 1, 1))
@@ -406,10 +397,12 @@ def readable(examples: list[Example], report: Report) -> list[Example]:
     """
     with ThreadPoolExecutor() as pool:
         faults = list(pool.map(_fault_of_files, examples))
+    good = []
     for example, fault in zip(examples, faults, strict=True):
         if fault:
             report(f"skipped {example.path}: {fault}")
-    good = [example for example, fault in zip(examples, faults, strict=True) if not fault]
+        else:
+            good.append(example)
     if not good:
         first = examples[0].path if examples else "-"
         raise DatasetError(f"none of {len(examples)} photos could be read; the first was {first}")
@@ -418,8 +411,7 @@ def readable(examples: list[Example], report: Report) -> list[Example]:
 
 def readable_photos(photos: list[Path], report: Report) -> list[Path]:
     """The same for photos that show no breed."""
-    examples = [Example(path, 0) for path in photos]
-    return [example.path for example in readable(examples, report)]
+    return paths_of(readable([Example(path, 0) for path in photos], report))
 
 
 def _fault_of_files(example: Example) -> str | None:
@@ -449,12 +441,14 @@ def _is_converted(path: Path) -> bool:
     return path.suffix.lower() in CONVERTED_ENDINGS
 
 
-def photo_bytes(path: Path) -> bytes:
+def photo_bytes(path: Path | bytes) -> bytes:
     """The bytes of a photo file for TensorFlow: as they are, or turned upright
-    as EXIF says; HEIC and AVIF are decoded.
+    as EXIF says; HEIC and AVIF are decoded. Bytes stay as they are.
 
     Raises OSError, and ValueError for such a file that cannot be decoded.
     """
+    if isinstance(path, bytes):
+        return path
     contents = path.read_bytes()
     if not _is_converted(path) and not photos.is_turned(contents):
         return contents

@@ -2,7 +2,7 @@
 them, and the parameters of the second passes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,22 +11,18 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.exporting.export import read_stored
-from dogsnap.files import replacing
+from dogsnap.files import write_json
 from dogsnap.networks import dogs_head as dogs
-from dogsnap.networks.architectures import (
-    in_precision,
-    load_stored_weights,
-    save_half_weights,
-)
+from dogsnap.networks.architectures import in_precision, load_stored_weights, save_half_weights
 from dogsnap.networks.box_head import overlap
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
-from dogsnap.training.artefacts import write_json
-from dogsnap.training.dataset import DatasetError, Example, photo_bytes, read_boxes
+from dogsnap.training.dataset import DatasetError, Example, Report, photo_bytes, read_boxes
 from dogsnap.training.scenes import Scenes
 from dogsnap.training.scoring import share
+from dogsnap.training.stored_arrays import load_arrays, save_arrays
 
 MOST_DOGS = 16  # of a training picture
 CHUNK, BATCH = 256, 32  # pictures of a file of maps, and of a step
@@ -73,30 +69,29 @@ def train(
     pictures: int,
     epochs: int,
     folder: Path,
-    report: Callable[[str], None],
+    report: Report,
 ) -> None:
     """Train a head for the network `model` on that many pictures.
 
     `folder` keeps the maps, 0.7 MB a picture: called again with the same
     arguments it goes on where it stopped.
     """
-    files = [
-        _maps(model, scenes, start, min(pictures, start + CHUNK), folder, report)
-        for start in range(0, pictures, CHUNK)
-    ]
-    shapes = [tuple(each.shape[1:]) for each in head.input]
-    maps = tuple(tf.TensorSpec((None, *shape), tf.float32) for shape in shapes)
+    files = []
+    for start in range(0, pictures, CHUNK):
+        end = min(pictures, start + CHUNK)
+        files.append(_maps(model, scenes, start, end, folder, report))
+    middle, last = head.input
+    maps = tuple(tf.TensorSpec(each.shape, tf.float32) for each in (middle, last))
     kinds = (maps, tf.TensorSpec((None, MOST_DOGS, 5), tf.float32))
     steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
     batches = tf.data.Dataset.from_generator(
         lambda: _batches(files, scenes.seed), output_signature=kinds
     ).prefetch(2)
     falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
-    places = dogs.centres(shapes[0], scenes.size)
-    inputs = [keras.Input(shape) for shape in shapes]
-    learner = keras.Model(
-        inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs])
-    )
+    places = dogs.centres(middle.shape[1:], scenes.size)
+    inputs = [keras.Input(each.shape[1:]) for each in (middle, last)]
+    dropped = [keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]
+    learner = keras.Model(inputs, head(dropped))
     learner.compile(
         keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP),
         lambda targets, cells: dogs.dogs_loss(targets, cells, places),
@@ -113,7 +108,7 @@ def _maps(
     start: int,
     end: int,
     folder: Path,
-    report: Callable[[str], None],
+    report: Report,
 ) -> Path:
     """The file with the maps, float16, and the boxes of pictures `start` to
     `end`, made if it is not there.
@@ -123,31 +118,21 @@ def _maps(
         return file
     backbone = model.get_layer("backbone")
     maps = keras.Model(model.input, dogs.maps_of(model)(backbone.input, training=False))
-    images, targets = [], []
-    for number in range(start, end):
+    targets = np.zeros((end - start, MOST_DOGS, 5), np.float32)
+    images = []
+    for target, number in zip(targets, range(start, end), strict=True):
         image, boxes = scenes.draw(number)
         images.append(image)
-        targets.append(_target(boxes))
+        target[: len(boxes), :4], target[: len(boxes), 4] = boxes[:MOST_DOGS], 1
     middle, last = [], []
     for index in range(0, len(images), BATCH):
         batch = maps.predict_on_batch(np.stack(images[index : index + BATCH]))
         middle.append(batch[0].astype(np.float16))
         last.append(batch[1].astype(np.float16))
-    with replacing(file) as temporary, temporary.open("wb") as stream:
-        np.savez(
-            stream,
-            middle=np.concatenate(middle),
-            last=np.concatenate(last),
-            targets=np.stack(targets),
-        )
+    arrays = {"middle": np.concatenate(middle), "last": np.concatenate(last), "targets": targets}
+    save_arrays(file, arrays)
     report(f"maps of {end} pictures")
     return file
-
-
-def _target(boxes: np.ndarray) -> np.ndarray:
-    target = np.zeros((MOST_DOGS, 5), np.float32)
-    target[: len(boxes), :4], target[: len(boxes), 4] = boxes[:MOST_DOGS], 1
-    return target
 
 
 def _batches(
@@ -157,24 +142,21 @@ def _batches(
     random = np.random.default_rng(seed)
     while True:
         for number in random.permutation(len(files)):
-            with np.load(files[number]) as kept:
-                middle, last, targets = kept["middle"], kept["last"], kept["targets"]
-            order = random.permutation(len(targets))
+            kept = load_arrays(files[number])
+            order = random.permutation(len(kept["targets"]))
             for start in range(0, len(order), BATCH):
                 rows = order[start : start + BATCH]
-                yield _mirror_maps((middle[rows], last[rows]), targets[rows], random.random() < 0.5)
+                targets, step = kept["targets"][rows], 1
+                if random.random() < 0.5:
+                    targets, step = _mirror_targets(targets), -1
+                middle = kept["middle"][rows].astype(np.float32)[:, :, ::step]
+                last = kept["last"][rows].astype(np.float32)[:, :, ::step]
+                yield (middle, last), targets
 
 
-def _mirror_maps(
-    maps: tuple, targets: np.ndarray, mirrored: bool
-) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    step = -1 if mirrored else 1
-    middle = maps[0].astype(np.float32)[:, :, ::step]
-    last = maps[1].astype(np.float32)[:, :, ::step]
-    if mirrored:
-        left, top, right, bottom, known = np.moveaxis(targets, -1, 0)
-        targets = np.stack([(1 - right) * known, top, (1 - left) * known, bottom, known], axis=-1)
-    return (middle, last), targets
+def _mirror_targets(targets: np.ndarray) -> np.ndarray:
+    left, top, right, bottom, known = np.moveaxis(targets, -1, 0)
+    return np.stack([(1 - right) * known, top, (1 - left) * known, bottom, known], axis=-1)
 
 
 def choose(
@@ -228,12 +210,13 @@ def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, f
     """
     counts = np.array([len(each.boxes) for each in judged])
     told = np.array([len(boxes) for boxes in found])
-    matched = [
-        _match_boxes(each, boxes)
-        for each, boxes in zip(judged, found, strict=True)
-        if len(each.boxes) > 1
-    ]
-    right, wrong, there = np.sum([(0, 0, 0), *matched], axis=0).tolist()
+    right = wrong = there = 0
+    for photo, boxes in zip(judged, found, strict=True):
+        if len(photo.boxes) > 1:
+            hits, misses = _match_boxes(photo, boxes)
+            right += hits
+            wrong += misses
+            there += int((~photo.hard).sum())
     return {
         "photos": len(judged),
         "several_told": share(told[counts > 1] > 1),
@@ -244,22 +227,20 @@ def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, f
     }
 
 
-def _match_boxes(photo: Judged, boxes: np.ndarray) -> tuple[int, int, int]:
-    """How many boxes are dogs, how many are none, and how many dogs are to be found."""
-    free, right, wrong = set(range(len(photo.boxes))), 0, 0
+def _match_boxes(photo: Judged, boxes: np.ndarray) -> tuple[int, int]:
+    """How many boxes are dogs, and how many are none."""
+    right = wrong = 0
+    is_free = np.ones(len(photo.boxes), bool)
     for box in boxes:
         overlaps = np.asarray(overlap(box[None], photo.boxes))
-        own = max(
-            (place for place in free if overlaps[place] >= SAME),
-            key=lambda place: overlaps[place],
-            default=None,
-        )
-        if own is None:
-            wrong += not (photo.hard & (overlaps >= SAME)).any()
-        else:
-            free.remove(own)
-            right += not photo.hard[own]
-    return right, wrong, int((~photo.hard).sum())
+        of_free = np.where(is_free, overlaps, 0.0)
+        if of_free.max() >= SAME:
+            own = of_free.argmax()
+            is_free[own] = False
+            right += int(not photo.hard[own])
+        elif not (photo.hard & (overlaps >= SAME)).any():
+            wrong += 1
+    return right, wrong
 
 
 @dataclass(frozen=True)
@@ -286,7 +267,7 @@ def run(
     pictures: int,
     epochs: int,
     seed: int,
-    report: Callable[[str], None],
+    report: Report,
 ) -> dict[str, float]:
     """Train the head for the network in `out`, write it there, and return how
     it judges the photos that did not choose.
@@ -315,26 +296,23 @@ def run(
         "maps": dogs.digest_of(stored.model),
         "filters": dogs.FILTERS,
         "every_dog": every.to_json(),
+        "pictures": pictures,
+        "epochs": epochs,
+        "seed": seed,
+        **measured,
     }
-    write_json(
-        stated | {"pictures": pictures, "epochs": epochs, "seed": seed, **measured},
-        out / dogs.DESCRIPTION,
-    )
+    write_json(stated, out / dogs.DESCRIPTION)
     return measured["others"]
 
 
 def _examples(
-    sources: Sources, judged: Sequence[Judged], report: Callable[[str], None]
+    sources: Sources, judged: Sequence[Judged], report: Report
 ) -> tuple[list[Example], list[Example], list[Example]]:
     """Photos of dogs, of none, and real ones with the boxes of all dogs."""
     names = {each.path.stem.removeprefix("sd_") for each in judged}
     listed = dataset.read_list(sources.data, "train_list")
-    boxed = dataset.with_boxes(
-        [each for each in listed if each.path.stem not in names],
-        sources.data,
-        sources.frames,
-        report,
-    )
+    apart = [example for example in listed if example.path.stem not in names]
+    boxed = dataset.with_boxes(apart, sources.data, sources.frames, report)
     examples = dataset.readable(boxed, report)
     without = dataset.every_second_photo(sources.not_dogs, 0, report)
     if sources.more_not_dogs:

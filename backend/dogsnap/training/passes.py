@@ -16,7 +16,6 @@ from dogsnap.exporting.acceleration import Acceleration, choose
 from dogsnap.exporting.export import Stored
 from dogsnap.exporting.freezing import FrozenGraph, freeze
 from dogsnap.exporting.quantization import Ranges
-from dogsnap.files import replacing
 from dogsnap.networks.second_pass import SecondPass, second_images
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import (
@@ -26,12 +25,10 @@ from dogsnap.serving.versions.openvino_runtime import (
     Network,
 )
 from dogsnap.training.dataset import Report, photo_bytes
-from dogsnap.training.scoring import join_rows
+from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, save_arrays
 
 CHUNK, BATCH = 256, 16  # photos of a file, and that are decoded together
-Run = Callable[
-    [np.ndarray], Mapping[str, np.ndarray]
-]  # images (n, h, w, 3) -> each output (n, ...)
+Run = Callable[[np.ndarray], Arrays]  # images (n, h, w, 3) -> each output (n, ...)
 
 
 @dataclass(frozen=True)
@@ -78,19 +75,16 @@ class Passes:
             file = self.work / f"{name}-{start:05}.npz"
             if not file.is_file():
                 chunk = photos[start : start + CHUNK]
-                computed = self._compute(chunk, near)
-                with replacing(file) as temporary, temporary.open("wb") as stream:
-                    np.savez(stream, **computed)
+                save_arrays(file, self._compute(chunk, near))
                 self.report(f"{name}: {start + len(chunk)} of {len(photos)} photos")
-            with np.load(file) as arrays:
-                parts.append(dict(arrays))
+            parts.append(load_arrays(file))
         return join_rows(parts)
 
     def _compute(self, photos: Sequence[Path | bytes], near: bool) -> dict[str, np.ndarray]:
         rows = []
         for start in range(0, len(photos), BATCH):
             batch = photos[start : start + BATCH]
-            files = [each if isinstance(each, bytes) else photo_bytes(each) for each in batch]
+            files = [photo_bytes(photo) for photo in batch]
             rows.append(self._run_batch(tf.constant(files), near))
         return join_rows(rows)
 

@@ -24,14 +24,6 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     )
 
 
-def join_rows(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of all parts, one behind the other, by name."""
-    joined = {}
-    for name in parts[0]:
-        joined[name] = np.concatenate([part[name] for part in parts])
-    return joined
-
-
 def report(
     probabilities: np.ndarray,
     breeds: np.ndarray,

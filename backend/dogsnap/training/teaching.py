@@ -2,12 +2,12 @@
 versions that know them.
 """
 
-import base64
 import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import compress
 from pathlib import Path
 
 import keras
@@ -29,7 +29,7 @@ from dogsnap.exporting.export import (
 from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import READ_ENDINGS, write_json
 from dogsnap.networks.groups import look_alikes, named_groups
-from dogsnap.networks.looks import write_mean
+from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_pass import SecondPass, second_images
 from dogsnap.networks.temperature import softmax
 from dogsnap.serving.answers.levels import Decision
@@ -37,7 +37,7 @@ from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import FOLDS, Example, Report
+from dogsnap.training.dataset import FOLDS, Example, Report, class_ids
 
 FEWEST_PHOTOS = 8
 BREEDS_FILE = "breeds.json"
@@ -94,11 +94,12 @@ class NewBreed:
         """In which of FOLDS parts each of these is, int (n,): those of one
         source in one, by turns where that is not known.
         """
-        places = [
-            dataset.fold_of(self.sources[path]) if self.sources.get(path) else place % FOLDS
-            for place, path in enumerate(photos)
-        ]
-        return np.array(places) if len(set(places)) > 1 else np.arange(len(photos)) % FOLDS
+        by_turns = np.arange(len(photos)) % FOLDS
+        folds = by_turns.copy()
+        for index, path in enumerate(photos):
+            if source := self.sources.get(path):
+                folds[index] = dataset.fold_of(source)
+        return folds if len(set(folds)) > 1 else by_turns
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,9 @@ class Head:
         return Head(kernel, np.append(self.bias, np.float32(bias)), (*self.labels, *labels))
 
     def without(self, ids: set[str]) -> "Head":
-        kept = [place for place, label in enumerate(self.labels) if label["id"] not in ids]
-        return Head(
-            self.kernel[:, kept], self.bias[kept], tuple(self.labels[place] for place in kept)
-        )
+        kept = [label["id"] not in ids for label in self.labels]
+        labels = tuple(compress(self.labels, kept))
+        return Head(self.kernel[:, kept], self.bias[kept], labels)
 
 
 @dataclass(frozen=True)
@@ -181,13 +181,11 @@ class Teacher:
         self.head = Head(kernel, bias + self._prior(labels), labels)
         file = artefacts.parent / BREEDS_FILE
         self._facts = {each["id"]: each for each in (read_json(file) if file.is_file() else ())}
-        features = self.stored.model.get_layer("features").output
-        told = {
-            name: output
-            for name, output in self.stored.model.output.items()
-            if name in ("dog", "box")
-        }
-        self._network = keras.Model(self.stored.model.input, {"features": features, **told})
+        outputs = {"features": self.stored.model.get_layer("features").output}
+        for name in ("dog", "box"):
+            if name in self.stored.model.output:
+                outputs[name] = self.stored.model.output[name]
+        self._network = keras.Model(self.stored.model.input, outputs)
 
     def _prior(self, labels: Sequence[Mapping[str, str]]) -> np.ndarray:
         """What the prior adds to the logits of these classes, (n,)."""
@@ -200,8 +198,8 @@ class Teacher:
                 f"{self.source} is no version that names breeds; expected one like "
                 "models/inception_v3/2"
             )
-        known = [label["id"] for label in self.stored.description["labels"]]
-        if [label["id"] for label in labels] != [*known, *self.taught]:
+        known = class_ids(self.stored.description["labels"])
+        if class_ids(labels) != [*known, *self.taught]:
             raise TeachingError(
                 f"{self.source} has other breeds than the weights beside it; give the "
                 "folder of its weights with --from"
@@ -229,64 +227,72 @@ class Teacher:
         `features_of_known`. `checked_folds`: see `ClassStatistics.fit_new_classes`.
         Raises TeachingError.
         """
-        labels = [self._label(breed) for breed in breeds]
-        for place, breed in enumerate(breeds):
-            self._check_name(breed, replace, labels[:place])
-        shown = [self._features_of(breed, report) for breed in breeds]
-        features = [each for _, each in shown]
-        folds = [breed.folds(paths) for breed, (paths, _) in zip(breeds, shown, strict=True)]
+        labels: list[dict[str, str]] = []
+        for breed in breeds:
+            self._check_name(breed, replace, labels)
+            labels.append(self._label(breed))
         before = self.head.without({breed.id for breed in breeds})
+        photos, features, folds = [], [], []
+        for place, breed in enumerate(breeds, len(before.labels)):
+            paths, shown = self._features_of(breed, report)
+            photos += [Example(path, place) for path in paths]
+            features.append(shown)
+            folds.append(breed.folds(paths))
         added = self.statistics.fit_new_classes(
             features, before.kernel, before.bias, known, folds, checked_folds
         )
-        for breed in breeds:  # taught anew, it leaves its group; one breed alone is no group
-            left = [[member for member in members if member != breed.id] for members in self.groups]
-            self.groups = [members for members in left if len(members) > 1]
-            self._named_groups = [
-                group for group in self._named_groups if breed.id not in group["members"]
-            ]
+        self._leave_groups(class_ids(labels))
         self.head = before.with_classes(labels, added.weights, added.bias)
         # Logits (n, classes) of the stored validation photos and of those of each new
         # breed, by heads that did not see them.
         checked = np.column_stack([before.logits(self.statistics.checked), added.checked])
-        first = [before.logits(each[:, 0]) for each in features]
-        left_out = [np.column_stack(each) for each in zip(first, added.left_out, strict=True)]
+        left_out = []
+        for shown, logits in zip(features, added.left_out, strict=True):
+            left_out.append(np.column_stack([before.logits(shown[:, 0]), logits]))
         expected = []
-        for breed, seen, each in zip(breeds, features, left_out, strict=True):
+        for breed, shown, logits in zip(breeds, features, left_out, strict=True):
             self.taught.pop(breed.id, None)
-            facts = {"id": breed.id, "photos": len(each), "facts": dict(breed.facts)}
-            mean = {"mean": write_mean(seen[:, 0])}
-            self.taught[breed.id] = facts | self._row(self.head, breed.id) | mean
-            expected.append(
-                self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
-            )
-        return Taught(
-            expected,
-            [before.with_classes(labels, *part) for part in added.parts],
-            [
-                Example(path, len(before.labels) + place)
-                for place, (paths, _) in enumerate(shown)
-                for path in paths
-            ],
-            np.concatenate(folds),
-        )
+            self.taught[breed.id] = {
+                "id": breed.id,
+                "photos": len(logits),
+                "facts": dict(breed.facts),
+                **self._row(self.head, breed.id),
+                "mean": write_halves(shown[:, 0].mean(axis=0)),
+            }
+            group = self._join_group(breed.id, checked, left_out)
+            expected.append(self._expect(breed, logits, checked, group))
+        parts = [before.with_classes(labels, *part) for part in added.parts]
+        return Taught(expected, parts, photos, np.concatenate(folds))
+
+    def _leave_groups(self, breeds: Sequence[str]) -> None:
+        """Breeds taught anew leave their groups; one breed alone is no group."""
+        left = []
+        for members in self.groups:
+            others = [member for member in members if member not in breeds]
+            if len(others) > 1:
+                left.append(others)
+        self.groups = left
+        named = []
+        for group in self._named_groups:
+            if not set(breeds) & set(group["members"]):
+                named.append(group)
+        self._named_groups = named
 
     def _row(self, head: Head, breed: str) -> dict:
         """What is stored of a class of `head`: its weights as base64 of
         float16, and its bias without the prior.
         """
-        place = [label["id"] for label in head.labels].index(breed)
-        return {
-            "weights": base64.b64encode(
-                head.kernel[:, place].astype(np.float16).tobytes()
-            ).decode(),
-            "bias": float(head.bias[place] - self._prior(head.labels)[place]),
-        }
+        place = class_ids(head.labels).index(breed)
+        bias = head.bias[place] - self._prior(head.labels)[place]
+        return {"weights": write_halves(head.kernel[:, place]), "bias": float(bias)}
 
     def _label(self, breed: NewBreed) -> dict[str, str]:
-        own = {"id": breed.id, "name": breed.name, "name_zh": breed.name_zh or breed.name}
-        return own | {
-            key: value for key, value in self._facts.get(breed.id, {}).items() if key in own
+        facts = self._facts.get(breed.id, {})
+        name_zh = breed.name_zh or breed.name
+        return {
+            "id": breed.id,
+            "name": facts.get("name", breed.name),
+            "name_zh": facts.get("name_zh", name_zh),
         }
 
     def _join_group(
@@ -295,22 +301,18 @@ class Teacher:
         """Add a new class to the group of breeds that it is confused with, and
         return their ids; `left_out` as in `teach`.
         """
-        ids = [label["id"] for label in self.head.labels]
-        first = len(ids) - len(left_out)
-        classes = np.repeat(np.arange(first, len(ids)), [len(each) for each in left_out])
-        logits, classes = (
-            np.concatenate([checked, *left_out]),
-            np.append(self.statistics.checked_classes, classes),
-        )
-        places = [[ids.index(member) for member in members] for members in self.groups]
-        found = look_alikes(
-            softmax(logits / self.stored.calibration.temperature), classes, places, ids.index(breed)
-        )
+        ids = class_ids(self.head.labels)
+        classes = [self.statistics.checked_classes]
+        for place, logits in enumerate(left_out, len(ids) - len(left_out)):
+            classes.append(np.full(len(logits), place))
+        logits = np.concatenate([checked, *left_out])
+        probabilities = softmax(logits / self.stored.calibration.temperature)
+        places = [list(map(ids.index, members)) for members in self.groups]
+        found = look_alikes(probabilities, np.concatenate(classes), places, ids.index(breed))
+        for members in self.groups:
+            if breed in members:  # by one that was taught with it
+                return [member for member in members if member != breed]
         others = [ids[place] for place in found]
-        if grouped := next((members for members in self.groups if breed in members), None):
-            return [
-                member for member in grouped if member != breed
-            ]  # by one that was taught with it
         if found in places:
             self.groups[places.index(found)].append(breed)
         elif found:
@@ -324,24 +326,15 @@ class Teacher:
             raise TeachingError(f"the name {breed.name!r} has no letter; give the breed's name")
         if replace and breed.id in self.taught:
             return
-        given = {each.casefold() for each in (breed.id, *self._label(breed).values(), breed.name)}
+        given = _fold([breed.name, *self._label(breed).values()])
         for label in (*self.head.labels, *further):
             facts = self._facts.get(label["id"], {})
-            names = [label["id"], label["name"], label.get("name_zh", "")]
-            others = [
-                name for key in ("other_names", "other_names_zh") for name in facts.get(key, ())
-            ]
-            if same := given & {each.casefold() for each in (*names, *others) if each}:
-                advice = (
-                    "--replace teaches it anew"
-                    if label["id"] in self.taught
-                    else "give another name"
-                )
-                also = (
-                    ""
-                    if same & {each.casefold() for each in names}
-                    else f" ({breed.name} is another name of it)"
-                )
+            names = _fold([label["id"], label["name"], label.get("name_zh", "")])
+            others = _fold([*facts.get("other_names", ()), *facts.get("other_names_zh", ())])
+            if given & (names | others):
+                is_taught = label["id"] in self.taught
+                advice = "--replace teaches it anew" if is_taught else "give another name"
+                also = "" if given & names else f" ({breed.name} is another name of it)"
                 raise TeachingError(
                     f"{self.source} knows the breed {label['name']} already{also}; {advice}"
                 )
@@ -353,12 +346,11 @@ class Teacher:
 
     def features_of_known(self, photos: Sequence[Path], report: Report) -> np.ndarray:
         """Pooled features float32 (n, f) of `known_photos`."""
-        unknown = [path for path in dict.fromkeys(photos) if path not in self._looks]
-        found = {path: self._looks[path][0] for path in photos if path in self._looks}
-        for path, _, image in self._images(unknown, report):
+        found = {}
+        for path, _, image in self._images(dict.fromkeys(photos), report):
             found[path] = self._network(image, training=False)["features"].numpy()[0]
         rows = [found[path] for path in photos if path in found]
-        return np.stack([np.zeros(len(self.head.kernel), np.float32), *rows])[1:]
+        return np.array(rows, np.float32).reshape(-1, len(self.head.kernel))
 
     def _features_of(self, breed: NewBreed, report: Report) -> tuple[list[Path], np.ndarray]:
         """The photos that can teach, and their pooled features float32 (photos,
@@ -368,11 +360,9 @@ class Teacher:
         paths, kept = [], []
         for path, contents, image in self._images(breed.photos, report):
             bits = fingerprint(image)
-            if same := next(
-                (other for other, known in seen.items() if (known != bits).mean() <= SAME_PHOTO),
-                None,
-            ):
-                report(f"skipped {path}: the same photo as {same}")
+            same = [other for other in seen if (seen[other] != bits).mean() <= SAME_PHOTO]
+            if same:
+                report(f"skipped {path}: the same photo as {same[0]}")
                 continue
             seen[path] = bits
             look = self._looks.get(path)
@@ -432,26 +422,25 @@ class Teacher:
         other breeds lose; `group`: ids.
         """
         labels, classes = self.head.labels, self.statistics.checked_classes
-        own = [label["id"] for label in labels].index(breed.id)
+        own = class_ids(labels).index(breed.id)
         answers = left_out.argmax(axis=1)
-        taken_for = Counter(
-            labels[answer]["name"] for answer in answers if answer != own
-        ).most_common(NAMED)
-        lost = (np.delete(checked, own, axis=1).argmax(axis=1) == classes) & (
-            checked.argmax(axis=1) == own
+        is_right = answers == own
+        text = (
+            f"{is_right.sum()} of {len(answers)} photos ({is_right.mean():.0%}) are "
+            "recognised by a head taught without them"
         )
-        losing = Counter(labels[place]["name"] for place in classes[lost]).most_common(NAMED)
-        share = f"{(answers == own).sum()} of {len(answers)} photos ({(answers == own).mean():.0%})"
-        confused = "".join(f"; {times} as {name}" for name, times in taken_for)
-        most = (
-            f", most: {', '.join(f'{name} ({times})' for name, times in losing)}" if losing else ""
-        )
+        for place, times in Counter(answers[~is_right].tolist()).most_common(NAMED):
+            text += f"; {times} as {labels[place]['name']}"
+        was_right = np.delete(checked, own, axis=1).argmax(axis=1) == classes
+        lost = was_right & (checked.argmax(axis=1) == own)
+        text += f". The other breeds lose {100 * lost.mean():.2f} points"
+        losing = []
+        for place, times in Counter(classes[lost].tolist()).most_common(NAMED):
+            losing.append(f"{labels[place]['name']} ({times})")
+        if losing:
+            text += f", most: {', '.join(losing)}"
         names = ", ".join(label["name"] for label in labels if label["id"] in group)
-        return (
-            f"{share} are recognised by a head taught without them{confused}. "
-            f"The other breeds lose {100 * lost.mean():.2f} points{most}"
-            + (f". It is in one group of look-alikes with {names}" if names else "")
-        )
+        return text + (f". It is in one group of look-alikes with {names}" if names else "")
 
     def keep(self, artefacts: Path) -> Path:
         """Write what was taught beside the weights, for `dogsnap export`.
@@ -459,9 +448,7 @@ class Teacher:
         Raises TeachingError where that would lose breeds.
         """
         file = artefacts / TAUGHT
-        check_kept(
-            file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know"
-        )
+        check_kept(file, class_ids(self.head.labels), f"which {self.source} does not know")
         write_json(self.describe_taught(self.head), file)
         return file
 
@@ -470,10 +457,9 @@ class Teacher:
         they have in `head`; ready for JSON.
         """
         labels = {label["id"]: label for label in head.labels}
-        taught = [
-            {**labels[each["id"]], **each, **self._row(head, each["id"])}
-            for each in self.taught.values()
-        ]
+        taught = []
+        for breed, stated in self.taught.items():
+            taught.append({**labels[breed], **stated, **self._row(head, breed)})
         weights = self.stored.description["scores"].get("weights", "")
         return {"weights": weights, "taught": taught, "groups": self.groups}
 
@@ -501,22 +487,21 @@ def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
     """Raises TeachingError where `file`, of `Teacher.keep`, holds a breed that
     is not among the ids `breeds`.
     """
-    lost = (
-        [each["name"] for each in read_json(file)["taught"] if each["id"] not in breeds]
-        if file.is_file()
-        else ()
-    )
-    if lost:
-        raise TeachingError(f"{file} holds {lost[0]}, {reason}")
+    for breed in read_json(file)["taught"] if file.is_file() else ():
+        if breed["id"] not in breeds:
+            raise TeachingError(f"{file} holds {breed['name']}, {reason}")
+
+
+def _fold(names: Iterable[str]) -> set[str]:
+    return {name.casefold() for name in names if name}
 
 
 def fingerprint(image: tf.Tensor) -> np.ndarray:
     """256 bits of an image (1, h, w, 3): where brightness rises from left to
     right at 16 by 16 places (difference hash).
     """
-    small = tf.image.resize(tf.image.rgb_to_grayscale(image), (16, 17), antialias=True)[
-        0, :, :, 0
-    ].numpy()
+    grey = tf.image.rgb_to_grayscale(image)
+    small = tf.image.resize(grey, (16, 17), antialias=True).numpy()[0, :, :, 0]
     return (small[:, 1:] > small[:, :-1]).ravel()
 
 
@@ -543,16 +528,18 @@ def known_photos(
     but those for validation, which `recipe` says, and those of an `index.tsv`,
     each OTHERS times. Raises DatasetError.
     """
-    ids, found = {breed.id for breed in breeds}, []
+    ids = {breed.id for breed in breeds}
+    found: list[Path] = []
     for data in folders:
         if (data / dataset.INDEX).is_file():
-            rows = dataset.rows_of_index(data)
-            found += [data / row["photo"] for row in rows if row["breed"] not in ids] * OTHERS
+            for row in dataset.rows_of_index(data) * OTHERS:
+                if row["breed"] not in ids:
+                    found.append(data / row["photo"])
             continue
         listed = dataset.read_list(data, "train_list")
         per_breed, seed = recipe["validation_per_breed"], recipe["seed"]
         taught, _ = dataset.split_validation(listed, per_breed, seed)
-        found += [example.path for example in taught[::KNOWN_STEP]]
+        found += dataset.paths_of(taught[::KNOWN_STEP])
     return found
 
 
@@ -571,18 +558,22 @@ def breeds_in(
     first that are no breeds to teach.
     """
     photos = [_photos_by_breed(folder, one_source) for folder in folders]
-    if strange := sorted(set(left_out) - set(photos[0])):
-        raise TeachingError(f"there is no folder {strange[0]} in {folders[0]} to be left out")
-    taught = sorted(set(photos[0]) - set(left_out))
-    names = {breed: breed.replace("_", " ") for breed in taught}
+    folder, first = folders[0], photos[0]
+    if strange := sorted(set(left_out) - set(first)):
+        raise TeachingError(f"there is no folder {strange[0]} in {folder} to be left out")
+    names = {}
+    for breed in sorted(set(first) - set(left_out)):
+        names[breed] = breed.replace("_", " ")
     if strange := sorted(set(facts) - set(names.values())):
         raise TeachingError(
-            f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}"
+            f"there are facts for {strange[0]}, but no folder of that name in {folder}"
         )
     breeds = []
     for breed, name in names.items():
         own = facts.get(name, {})
-        sources = {path: source for each in photos for path, source in each.get(breed, {}).items()}
+        sources: dict[Path, str] = {}
+        for of_folder in photos:
+            sources |= of_folder.get(breed, {})
         breeds.append(
             NewBreed(name, list(sources), own.get("name_zh", ""), without_names(own), sources)
         )
@@ -598,17 +589,15 @@ def holds_breeds(folder: Path) -> bool:
 
 def _photos_by_breed(folder: Path, one_source: Sequence[str]) -> dict[str, dict[Path, str]]:
     """The photos of each breed and their sources, "" where that is not known."""
-    if not (folder / dataset.INDEX).is_file():
-        return {
-            path.name: dict.fromkeys(photos_in([path]), "")
-            for path in folder.iterdir()
-            if path.is_dir()
-        }
     found: dict[str, dict[Path, str]] = {}
+    if not (folder / dataset.INDEX).is_file():
+        for path in folder.iterdir():
+            if path.is_dir():
+                found[path.name] = dict.fromkeys(photos_in([path]), "")
+        return found
     for row in dataset.rows_of_index(folder):
-        found.setdefault(row["breed"], {})[folder / row["photo"]] = dataset.source_of(
-            row, one_source
-        )
+        source = dataset.source_of(row, one_source)
+        found.setdefault(row["breed"], {})[folder / row["photo"]] = source
     return found
 
 

@@ -2,16 +2,17 @@
 that the model card states.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from dogsnap.training import dataset, scoring, thresholds
-from dogsnap.training.dataset import Example, Report
+from dogsnap.training.dataset import Example, Report, breeds_of, paths_of
 from dogsnap.training.dogs_training import read_judged, shares
 from dogsnap.training.evaluation import confusion
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
+from dogsnap.training.evaluation.labelled_photos import read_known
 
 BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
 VERSIONS = (2, 3)
@@ -58,31 +59,14 @@ RELATIVES = {
 }
 
 
-def examples_of(
-    data: Path, list_name: str | None, labels: list[dict], report: Report
-) -> list[Example]:
-    """The readable photos of DATA/<list_name>.txt with their boxes; without a
-    name those of its index, or all.
-    """
-    if list_name is None and (data / dataset.INDEX).is_file():
-        examples = dataset.read_index(data, labels)
-    elif list_name is None:
-        examples = dataset.read_folders(data, labels)
-    else:
-        examples = dataset.read_list(data, list_name, labels)
-    if (data / dataset.BOXES).is_file():
-        examples = dataset.with_boxes(examples, data, data, report)
-    return dataset.readable(examples, report)
-
-
 def score_photos(
     version: ExportedVersion, examples: list[Example], given: Mapping[str, np.ndarray] | None = None
 ) -> dict:
     """The scores on photos of known breeds, ready for JSON. `given`: the
     answers to them, if the version gave them before.
     """
-    breeds = np.array([example.breed for example in examples])
-    given = given or answers(version, [example.path for example in examples])
+    breeds = breeds_of(examples)
+    given = given or answers(version, paths_of(examples))
     levels, probabilities = version.levels, given["prediction"]
     scores = scoring.report(probabilities, breeds, version.labels, levels.decision.confident)
     is_dog = np.ones(len(breeds), bool)
@@ -93,8 +77,9 @@ def score_photos(
         scores["levels"] = thresholds.report(levels, probabilities, breeds, is_dog)
     if "dogs_number" in given:
         scores["several_told"] = scoring.share(given["dogs_number"] > 1)
-    if "box" in given and any(example.box for example in examples):
-        scores["boxes"] = scoring.box_report(given["box"], [example.box for example in examples])
+    boxes = [example.box for example in examples]
+    if "box" in given and any(boxes):
+        scores["boxes"] = scoring.box_report(given["box"], boxes)
     return scores
 
 
@@ -102,11 +87,10 @@ def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, n
     """The scores on photos of known classes, ready for JSON, and the confusion:
     see `confusion.confusion_matrix`.
     """
-    given = answers(version, [example.path for example in examples])
+    given = answers(version, paths_of(examples))
     scores = score_photos(version, examples, given)
-    true = np.array([example.breed for example in examples])
     answered = given["prediction"].argmax(-1)
-    matrix = confusion.confusion_matrix(answered, true, len(version.labels))
+    matrix = confusion.confusion_matrix(answered, breeds_of(examples), len(version.labels))
     scores["classes"] = confusion.class_scores(matrix, version.labels)
     scores["milliseconds"] = round(1000 * float(np.median(given["seconds"])), 2)
     return scores, matrix
@@ -127,9 +111,8 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict:
     said = answers(version, [each.path for each in judged])
     is_dog = version.levels.decision.sees_dog(said["dog"])
     numbers = np.where(is_dog, said["dogs_number"], 0)
-    return shares(
-        judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)]
-    )
+    found = [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)]
+    return shares(judged, found)
 
 
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
@@ -143,14 +126,12 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
         raise ValueError(
             f"--other-dogs: {version.path} has no levels that could tell a breed unknown"
         )
-    known = {label["id"] for label in version.description["labels"]}
+    known = dataset.class_ids(version.labels)
     unknown = [photo for photo in dataset.photos_below(folder) if photo.parent.name not in known]
     photos = dataset.readable_photos(unknown, report)
     probabilities = answers(version, photos)["prediction"]
     true = [photo.parent.name for photo in photos]
-    scores = thresholds.report_unknown(
-        version.levels, probabilities, true, version.description["labels"]
-    )
+    scores = thresholds.report_unknown(version.levels, probabilities, true, version.labels)
     return {**scores, "surely_wrong": surely_wrong(scores["taken_for"], true)}
 
 
@@ -164,11 +145,14 @@ def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
     and what they are taken for rightly.
     """
 
-    def is_relative(breed: str, name: str) -> bool:
-        return any(part in breed and name in known for part, known in RELATIVES.items())
-
-    told = [each for each in taken_for if each["level"] == "breed"]
-    wrong = sum(each["times"] for each in told if not is_relative(each["is"], each["taken_for"]))
+    wrong = 0
+    for pair in taken_for:
+        relatives: list[str] = []
+        for part, names in RELATIVES.items():
+            if part in pair["is"]:
+                relatives += names
+        if pair["level"] == "breed" and pair["taken_for"] not in relatives:
+            wrong += pair["times"]
     return round(wrong / len(true), 4)
 
 
@@ -179,20 +163,21 @@ def measure(model: Path, root: Path, report: Report) -> dict:
     measured = {}
     for number in VERSIONS:
         version = ExportedVersion.load(model / str(number))
-        labels = version.description["labels"]
-        measured[str(number)] = {
+        lists = {}
+        for name, (folder, listed) in LISTS.items():
+            examples = read_known(root / folder, listed, version.labels, None, report)
+            lists[name] = score_photos(version, examples)
+        figures = {
             "weights": version.description["scores"]["weights"],
             "precision": version.servable.runtime.get("precision", "f32"),
             "decision": version.description["decision"],
-            "lists": {
-                name: score_photos(version, examples_of(root / folder, listed, labels, report))
-                for name, (folder, listed) in LISTS.items()
-            },
+            "lists": lists,
             NO_DOGS: without_dogs(version, root / NO_DOGS, report),
             OTHER_DOGS: other_dogs(version, root / OTHER_DOGS, report),
         }
         if "every_dog" in version.description:
-            measured[str(number)][SEVERAL_DOGS] = every_dog(version, root / SEVERAL_DOGS)
+            figures[SEVERAL_DOGS] = every_dog(version, root / SEVERAL_DOGS)
+        measured[str(number)] = figures
     return measured
 
 
@@ -219,21 +204,23 @@ def as_tables(measured: Mapping) -> str:
     """The tables in Markdown: photos of known breeds; dogs of other breeds and
     photos without a dog; photos of several dogs.
     """
-    names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
     known, others, several = [], [], []
     for name in LISTS:
-        for number, each in measured.items():
-            scores = each["lists"][name]
-            known.append([f"{name} ({scores['photos']:,})", names[number], *_figures(scores)])
+        for number, of_version in measured.items():
+            scores = of_version["lists"][name]
+            photos = f"{name} ({scores['photos']:,})"
+            known.append([photos, _version_name(number, of_version), *_figures(scores)])
     first_two = list(LISTS)[:2]
-    for number, each in measured.items():
-        no_dogs, of_others = each[NO_DOGS], each[OTHER_DOGS]
-        row = [names[number], _percent(no_dogs["called_no_dog"]), str(of_others["photos"])]
-        others.append(row + [_percent(of_others[name]) for name in OTHERS.values()])
-        if SEVERAL_DOGS in each:
-            row = [_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values()]
-            row += [_percent(each["lists"][name]["several_told"]) for name in first_two]
-            several.append([names[number], *row])
+    for number, of_version in measured.items():
+        version = _version_name(number, of_version)
+        no_dogs, of_others = of_version[NO_DOGS], of_version[OTHER_DOGS]
+        row = [version, _percent(no_dogs["called_no_dog"]), str(of_others["photos"])]
+        others.append(row + _percents(of_others, OTHERS.values()))
+        if SEVERAL_DOGS in of_version:
+            row = [version, *_percents(of_version[SEVERAL_DOGS], SEVERAL.values())]
+            for name in first_two:
+                row.append(_percent(of_version["lists"][name]["several_told"]))
+            several.append(row)
     refused = f"no dog ({no_dogs['photos']}): refused"
     tables = [
         _table(["photos", "version", *FIGURES], known),
@@ -245,6 +232,10 @@ def as_tables(measured: Mapping) -> str:
     return "\n\n".join(tables)
 
 
+def _version_name(number: str, of_version: Mapping) -> str:
+    return f"{number}, {of_version['precision']}"
+
+
 def _table(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["-"] * len(heads), *rows))
 
@@ -253,16 +244,18 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
+def _percents(scores: Mapping, names: Iterable[str]) -> list[str]:
+    return [_percent(scores[name]) for name in names]
+
+
 def _figures(scores: Mapping) -> list[str]:
     """The columns FIGURES of the scores on one list."""
     levels, boxes = scores["levels"], scores.get("boxes")
-    sure = [_percent(levels["sure"][name]) for name in ("share", "right")]
-    breed = [_percent(levels["breed"][name]) for name in ("share", "right")]
     return [
-        f"{_percent(scores['top1'])}; {_percent(scores['top5'])}",
+        "; ".join(_percents(scores, ("top1", "top5"))),
         _percent(scores["expected_calibration_error"]),
-        "; ".join(sure),
-        "; ".join(breed),
+        "; ".join(_percents(levels["sure"], ("share", "right"))),
+        "; ".join(_percents(levels["breed"], ("share", "right"))),
         f"{_percent(levels['coverage'])}; {levels['mean_set_size']:.2f}",
         _percent(levels["unknown"]["share"]),
         _percent(scores["dogs"]["called_dog"]),

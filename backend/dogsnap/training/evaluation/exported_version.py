@@ -14,7 +14,7 @@ from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.training.dataset import photo_bytes
-from dogsnap.training.scoring import join_rows
+from dogsnap.training.stored_arrays import join_rows
 
 BATCH = 16  # photos that the version is given together
 
@@ -95,7 +95,7 @@ def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[st
     with click.progressbar(length=len(photos), label="photos", file=sys.stderr) as bar:
         for start in range(0, len(photos), BATCH):
             part = photos[start : start + BATCH]
-            contents = [each if isinstance(each, bytes) else photo_bytes(each) for each in part]
+            contents = [photo_bytes(photo) for photo in part]
             begun = time.perf_counter()
             answer = version.answer(contents)
             seconds = (time.perf_counter() - begun) / len(part)
