@@ -63,17 +63,16 @@ class _Comparison:
                 continue
             if new.method != old.method:
                 self._feel(f"has the method {new.method} in {name}, {self._old} has {old.method}")
-            self._compare_inputs(old, new)
-            self._compare_outputs(old, new)
-
-    def _compare_inputs(self, old: Signature, new: Signature) -> None:
-        for alias in sorted({*old.inputs, *new.inputs}):
-            had, has = old.inputs.get(alias), new.inputs.get(alias)
-            if had is not None and has is not None and _takes(had, has):
-                continue
-            self._feel(
-                f"takes {_describe(alias, has)} in {new.name}, {self._old} {_describe(alias, had)}"
-            )
+            for alias in sorted({*old.inputs, *new.inputs}):
+                had, has = old.inputs.get(alias), new.inputs.get(alias)
+                if not (had and has and _takes(had, has)):
+                    before = f"{self._old} {_describe(alias, had)}"
+                    self._feel(f"takes {_describe(alias, has)} in {name}, {before}")
+            for alias, had in old.outputs.items():
+                has = new.outputs.get(alias)
+                if not (has and _gives(had, has)):
+                    before = f"{self._old} {_describe(alias, had)}"
+                    self._feel(f"gives {_describe(alias, has)} in {name}, {before}")
 
     def _decodes_instead(self, old: Signature, new: Signature) -> bool:
         """Whether the one input is a photo as numbers before, and one as a file
@@ -84,15 +83,6 @@ class _Comparison:
         (had,), (has,) = old.inputs.values(), new.inputs.values()
         are_pictures = self.before.picture_inputs(old) and self.after.picture_inputs(new)
         return bool(are_pictures) and had.dtype != tf.string and has.dtype == tf.string
-
-    def _compare_outputs(self, old: Signature, new: Signature) -> None:
-        for alias, had in old.outputs.items():
-            has = new.outputs.get(alias)
-            if has is None or not _gives(had, has):
-                self._feel(
-                    f"gives {_describe(alias, has)} in {new.name}, {self._old} "
-                    f"{_describe(alias, had)}"
-                )
 
     def compare_naming(self) -> None:
         """What /api/classify says: breeds, and with which thresholds."""
@@ -137,21 +127,14 @@ def _names_breeds(servable: BaseServable) -> bool:
 
 def _takes(had: tf.TensorSpec, has: tf.TensorSpec) -> bool:
     """Whether an input takes everything that another one takes."""
-    if had.dtype != has.dtype:
-        return False
-    if has.shape.rank is None:
-        return True
-    if had.shape.rank != has.shape.rank:
-        return False
-    pairs = zip(had.shape, has.shape, strict=True)
-    return all(new is None or new == old for old, new in pairs)
+    return had.dtype == has.dtype and had.shape.is_subtype_of(has.shape)
 
 
 def _gives(had: tf.TensorSpec, has: tf.TensorSpec) -> bool:
     """Whether an output has what another one has; more of it is fine."""
     if had.dtype != has.dtype:
         return False
-    if had.shape.rank is None or has.shape.rank is None:
+    if None in (had.shape.rank, has.shape.rank):
         return True
     if had.shape.rank != has.shape.rank:
         return False
