@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from dogsnap.advice import TENSORS
 from dogsnap.errors import FailedPrecondition, InvalidArgument
-from dogsnap.serving.answers.levels import Group, Level
+from dogsnap.serving.answers.levels import Claim, Group, Level
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import BaseServable
 
@@ -151,19 +151,14 @@ def name_breeds(
         return _name_dog(servable, outputs["prediction"][row], None, top_k, dog=False)
     number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
     if number == 1:
-        dogs = [
-            _name_dog(
-                servable,
-                outputs["prediction"][row],
-                outputs["box"][row] if "box" in outputs else None,
-                top_k,
-            )
-        ]
+        predictions = [outputs["prediction"][row]]
+        boxes = [outputs["box"][row] if "box" in outputs else None]
     else:
-        dogs_found = zip(
-            outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False
-        )
-        dogs = [_name_dog(servable, probabilities, box, top_k) for probabilities, box in dogs_found]
+        predictions = outputs["dogs_prediction"][row][:number]
+        boxes = outputs["dogs_box"][row][:number]
+    dogs = []
+    for probabilities, box in zip(predictions, boxes, strict=True):
+        dogs.append(_name_dog(servable, probabilities, box, top_k))
     more = number > 1 and bool(outputs["dogs_more"][row])
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 
@@ -199,21 +194,15 @@ def _name_dog(
 ) -> Classification:
     labels, levels = require_labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
-    breeds = tuple(_breed(labels[index], probabilities[index]) for index in best)
-    answer = Classification(
+    claim = levels.claim(probabilities) if dog else Claim(Level.NO_DOG, None, 0.0, None)
+    return Classification(
         servable=servable.id,
         dog=dog,
-        confident=False,
-        level=Level.NO_DOG,
-        breeds=breeds,
+        confident=claim.level is Level.BREED,
+        level=claim.level,
+        breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        group=(claim.group, claim.group_probability) if claim.group else None,
+        held=None if claim.held is None else tuple(labels[index]["id"] for index in claim.held),
         box=None if box is None else tuple(float(side) for side in box),
         note=WITHOUT_THRESHOLDS if levels.decision.confident is None else "",
-    )
-    if not dog:
-        return answer
-    claim = levels.claim(probabilities)
-    group = (claim.group, claim.group_probability) if claim.group else None
-    held = None if claim.held is None else tuple(labels[index]["id"] for index in claim.held)
-    return replace(
-        answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held
     )

@@ -96,13 +96,12 @@ class Feedback:
         names = self._names(answered)
         check_said(said, breed, text, names)
         is_right, holds = judge(facts["level"], facts["breeds"], said or BREED, breed)
-        row = {**facts, "breeds": json.dumps(facts["breeds"], ensure_ascii=False)}
-        row |= {
+        row = {
+            **facts,
+            "breeds": json.dumps(facts["breeds"], ensure_ascii=False),
             "request_id": number,
             "answered_at": at.strftime(TIME),
             "text": _in_one_line(text) or None,
-        }
-        row |= {
             "verdict": said or BREED,
             "breed": breed or None,
             "is_right": is_right,

@@ -18,7 +18,8 @@ LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1))
 CORRECTIONS = f"""SELECT first AS answered, iif(breed = '', verdict, breed) AS said, sum(answers) AS times FROM sums
     WHERE model = ? AND version = ? AND is_vote AND answers > 0 AND is_right = 0
     GROUP BY first, said ORDER BY times DESC LIMIT {MOST}"""
-ANSWERS = "SELECT ifnull(sum(answers), 0) AS answers FROM sums WHERE model = ? AND version = ?"
+ANSWERS = """SELECT ifnull(sum(answers), 0) FROM sums
+    WHERE model = ? AND version IN (SELECT value FROM json_each(?))"""
 TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
     GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
 SPLITS = (
@@ -33,10 +34,9 @@ def verdict(
     """The feedback on these versions of a model; `names` of breeds by id, as
     far as known. Raises Unavailable.
     """
-    answers = 0
+    ((answers,),) = store.run(ANSWERS, (model, json.dumps(versions)))  # also what is no vote
     reports = []
     for version in sorted(versions):
-        answers += _count_answers(store, model, version)
         report = _report_version(store, model, version, names)
         if report["levels"]:
             reports.append(report)
@@ -51,13 +51,6 @@ def verdict(
         "comparisons": comparisons,
         "typed": typed,
     }
-
-
-def _count_answers(store: Store, model: str, version: int) -> int:
-    """All feedback on a version, also what is no vote."""
-    (row,) = store.run(ANSWERS, (model, version))
-    answers: int = row["answers"]
-    return answers
 
 
 def _report_version(

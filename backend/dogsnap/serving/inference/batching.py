@@ -34,13 +34,24 @@ Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], dict[str, np.ndarray]]
 
 USED = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
-# The fields of TensorFlow Serving's BatchingParameters (session_bundle_config.proto)
-# that are messages around one value.
-WRAPPED = {
-    **dict.fromkeys((*USED, "max_execution_batch_size"), "Int64Value"),
-    "thread_pool_name": "StringValue",
-    "enable_large_batch_splitting": "BoolValue",
+# TensorFlow Serving's BatchingParameters (session_bundle_config.proto), which
+# tensorflow-serving-api lacks, by the names of the fields: text needs no more.
+DESCRIPTION = """
+name: "dogsnap/batching.proto" package: "dogsnap" syntax: "proto3"
+dependency: "google/protobuf/wrappers.proto"
+message_type {
+  name: "BatchingParameters"
+  field { number: 1 name: "max_batch_size" type_name: ".google.protobuf.Int64Value" }
+  field { number: 2 name: "batch_timeout_micros" type_name: ".google.protobuf.Int64Value" }
+  field { number: 3 name: "max_enqueued_batches" type_name: ".google.protobuf.Int64Value" }
+  field { number: 4 name: "num_batch_threads" type_name: ".google.protobuf.Int64Value" }
+  field { number: 5 name: "max_execution_batch_size" type_name: ".google.protobuf.Int64Value" }
+  field { number: 6 name: "thread_pool_name" type_name: ".google.protobuf.StringValue" }
+  field { number: 7 name: "enable_large_batch_splitting" type_name: ".google.protobuf.BoolValue" }
+  field { number: 8 name: "allowed_batch_sizes" type: TYPE_INT64 label: LABEL_REPEATED }
+  field { number: 9 name: "pad_variable_length_inputs" type: TYPE_BOOL }
 }
+"""
 
 
 @dataclass(frozen=True)
@@ -100,26 +111,10 @@ class BatchingParameters:
 
 @cache
 def _message_class() -> type[Message]:
-    """BatchingParameters by the names of its fields, which is all that text
-    needs; tensorflow-serving-api does not have it.
-    """
-    file = descriptor_pb2.FileDescriptorProto(
-        name="dogsnap/batching.proto", package="dogsnap", syntax="proto3"
-    )
-    file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
-    kinds = descriptor_pb2.FieldDescriptorProto
-    message = file.message_type.add(name="BatchingParameters")
-    for name, wrapper in WRAPPED.items():
-        message.field.add(
-            name=name, type=kinds.TYPE_MESSAGE, type_name=f".google.protobuf.{wrapper}"
-        )
-    message.field.add(name="allowed_batch_sizes", label=kinds.LABEL_REPEATED, type=kinds.TYPE_INT64)
-    message.field.add(name="pad_variable_length_inputs", type=kinds.TYPE_BOOL)
-    for number, description in enumerate(message.field, start=1):
-        description.number = number
+    file = text_format.Parse(DESCRIPTION, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
+    pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("dogsnap.BatchingParameters"))
 
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -244,8 +245,9 @@ class Breeds(Photos):
     def __init__(self, contents: bytes, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
-        self._windows: list[photo.Box] = []  # the parts to look at; none: the whole
-        self._turns: tuple[int, ...] = (0,)  # degrees clockwise, for each row of the run
+        # What is shown of the upright photo, for each row of the run; None: the whole.
+        self._view: Callable[[bytes], list[bytes]] | None = None
+        self._degrees = 0  # clockwise, of the turn that answers
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
@@ -253,17 +255,16 @@ class Breeds(Photos):
 
     def _upright(self, servable: BaseServable) -> list[bytes]:
         wholes = super()._upright(servable)
-        if self._turns != (0,):
-            return photo.turn(wholes[0], self._turns)
-        if not self._windows:
-            return wholes
-        return photo.cut_windows(wholes[0], self._windows)
+        return self._view(wholes[0]) if self._view else wholes
+
+    def _show(self, view: Callable[[bytes], list[bytes]] | None, size: int = 1) -> None:
+        self._view, self.size = view, size
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         began = time.monotonic()
         outputs, answering = self._run_upright(servable, signature)
         needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
-        if self._windows or remaining(math.inf) < needed:
+        if self._view or remaining(math.inf) < needed:
             return outputs, answering
         if not _says_little(self._name_row(answering, outputs)):
             return outputs, answering
@@ -278,19 +279,15 @@ class Breeds(Photos):
         windows = photo.windows(self._upright(answering)[0])
         if not windows:
             return outputs, answering
-        self._look_at(windows)
+        self._show(partial(photo.cut_windows, windows=windows), len(windows))
         found, answering_parts = super().run(answering, signature)
         best = int(np.argmax(found["dog"]))
-        part = {alias: values[best : best + 1] for alias, values in found.items()}
+        part = _row_of(found, best)
         if not _sees_dog(answering_parts, part):
-            self._look_at([])
+            self._show(None)
             return outputs, answering
-        self._look_at([windows[best]])  # as a shadow version does
+        self._show(partial(photo.cut_windows, windows=[windows[best]]))  # to a shadow as well
         return _in_whole(part, windows[best]), answering_parts
-
-    def _look_at(self, windows: list[photo.Box]) -> None:
-        self._windows = windows
-        self.size = max(1, len(windows))
 
     def _run_turned(
         self, servable: BaseServable, signature: Signature
@@ -298,7 +295,7 @@ class Breeds(Photos):
         """Run the photo turned, and keep the turn of the surest answer, for a
         shadow as well; None if no answer is sure.
         """
-        self._turn(TURNS)
+        self._show(partial(photo.turn, turns=TURNS), len(TURNS))
         try:
             outputs, answering = super().run(servable, signature)
             answers = [self._name_row(answering, outputs, row) for row in range(len(TURNS))]
@@ -306,21 +303,18 @@ class Breeds(Photos):
             answers = []
         best = max(range(len(answers)), key=lambda row: _sureness(answers[row]), default=0)
         if not answers or not _is_sure(answers[best]) or not _sees_surely(outputs, best):
-            self._turn((0,))
+            self._show(None)
             return None
-        self._turn((TURNS[best],))
-        return {alias: rows[best : best + 1] for alias, rows in outputs.items()}, answering
-
-    def _turn(self, turns: tuple[int, ...]) -> None:
-        self._turns = turns
-        self.size = len(turns)
+        self._degrees = TURNS[best]
+        self._show(partial(photo.turn, turns=[self._degrees]))
+        return _row_of(outputs, best), answering
 
     def _name_row(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
         return name_breeds(servable, outputs, row, self._count)
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
-            return turn_back(self._name_row(servable, outputs), self._turns[0])
+            return turn_back(self._name_row(servable, outputs), self._degrees)
 
 
 def _says_little(answer: Classification) -> bool:
@@ -356,6 +350,11 @@ def _sees_dog(servable: BaseServable, outputs: Outputs) -> bool:
     """
     decision = servable.description.levels.decision
     return "dog" not in outputs or bool(decision.sees_dog(float(outputs["dog"][0])))
+
+
+def _row_of(outputs: Outputs, row: int) -> Outputs:
+    """The outputs for one picture of a run, with a first dimension of 1."""
+    return {alias: values[row : row + 1] for alias, values in outputs.items()}
 
 
 def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
@@ -446,11 +445,8 @@ def _checked_photos(
     texts = {}
     for alias, spec in signature.inputs.items():
         if spec.dtype == tf.string:
-            takes_text = servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX)
-            texts[alias] = (
-                photo_values.encode_photos(arrays[alias]) if takes_text else arrays[alias]
-            )
-    return signature, {
-        **arrays,
-        **photo_values.check_and_cut_photos(texts, servable.decoding, limits),
-    }
+            texts[alias] = arrays[alias]
+            if servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX):
+                texts[alias] = photo_values.encode_photos(arrays[alias])
+    checked = photo_values.check_and_cut_photos(texts, servable.decoding, limits)
+    return signature, {**arrays, **checked}

@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import graph_pb2, node_def_pb2
+from tensorflow.core.framework import attr_value_pb2, graph_pb2, node_def_pb2
 
 from dogsnap.errors import InvalidArgument, UnsupportedPhoto
 from dogsnap.serving.inference.executor import check_deadline
@@ -104,7 +104,8 @@ def _reaches_decoder(graph: graph_pb2.GraphDef, tensor: str) -> bool:
         for node, positions in _dependent(nodes, starts):
             if node.op in OPERATIONS:
                 return True
-            for name in _list_functions(node):
+            calls = [call.name for call in called_functions(node)]
+            for name in [node.op, *calls]:  # in graphs of TensorFlow 1 a function is an operation
                 if name not in functions:
                     continue
                 function = functions[name]
@@ -139,13 +140,14 @@ def _dependent(
     return list(found.values())
 
 
-def _list_functions(node: node_def_pb2.NodeDef) -> list[str]:
-    """The functions that a node may call."""
-    names = [node.op]  # in graphs of TensorFlow 1 a function is an operation
+def called_functions(node: node_def_pb2.NodeDef) -> list[attr_value_pb2.NameAttrList]:
+    """What the attributes of a node call: the `f` of a call, or the branches of a condition."""
+    calls = []
     for value in node.attr.values():
-        names.append(value.func.name)
-        names.extend(function.name for function in value.list.func)
-    return names
+        if value.HasField("func"):
+            calls.append(value.func)
+        calls.extend(value.list.func)
+    return calls
 
 
 def _node_name(edge: str) -> str:

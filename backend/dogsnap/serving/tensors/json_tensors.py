@@ -87,7 +87,7 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
 def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
     as_objects = _is_object(rows[0])
     if not as_objects:
-        _check_one_input(signature, "instances is a plain list, but expecting list of objects")
+        alias = _only_input(signature, "instances is a plain list, but expecting list of objects")
     for number, row in enumerate(rows):
         if _is_object(row) != as_objects:
             wanted, got = ("object", "list") if as_objects else ("value/list", "object")
@@ -95,7 +95,6 @@ def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
                 f"Expecting {wanted} but got {got} at item {number} of input list"
             )
     if not as_objects:
-        (alias,) = _value_inputs(signature)
         return {alias: _stack(rows, signature.inputs[alias].dtype, "")}
     for number, row in enumerate(rows):
         _check_row_keys(number, row, rows[0], signature)
@@ -107,24 +106,21 @@ def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _value_inputs(signature: Signature) -> list[str]:
-    """The inputs that a request has to give: one of them may come as a bare value."""
-    return list(signature.inputs) if len(signature.inputs) == 1 else signature.required_inputs()
-
-
-def _check_one_input(signature: Signature, sentence: str) -> None:
-    """A value that is not an object with input names is allowed only for a
-    signature with one input.
-    """
-    if not signature.inputs:
+def _only_input(signature: Signature, sentence: str) -> str:
+    """The input of a value that comes without a name: a request has to give no other."""
+    aliases = list(signature.inputs)
+    if not aliases:
         raise InvalidArgument(
             f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}"
         )
-    if len(_value_inputs(signature)) != 1:
+    if len(aliases) > 1:
+        aliases = signature.required_inputs()
+    if len(aliases) != 1:
         raise InvalidArgument(
             f"{sentence} as multiple input tensors required as per tensorinfo_map; "
             f"expected inputs: {_aliases(signature)}"
         )
+    return aliases[0]
 
 
 def _check_row_keys(
@@ -152,8 +148,7 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
     ignored. Raises InvalidArgument.
     """
     if not _is_object(value):
-        _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
-        (alias,) = _value_inputs(signature)
+        alias = _only_input(signature, "inputs is a plain value/list, but expecting an object")
         value = {alias: value}
     for alias in signature.required_inputs():
         if alias not in value:
@@ -390,7 +385,7 @@ def _most_text(value: np.ndarray) -> int:
     return MOST_DIGITS.get(value.dtype.name, 25) * value.size
 
 
-def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
+def to_rows(outputs: Mapping[str, np.ndarray]) -> Any:
     """The outputs row by row: bare values for one output, else objects.
 
     Raises InvalidArgument without a common batch.
@@ -404,9 +399,9 @@ def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
             raise InvalidArgument(
                 f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}"
             )
-    columns = to_members(outputs)
-    if len(columns) == 1:
-        return next(iter(columns.values()))
+    columns = to_columns(outputs)
+    if len(outputs) == 1:
+        return columns
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 

@@ -75,25 +75,22 @@ def check_fields(raw: Any, name: str) -> None:
     """Raises ValueError for a field that no description has, which would be
     ignored: {"decison": ...}.
     """
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    fields = schema["properties"]
-    decision = {**fields["decision"], "additionalProperties": False}
-    _check_schema(
-        raw,
-        {
-            **schema,
-            "additionalProperties": False,
-            "properties": {**fields, "decision": decision},
-        },
-        name,
-    )
+    schema = _read_schema()
+    schema["additionalProperties"] = False
+    schema["properties"]["decision"]["additionalProperties"] = False
+    _check_schema(raw, schema, name)
 
 
 def check(raw: Any, name: str) -> None:
     """Raises ValueError for what does not fit the schema: better no version
     than one that fails on every photo.
     """
-    _check_schema(raw, json.loads(SCHEMA_FILE.read_text(encoding="utf-8")), name)
+    _check_schema(raw, _read_schema(), name)
+
+
+def _read_schema() -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    return schema
 
 
 def _check_schema(raw: Any, schema: Mapping[str, Any], name: str) -> None:

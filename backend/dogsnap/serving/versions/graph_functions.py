@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.eager import context
 
+from dogsnap.serving.photos.photo_values import called_functions
 from dogsnap.serving.versions import saved_model_file
 
 OWN = "__saved_model"  # prefix of signatures that only TensorFlow's loader uses
@@ -71,15 +72,8 @@ def _rename(function: function_pb2.FunctionDef, names: set[str], suffix: str) ->
     for node in function.node_def:
         if node.op in names:
             node.op += suffix
-        for value in node.attr.values():
-            for called in _functions_in(value):
-                called.name += suffix
-
-
-def _functions_in(value: attr_value_pb2.AttrValue) -> Sequence[attr_value_pb2.NameAttrList]:
-    if value.HasField("func"):
-        return [value.func]
-    return value.list.func if value.HasField("list") else []
+        for called in called_functions(node):
+            called.name += suffix
 
 
 def _forget(names: Sequence[str]) -> None:

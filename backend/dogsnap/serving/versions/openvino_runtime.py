@@ -128,10 +128,9 @@ def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str
         if tf.config.list_physical_devices("GPU"):
             raise IncompatibleNetwork("TensorFlow has a GPU here")
         accelerated = Accelerated(version / FOLDER)
-    except (
-        Exception
-    ) as error:  # e.g. exported by another OpenVINO or for another processor: TensorFlow can run it
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    # E.g. exported by another OpenVINO or for another processor: TensorFlow can run it.
+    except Exception as error:
+        reason, *_ = (str(error).strip() or type(error).__name__).splitlines()
         log.warning("%s runs in TensorFlow, not in OpenVINO: %s", identity, reason)
         return None, {"name": TENSORFLOW, "in_place_of": OPENVINO, "reason": reason}
     return accelerated, accelerated.manifest.summary()
@@ -299,7 +298,7 @@ class Network:
         Images run one at a time, so that one costs the same in a batch of any size.
         """
         seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
-        parts = [seen[index : index + 1] for index in range(len(seen))]
+        parts = list(seen[:, np.newaxis])
         deadline = DEADLINE.get(math.inf)
         with self._lock:
             self._running += 1

@@ -341,9 +341,11 @@ class Servable(BaseServable):
         batcher = self._batchers.get(signature.name)
         if batcher is None:
             return self._run(signature, inputs)
-        return batcher.run(
-            {alias: _to_array(value, signature.inputs[alias]) for alias, value in inputs.items()}
-        )
+        arrays = {}
+        for alias, value in inputs.items():
+            # Without a dtype, NumPy would strip zero bytes from the end of strings.
+            arrays[alias] = np.asarray(value, signature.inputs[alias].dtype.as_numpy_dtype)
+        return batcher.run(arrays)
 
     def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         try:
@@ -354,7 +356,7 @@ class Servable(BaseServable):
             answer = self._functions[signature.name](**tensors)
             outputs = {alias: answer.pop(alias) for alias in signature.outputs}
             self._release_if_large(outputs, sum(map(_least_bytes, outputs.values())))
-            arrays = {alias: _to_numpy(output) for alias, output in outputs.items()}
+            arrays = {alias: np.asarray(output) for alias, output in outputs.items()}
             self._release_if_large(arrays, sum(map(tensor_bytes, arrays.values())))
             return arrays
         except tf.errors.OpError as error:
@@ -386,7 +388,7 @@ class Servable(BaseServable):
         files, or the other way round; "" otherwise.
         """
         for alias, spec in signature.inputs.items():
-            values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
+            values = list(np.asarray(inputs[alias], object).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
             if takes_files and any(map(is_base64_of_photo, values)):
                 hint = f'; input "{alias}" takes files and received base64 text: {FILES}'
@@ -423,23 +425,12 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
     )
 
 
-def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
-    """Without a dtype, NumPy would strip zero bytes from the end of strings."""
-    return np.asarray(value, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
-
-
 def _least_bytes(tensor: tf.Tensor | np.ndarray) -> int:
-    """The memory of an output before it is copied; of strings without their characters."""
+    """The memory of an output before it is an array; of strings without their characters."""
     if isinstance(tensor, np.ndarray):
         return 0  # it is an array already
     count = math.prod(tensor.shape)
     return count * (STRING_BYTES if tensor.dtype == tf.string else tensor.dtype.size)
-
-
-def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
-    if isinstance(tensor, np.ndarray):
-        return tensor
-    return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
 
 
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:

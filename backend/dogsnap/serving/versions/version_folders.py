@@ -17,7 +17,7 @@ from tensorflow_serving.config import file_system_storage_path_source_pb2
 
 from dogsnap.errors import NoRoom
 from dogsnap.memory import free_bytes
-from dogsnap.serving.versions import saved_model_file
+from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.settings import MEBIBYTE
 
 VersionPolicy: TypeAlias = (
@@ -168,9 +168,7 @@ def digest(path: Path) -> str:
     sums = []
     for file in sorted(path.rglob("*")):
         if file.is_file() and not SHARD.fullmatch(file.name):
-            with file.open("rb") as stream:
-                contents = hashlib.file_digest(stream, "sha256").hexdigest()
-            sums.append(f"{contents} {file.relative_to(path).as_posix()}")
+            sums.append(f"{checksums.digest(file)} {file.relative_to(path).as_posix()}")
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
