@@ -277,7 +277,10 @@ class WatchingServer:
         self.guard = Guard(self, Metrics(), self.clock)
         self.guard.follow()
 
-    def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
+    def plan(self, planners: dict, is_compared: bool, undoes: Switch) -> Switch:
+        return undoes
+
+    def switch(self, plan: Switch, by: Who, reason: str) -> None:
         self.undone.append(reason)
 
     def ask(self, client: int, version: int | None, seconds: float = 0.01) -> None:

@@ -97,6 +97,7 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
         "forced": [],
         "guarded": False,
         "reason": "",
+        "text": "label stable of half: 1 -> 2",
     }
     assert scenario.repository.router.switches()[0] == switch
     assert switch.at.endswith("Z")

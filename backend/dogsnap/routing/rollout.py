@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.changes import Versions, change_split
 from dogsnap.routing.choices import Choices, Rollout
-from dogsnap.routing.switches import describe_value, iso
+from dogsnap.routing.switches import describe_label, describe_value, iso
 
 LEAST_SECONDS, MOST_STEPS = 1.0, 100
 
@@ -29,9 +29,8 @@ def plan_rollout(
     if len(rising) > MOST_STEPS or any(later <= earlier or later > 100 for earlier, later in pairs):
         shown = ", ".join(f"{step:g}" for step in steps)
         raise InvalidArgument(
-            f"the steps are {shown:.100} percent; expected at most {MOST_STEPS}, each "
-            "above the one "
-            "before, from more than 0 to 100"
+            f"the steps are {shown:.100} percent; expected at most {MOST_STEPS}, each above the "
+            "one before, from more than 0 to 100"
         )
     if requests < 0:
         raise InvalidArgument(f"requests is {requests}; expected at least 0 for each step")
@@ -63,12 +62,12 @@ def start_rollout(
     if label in choices.rollouts:
         shown = describe_value("rollout", choices.rollouts[label].to_value())
         raise FailedPrecondition(
-            f"a rollout of {_title(label)} of {versions.model} runs already: {shown}; end it first"
+            f"a rollout of {describe_label(label)} of {versions.model} runs already: {shown}; end it first"
         )
     before = choices.labels.get(label) if label else versions.default
     if before == rollout.version:
         raise FailedPrecondition(
-            f"{_title(label)} of {versions.model} is at version {before} already; expected another"
+            f"{describe_label(label)} of {versions.model} is at version {before} already; expected another"
         )
     if rollout.since:
         return choices.with_value("rollout", label, rollout.to_value())
@@ -121,9 +120,5 @@ def stop_rollout(choices: Choices, versions: Versions, label: str) -> Choices:
 
 def _running(choices: Choices, versions: Versions, label: str) -> Rollout:
     if label not in choices.rollouts:
-        raise NotFound(f"{_title(label)} of {versions.model} has no rollout")
+        raise NotFound(f"{describe_label(label)} of {versions.model} has no rollout")
     return choices.rollouts[label]
-
-
-def _title(label: str) -> str:
-    return f"label {label}" if label else "the default"

@@ -20,7 +20,6 @@ ANSWERING = "answering"  # kind of the notes: the version that answers while non
 NOTHING = Choices()
 # Why a server is not ready; the trouble itself names files and hosts, and is for administrators.
 NOT_KNOWN = "what is chosen is not known: the store of switches does not answer; see the log"
-Label = tuple[str, str]  # model and name
 
 
 class Router:
@@ -40,7 +39,7 @@ class Router:
         self.on_follow: Callable[[], None] = lambda: None  # after each look at the store
         self._choices: dict[str, Choices] = {}
         self._revisions: dict[str, int] = {}
-        self._configured: dict[Label, int | None] = {}
+        self._configured: dict[str, Choices] = {}  # by configurations alone
         self._answering: dict[str, int] = {}
         self._switches: deque[Switch] = deque(maxlen=MOST_SWITCHES)
         self._undone: dict[int, int] = {}
@@ -77,11 +76,7 @@ class Router:
 
     def configured_labels(self, model: str) -> dict[str, int]:
         """The labels as a configuration has last set them, without later switches."""
-        labels = {}
-        for (of_model, label), version in self._configured.items():
-            if of_model == model and version is not None:
-                labels[label] = version
-        return labels
+        return self._configured.get(model, NOTHING).labels
 
     def answering(self, model: str) -> int | None:
         """The version that answers by default though none was chosen."""
@@ -180,7 +175,8 @@ class Router:
             is_configured |= switch.changes[0].kind == CONFIGURATION_KIND
             for change in switch.changes:
                 if is_configured and change.kind == "label":
-                    self._configured[change.model, change.name] = change.after
+                    configured = self._configured.get(change.model, NOTHING)
+                    self._configured[change.model] = configured.with_changes([change])
                 if change.kind != CONFIGURATION_KIND:
                     before = choices.get(change.model, NOTHING)
                     choices[change.model] = before.with_changes([change])

@@ -106,7 +106,7 @@ class Switch:
 
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; `kind`, `name`, `from` and `to` are those of the
-        first change.
+        first change, `text` is about all.
         """
         first = self.changes[0]
         return {
@@ -122,6 +122,7 @@ class Switch:
             "forced": list(self.forced),
             "guarded": self.is_guarded,
             "reason": self.reason,
+            "text": str(self),
         }
 
     def __str__(self) -> str:
@@ -148,12 +149,16 @@ def describe_setting(change: Change) -> str:
     model, name = change.model, change.name
     titles = {
         "label": f"label {name} of {model}",
-        "split": f"split of {f'label {name}' if name else 'the default'} of {model}",
-        "rollout": f"rollout of {f'label {name}' if name else 'the default'} of {model}",
+        "split": f"split of {describe_label(name)} of {model}",
+        "rollout": f"rollout of {describe_label(name)} of {model}",
         "load": f"version {name} of {model}",
         CONFIGURATION_KIND: CONFIGURATION_KIND,
     }
     return titles.get(change.kind, f"{change.kind} of {model}")
+
+
+def describe_label(label: str) -> str:
+    return f"label {label}" if label else "the default"
 
 
 def describe_value(kind: str, value: Any) -> str:

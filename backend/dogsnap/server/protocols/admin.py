@@ -19,7 +19,7 @@ from dogsnap.routing.rollout import (
     stop_rollout,
 )
 from dogsnap.routing.state import change_state, describe_state, read_state
-from dogsnap.routing.switches import Switch, check_author, describe, iso
+from dogsnap.routing.switches import check_author, describe, iso
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.app_api import require_feedback
@@ -206,14 +206,9 @@ def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     for switch in router.switches(model)[:SHOWN_SWITCHES]:
         undone_by = router.undone_by(switch.id)
         more = {"undone": undone_by is not None, "undone_by": undone_by}
-        described.append(
-            {**_describe_switch(switch), **more, "undoable": repository.is_undoable(switch)}
-        )
+        more["undoable"] = repository.is_undoable(switch)
+        described.append({**switch.to_json(), **more})
     return described
-
-
-def _describe_switch(switch: Switch) -> dict[str, Any]:
-    return {**switch.to_json(), "text": str(switch)}
 
 
 def verdict_on(
@@ -246,7 +241,7 @@ def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str
         more["would"] = [describe(each) for each in plan.changes if each.kind != HIDDEN]
     else:
         switched = predictor.repository.switch(plan, fields["by"], fields.get("force", False))
-        more["switch"] = switched and _describe_switch(switched)
+        more["switch"] = switched and switched.to_json()
     return json_response({**more, **_state(predictor, model)})
 
 

@@ -15,8 +15,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from dogsnap.errors import Cancelled, DogsnapError, Full, Unavailable
+from dogsnap.routing.changes import withdraw
 from dogsnap.routing.choices import Change, Rollout, Split
 from dogsnap.routing.guard import (
     HOUR,
@@ -29,8 +31,9 @@ from dogsnap.routing.guard import (
     judge,
     judge_move,
 )
+from dogsnap.routing.rollout import advance_rollout
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Switch, describe_value, iso
+from dogsnap.routing.switches import GUARD, ROLLOUT, Switch, describe_value, iso
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.repository.interface import ModelRepository
 
@@ -319,7 +322,9 @@ class Guard:
             watched.texts, watched.finding = texts, watched.judge(texts)
         if watched.finding.is_worse:
             change = watched.change
-            self._repository.withdraw(watched.switch, change, watched.finding.text)
+            planners = {change.model: partial(withdraw, switch=watched.switch, change=change)}
+            plan = self._repository.plan(planners, is_compared=False, undoes=watched.switch)
+            self._repository.switch(plan, GUARD, reason=watched.finding.text)
             self._undone.labels(change.model, change.name, watched.version).inc()
 
     def _forget_old_notes(self) -> None:
@@ -361,5 +366,8 @@ class Guard:
                     f"waits: {finding.requests} requests in this step, {rollout.requests} are "
                     "asked for"
                 )
-        self._repository.advance(model, label, rollout)
+        now = iso(datetime.now(UTC))
+        planners = {model: partial(advance_rollout, label=label, rollout=rollout, now=now)}
+        plan = self._repository.plan(planners, is_guarded=True, is_compared=False)
+        self._repository.switch(plan, ROLLOUT)
         return ""

@@ -5,8 +5,7 @@ the thread that looks for versions.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -19,14 +18,12 @@ from dogsnap.routing.changes import (
     find_changes,
     replacements,
     undo,
-    withdraw,
 )
-from dogsnap.routing.choices import Change, Choices, Rollout
+from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.resolver import labels_in_force
-from dogsnap.routing.rollout import advance_rollout
 from dogsnap.routing.router import Router
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import GUARD, ROLLOUT, Switch, Who, iso
+from dogsnap.routing.switches import Switch, Who
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.differences import Differences, compare
@@ -42,16 +39,15 @@ LOADING_POLL_SECONDS = 1.0
 class Plan:
     """What a switch would change, and how versions differ from those that they replace.
 
-    `planners` have found the changes, by model, for these `versions`. `undoes`:
+    `find_changes` finds the changes again, for what is chosen then. `undoes`:
     the switch that it takes back.
     """
 
-    planners: Mapping[str, Planner]
-    versions: Mapping[str, Versions]
+    find_changes: Callable[[], Sequence[Change]]
+    changes: Sequence[Change]
+    differences: Differences
     is_guarded: bool
     undoes: Switch | None
-    changes: tuple[Change, ...] = ()
-    differences: Differences = field(default_factory=Differences)
 
 
 class ModelRepository(Protocol):
@@ -119,34 +115,33 @@ class ModelRepository(Protocol):
             versions[model] = self.versions(model) if model else CONFIGURED
             if undoes:
                 versions[model] = versions[model].without_silent_engines()
-        plan = Plan(planners, versions, is_guarded, undoes)
-        plan = replace(plan, changes=self._find_changes(plan))
-        if is_compared:
-            plan = replace(plan, differences=self._compare(plan))
-        return plan
 
-    def _find_changes(self, plan: Plan) -> tuple[Change, ...]:
-        changes: list[Change] = []
-        for model, planner in plan.planners.items():
-            choices, versions = self.choices(model), plan.versions[model]
-            changes += find_changes(planner, choices, versions, plan.is_guarded)
-        return tuple(changes)
+        def find() -> list[Change]:
+            changes = []
+            for model, planner in planners.items():
+                choices = self.choices(model)
+                changes += find_changes(planner, choices, versions[model], is_guarded)
+            return changes
 
-    def _compare(self, plan: Plan) -> Differences:
-        """How versions differ from those that they replace."""
-        found = Differences()
-        for model, versions in plan.versions.items():
-            changes = [change for change in plan.changes if change.model == model]
-            replaced, unknown = replacements(self.choices(model), versions, changes)
-            if plan.is_guarded:
-                check_guard(changes, replaced)
-            found += Differences(noted=tuple(unknown))
-            for number_before, number_after in replaced:
-                with (
-                    self.acquire(ModelSpec(model, number_before)) as before,
-                    self.acquire(ModelSpec(model, number_after)) as after,
-                ):
-                    found += compare(before, after)
+        changes, differences = find(), Differences()
+        for model in planners if is_compared else ():
+            of_model = [change for change in changes if change.model == model]
+            differences += self._compare(versions[model], of_model, is_guarded)
+        return Plan(find, changes, differences, is_guarded, undoes)
+
+    def _compare(
+        self, versions: Versions, changes: Sequence[Change], is_guarded: bool
+    ) -> Differences:
+        """How versions of a model differ from those that they replace."""
+        choices = self.choices(versions.model)
+        replaced, unknown = replacements(choices, versions, changes)
+        if is_guarded:
+            check_guard(changes, replaced)
+        found = Differences(noted=tuple(unknown))
+        for numbers in replaced:
+            before, after = [ModelSpec(versions.model, number) for number in numbers]
+            with self.acquire(before) as servable_before, self.acquire(after) as servable_after:
+                found += compare(servable_before, servable_after)
         return found
 
     def plan_undo(self, number: int | None = None, model: str = "") -> Plan:
@@ -169,34 +164,19 @@ class ModelRepository(Protocol):
         """
         felt, undoes = plan.differences.felt, plan.undoes.id if plan.undoes else None
         if felt and not is_forced:
+            models = ", ".join(dict.fromkeys(change.model for change in plan.changes))
             raise FailedPrecondition(
-                f"clients of {', '.join(plan.planners)} would feel this switch: {'; '.join(felt)}; "
-                'force it with --force, or "force": true, if nobody needs that'
+                f"clients of {models} would feel this switch: {'; '.join(felt)}; force it with "
+                '--force, or "force": true, if nobody needs that'
             )
 
         def make() -> Sequence[Change]:
-            if self._find_changes(plan) != plan.changes:
+            if plan.find_changes() != plan.changes:
                 raise Aborted("somebody switched at this moment; look at it and try again")
             return plan.changes
 
         marks = {"is_guarded": plan.is_guarded, "undoes": undoes, "reason": reason}
         return self.router.switch(make, by, forced=felt, **marks)
-
-    def withdraw(self, switch: Switch, change: Change, reason: str) -> None:
-        """Send no more requests to the version that this change of `switch`
-        chose, as the guard.
-
-        Raises Aborted if it is not in force.
-        """
-        planners = {change.model: partial(withdraw, switch=switch, change=change)}
-        plan = self.plan(planners, is_compared=False, undoes=switch)
-        self.switch(plan, GUARD, reason=reason)
-
-    def advance(self, model: str, label: str, rollout: Rollout) -> None:
-        """Make the next step of a rollout. Raises Aborted if another server was first."""
-        now = iso(datetime.now(UTC))
-        planners = {model: partial(advance_rollout, label=label, rollout=rollout, now=now)}
-        self.switch(self.plan(planners, is_guarded=True, is_compared=False), ROLLOUT)
 
     def is_undoable(self, switch: Switch) -> bool:
         """Whether an undo without a number may choose it."""

@@ -291,7 +291,7 @@ class Repository(ModelRepository):
         self, plan: Plan, by: Who, is_forced: bool = False, reason: str = ""
     ) -> Switch | None:
         """As documented in the interface; a configuration that is undone is followed."""
-        if "" not in plan.planners or plan.undoes is None:
+        if plan.undoes is None or plan.undoes.model:
             return super().switch(plan, by, is_forced, reason)
         (change,) = plan.changes
         configs = None if change.after is None else from_json(change.after)
