@@ -129,7 +129,7 @@ check-wechat: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test 
 
 protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol from their .proto
 	$(BIN)/uvx --from 'grpcio-tools>=1.85,<1.86' python -m grpc_tools.protoc -Ibackend/dogsnap/server/protocols \
-	  --python_out=backend/dogsnap/server/protocols open_inference.proto
+	  --descriptor_set_out=backend/dogsnap/server/protocols/open_inference.binpb open_inference.proto
 
 lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt

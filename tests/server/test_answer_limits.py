@@ -3,7 +3,8 @@
 import grpc
 import pytest
 import tiny_models
-from dogsnap.server.protocols import open_inference_pb2
+from dogsnap.server.protocols.open_inference import SERVICE
+from google.protobuf.message_factory import GetMessageClass
 from grpc_client import connected
 from process_readings import memory, worker_of
 from refusals import assert_refused
@@ -100,12 +101,14 @@ def call_open_inference(server, count: int, **fields):
     or what the outputs are, with the number of their bytes.
     """
     tensor = {"name": "count", "datatype": "INT32", "contents": {"int_contents": [count]}}
-    request = open_inference_pb2.ModelInferRequest(model_name="zeros", inputs=[tensor], **fields)
+    method = SERVICE.methods_by_name["ModelInfer"]
+    request_class = GetMessageClass(method.input_type)
+    request = request_class(model_name="zeros", inputs=[tensor], **fields)
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         infer = channel.unary_unary(
             "/inference.GRPCInferenceService/ModelInfer",
-            open_inference_pb2.ModelInferRequest.SerializeToString,
-            open_inference_pb2.ModelInferResponse.FromString,
+            request_class.SerializeToString,
+            GetMessageClass(method.output_type).FromString,
         )
         try:
             answer = infer(request, timeout=60)

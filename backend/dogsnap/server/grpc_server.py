@@ -34,6 +34,23 @@ HANDSHAKE_MS = 15_000  # after which a connection without a handshake is closed
 CHECK_SECONDS = 1.0
 
 
+def channel_options(settings: Settings) -> dict[str, int]:
+    """gRPC's own names of its settings."""
+    largest = min(settings.max_tensor_body_mb, settings.max_held_mb)
+    files, _ = getrlimit(RLIMIT_NOFILE)
+    return {
+        "grpc.max_receive_message_length": largest * MEBIBYTE,
+        # Identity alone: grpcio inflates a message before anyone can count it
+        # against `max_held_mb`.
+        "grpc.compression_enabled_algorithms_bitset": 1,
+        "grpc.max_send_message_length": -1,  # answers have a limit of their own
+        # The server that takes this one's place listens beside it for a moment.
+        "grpc.so_reuseport": 1,
+        "grpc.max_allowed_incoming_connections": addresses.grpc_connections(files),
+        "grpc.server_handshake_timeout_ms": HANDSHAKE_MS,
+    }
+
+
 class GrpcServer:
     """Its port is bound at construction, and calls are answered from `start` on."""
 
@@ -58,25 +75,7 @@ class GrpcServer:
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
             interceptors=interceptors,
-            options=[
-                (
-                    "grpc.max_receive_message_length",
-                    min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE,
-                ),
-                # Identity alone: grpcio inflates a message before anyone can count it
-                # against `max_held_mb`.
-                ("grpc.compression_enabled_algorithms_bitset", 1),
-                ("grpc.max_send_message_length", -1),  # answers have a limit of their own
-                (
-                    "grpc.so_reuseport",
-                    1,
-                ),  # the server that takes this one's place listens beside it for a moment
-                (
-                    "grpc.max_allowed_incoming_connections",
-                    addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0]),
-                ),
-                ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
-            ],
+            options=list(channel_options(settings).items()),
             # Without it, further calls would wait in an unbounded queue; grpcio answers
             # them RESOURCE_EXHAUSTED.
             maximum_concurrent_rpcs=self._arrivals.threads,
@@ -86,8 +85,7 @@ class GrpcServer:
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(settings, predictor), self._server
         )
-        inference = InferenceService(service)
-        self._server.add_generic_rpc_handlers([inference.handler()])
+        self._server.add_generic_rpc_handlers([InferenceService(service).handler()])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server

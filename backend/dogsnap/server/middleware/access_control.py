@@ -100,29 +100,44 @@ class AccessControl:
         self._limits = {kind: parse_many(rate) for kind, rate in rates.items() if rate}
         self._limiter = RateLimiter(settings.rate_limit_storage) if self._limits else None
 
-    def key_of(self, headers: Headers) -> str:
-        """The name of the API key in a request; "" for none or an unknown one."""
-        key = sent_key(headers)
-        return self._keys.name_of(key) if self._keys and key else ""
-
-    def check_key(self, headers: Headers, protocol: str) -> None:
-        """Raises Unauthenticated if keys are required and the request has
-        neither a key nor the admin token.
-        """
-        if self._keys is None or self.key_of(headers) or self._is_administrator(headers):
+    def check_request(self) -> None:
+        """Check an HTTP request before it is answered, by `check_call`."""
+        if (
+            request.endpoint is None
+            or request.blueprint in FREE_BLUEPRINTS
+            or request.path in FREE_PATHS
+        ):
             return
-        self._metrics.refused.labels(protocol, "key").inc()
-        received = "one that is not" if sent_key(headers) else "none"
-        raise Unauthenticated(
-            f"expected a key of this server in the header {KEY_HEADER} (or "
-            f"Authorization: Bearer <key>), received {received}"
+        is_of_model = request.blueprint in PROTOCOLS
+        self.check_call(
+            request.remote_addr or "",
+            request.headers,
+            request.blueprint if is_of_model else "other",
+            needs_key=is_of_model and request.method != "OPTIONS",
+            is_app=request.blueprint == APP,
         )
 
-    def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool) -> None:
-        """Check a gRPC call. Raises TooManyRequests or Unauthenticated."""
-        self._check_rates(protocol, {"address": address, "key": self.key_of(headers)})
-        if needs_key:
-            self.check_key(headers, protocol)
+    def check_call(
+        self, address: str, headers: Headers, protocol: str, needs_key: bool, is_app: bool = False
+    ) -> None:
+        """Count a request, and check its key if it needs one: that of the app needs none
+        where it has a limit of its own.
+
+        Raises TooManyRequests or Unauthenticated.
+        """
+        key = sent_key(headers)
+        name = self._keys.name_of(key) if self._keys and key else ""
+        is_known = not self._keys or bool(name) or self._is_administrator(headers)
+        is_anonymous = is_app and not is_known and ANONYMOUS in self._limits
+        names = {"address": address, "key": name, ANONYMOUS: address if is_anonymous else ""}
+        self._check_rates(protocol, names)
+        if needs_key and not is_known and not is_anonymous:
+            self._metrics.refused.labels(protocol, "key").inc()
+            received = "one that is not" if key else "none"
+            raise Unauthenticated(
+                f"expected a key of this server in the header {KEY_HEADER} (or "
+                f"Authorization: Bearer <key>), received {received}"
+            )
 
     def _check_rates(self, protocol: str, names: Mapping[str, str]) -> None:
         """Count a request under each kind of limit for which it has a name.
@@ -130,7 +145,7 @@ class AccessControl:
         Raises TooManyRequests.
         """
         for kind, limits in self._limits.items():
-            name = names.get(kind)
+            name = names[kind]
             if not name:
                 continue
             for limit in limits:
@@ -142,33 +157,6 @@ class AccessControl:
                         "try again later",
                         round(seconds),
                     )
-
-    def check_request(self) -> None:
-        """Check an HTTP request before it is answered.
-
-        Raises TooManyRequests or Unauthenticated.
-        """
-        if (
-            request.endpoint is None
-            or request.blueprint in FREE_BLUEPRINTS
-            or request.path in FREE_PATHS
-        ):
-            return
-        address = request.remote_addr or ""
-        headers = request.headers
-        protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
-        key = self.key_of(headers)
-        is_anonymous = request.blueprint == APP and self._is_anonymous(headers, key)
-        names = {"address": address, "key": key, ANONYMOUS: address if is_anonymous else ""}
-        self._check_rates(protocol, names)
-        if protocol != "other" and request.method != "OPTIONS" and not is_anonymous:
-            self.check_key(headers, protocol)
-
-    def _is_anonymous(self, headers: Headers, key: str) -> bool:
-        """Whether a request of the app counts as one without a key: a key that
-        is not known here is none.
-        """
-        return ANONYMOUS in self._limits and not key and not self._is_administrator(headers)
 
 
 def sent_key(headers: Headers) -> str:

@@ -180,7 +180,7 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     """The body, inflated if it came gzipped; a damaged one is empty, as in
     TensorFlow Serving. Raises TooLarge.
     """
-    check_content_encoding()
+    encoding = check_content_encoding()
     limit = max_mebibytes * MEBIBYTE
     length = request.content_length or 0
     if length > limit:
@@ -196,7 +196,7 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
         raise InvalidArgument(
             f"the body ended early: expected {length} bytes (Content-Length), received {len(body)}"
         )
-    if check_content_encoding() == "gzip":
+    if encoding == "gzip":
         body = received.inflate(body, limit)
     if len(body) > limit:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)

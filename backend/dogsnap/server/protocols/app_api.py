@@ -34,8 +34,12 @@ BREEDS_FILE = "breeds.json"
 EXPECTED = f'expected {BREEDS_FILE} in the models folder, a list of objects with an "id"'
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
-VERSION_FIELDS = {"model": text_field, "version": whole_number, "label": text_field}
-FIELDS = {"top_k": whole_number, **VERSION_FIELDS}
+FIELDS = {
+    "top_k": whole_number,
+    "model": text_field,
+    "version": whole_number,
+    "label": text_field,
+}
 # What the paths about feedback take, by endpoint.
 BODIES = {
     "api.give_feedback": Body(
@@ -58,13 +62,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             content_check.require_passed(check(photo, settings))
         result = predictor.classify(photo, spec, top_k, PROTOCOL, client_is_gone())
         answer = _with_feedback_ids(feedback, result, spec) if feedback else result.to_json()
-        return json_response({**answer, "request_id": g.request_id})
+        return _answer(answer)
 
     @routes.post("/upright")
     def upright() -> Response:
         photo, _ = _photo_and_fields(settings)
         copy = predictor.upright_copy(photo, client_is_gone())
-        return json_response({"image": base64.b64encode(copy).decode(), "request_id": g.request_id})
+        return _answer({"image": base64.b64encode(copy).decode()})
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
@@ -75,19 +79,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             fields.get("breed", ""),
             fields.get("text", ""),
         )
-        return json_response(
-            {"kept": True, **({"note": note} if note else {}), "request_id": g.request_id}
-        )
+        return _answer({"kept": True, "note": note} if note else {"kept": True})
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
         fields = BODIES[request.endpoint].read_request()
-        return json_response(
-            {
-                "forgotten": require_feedback(feedback).forget(fields["request_ids"]),
-                "request_id": g.request_id,
-            }
-        )
+        return _answer({"forgotten": require_feedback(feedback).forget(fields["request_ids"])})
 
     @routes.get("/breeds")
     def breeds() -> Response:
@@ -97,13 +94,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         facts = {breed["id"]: breed for breed in taught} | facts
         known = [{**facts.get(label["id"], {}), **label} for label in classes]
         ranks = _ranks(settings.models / POPULARITY_FILE)
-        known.sort(
-            key=lambda breed: ranks.get(breed["id"], math.inf)
-        )  # what people have most comes first
-        body = orjson.dumps({"breeds": known})
-        response = Response(
-            body, mimetype="application/json", headers={"Cache-Control": "no-cache"}
-        )
+        # What people have most comes first.
+        known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))
+        response = json_response({"breeds": known}, headers={"Cache-Control": "no-cache"})
         response.add_etag()
         return response.make_conditional(request)
 
@@ -122,15 +115,18 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     return routes
 
 
+def _answer(fields: Mapping[str, Any]) -> Response:
+    return json_response({**fields, "request_id": g.request_id})
+
+
 def _find_spec(received: Mapping[str, Any], predictor: Predictor) -> ModelSpec:
     """The version that a client asks by the fields `model`, `version` and
     `label`, else that which answers it by default.
     """
-    fields = {
-        name: check_field(name, received.get(name)) for name, check_field in VERSION_FIELDS.items()
-    }
-    name = fields["model"] or predictor.default_model()
-    return ModelSpec(name, fields["version"], fields["label"] or None, STICKY_KEY.get())
+    name = text_field("model", received.get("model")) or predictor.default_model()
+    version = whole_number("version", received.get("version"))
+    label = text_field("label", received.get("label")) or None
+    return ModelSpec(name, version, label, STICKY_KEY.get())
 
 
 def _read_facts(file: Path) -> dict[str, dict[str, Any]]:
@@ -200,10 +196,10 @@ def _with_feedback_ids(
         g.request_id = signed
     answer = result.to_json()
     # The app asks about the first dog alone; a correction of another one is no vote.
-    ids = [
-        signed,
-        *(feedback.sign_answer(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:]),
-    ]
+    ids = [signed]
+    for dog in result.dogs[1:]:
+        own, _ = feedback.sign_answer(new_id(), dog, spec, may_ask=False)
+        ids.append(own)
     for dog, own in zip(answer["dogs"], ids, strict=False):
         dog["feedback_id"] = own
     return {**answer, "feedback_id": signed, "feedback_asked": asked}

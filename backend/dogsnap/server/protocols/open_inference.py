@@ -7,17 +7,22 @@ number or a label. Import it after the fork: it loads TensorFlow.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import Default as default_pool
+from google.protobuf.message_factory import GetMessageClass
 
 from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.request_ids import STICKY_KEY
-from dogsnap.server.protocols import open_inference_pb2 as messages
 from dogsnap.server.protocols.request_fields import whole_number
 from dogsnap.server.protocols.tf_serving_grpc import PredictionService
 from dogsnap.serving.inference.request_kinds import Photos, Values, Work
@@ -33,8 +38,20 @@ from dogsnap.serving.tensors.open_inference_tensors import (
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 
-SERVICE = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+# Written from the .proto beside it, which describes the messages.
+DESCRIPTORS = Path(__file__).with_name("open_inference.binpb")
 SERVER = {"name": "dogsnap", "version": version("dogsnap"), "extensions": ["binary_tensor_data"]}
+
+
+def _load_service() -> ServiceDescriptor:
+    """With its messages, in the pool where gRPC's reflection finds them."""
+    (file,) = FileDescriptorSet.FromString(DESCRIPTORS.read_bytes()).file
+    pool = default_pool()
+    pool.Add(file)
+    return pool.FindServiceByName("inference.GRPCInferenceService")
+
+
+SERVICE = _load_service()
 
 
 def describe_model(repository: ModelRepository, spec: ModelSpec) -> dict[str, Any]:
@@ -103,8 +120,8 @@ def work_of(
 
 
 class InferenceService:
-    """The methods of GRPCInferenceService; they raise DogsnapError. `predictions` answers
-    them within the limits of its own calls.
+    """The methods of GRPCInferenceService, which return the fields of their responses;
+    they raise DogsnapError. `predictions` answers them within the limits of its own calls.
     """
 
     def __init__(self, predictions: PredictionService):
@@ -113,50 +130,52 @@ class InferenceService:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """What grpc.Server.add_generic_rpc_handlers takes."""
-        methods = {}
+        handlers = {}
         for method in SERVICE.methods:
-            methods[method.name] = grpc.unary_unary_rpc_method_handler(
-                getattr(self, method.name),
-                getattr(messages, method.input_type.name).FromString,
-                getattr(messages, method.output_type.name).SerializeToString,
+            handlers[method.name] = grpc.unary_unary_rpc_method_handler(
+                partial(self._answer, method),
+                GetMessageClass(method.input_type).FromString,
+                GetMessageClass(method.output_type).SerializeToString,
             )
-        return grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
+        return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)
 
-    def ServerLive(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return messages.ServerLiveResponse(live=True)
+    def _answer(self, method: MethodDescriptor, request: Any, context: grpc.ServicerContext) -> Any:
+        fields = getattr(self, method.name)(request, context)
+        return GetMessageClass(method.output_type)(**fields)
 
-    def ServerReady(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return messages.ServerReadyResponse(ready=not self._repository.not_ready())
+    def ServerLive(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        return {"live": True}
 
-    def ServerMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return messages.ServerMetadataResponse(**SERVER)
+    def ServerReady(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        return {"ready": not self._repository.not_ready()}
 
-    def ModelReady(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def ServerMetadata(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        return SERVER
+
+    def ModelReady(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
         with suppress(DogsnapError):
             self.ModelMetadata(request, context)
-            return messages.ModelReadyResponse(ready=True)
-        return messages.ModelReadyResponse(ready=False)
+            return {"ready": True}
+        return {"ready": False}
 
-    def ModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
-        spec = spec_of(request.name, request.version)
-        return messages.ModelMetadataResponse(**describe_model(self._repository, spec))
+    def ModelMetadata(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        return describe_model(self._repository, spec_of(request.name, request.version))
 
-    def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
         spec = spec_of(request.model_name, request.model_version)
         signature_name = request.parameters["signature_name"].string_param
         names = [output.name for output in request.outputs]
         work = work_of(self._repository, spec, _tensors(request), signature_name, names)
         (prediction,) = self._predictions.answer(spec, [work], context)
-        self._predictions.hold(context, sum(map(tensor_bytes, prediction.outputs.values())))
-        response = messages.ModelInferResponse(
-            model_name=prediction.servable.name,
-            model_version=str(prediction.servable.version),
-            id=request.id,
-        )
-        for name, array in prediction.outputs.items():
-            response.outputs.add(**describe_output(name, array))
-            response.raw_output_contents.append(to_raw(array))
-        return response
+        arrays = prediction.outputs
+        self._predictions.hold(context, sum(map(tensor_bytes, arrays.values())))
+        return {
+            "model_name": prediction.servable.name,
+            "model_version": str(prediction.servable.version),
+            "id": request.id,
+            "outputs": [describe_output(name, array) for name, array in arrays.items()],
+            "raw_output_contents": [to_raw(array) for array in arrays.values()],
+        }
 
 
 def _tensors(request: Any) -> list[Tensor]:

@@ -36,7 +36,6 @@ from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.middleware.request_ids import begin_request, log_access
 from dogsnap.server.protocols import grpc_messages as translate
-from dogsnap.server.protocols import open_inference_pb2
 from dogsnap.server.tracing import describe_answer
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values, Work
@@ -49,7 +48,7 @@ PROTOCOL = "grpc"
 SERVICES = (
     prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
-    open_inference_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name,
+    "inference.GRPCInferenceService",
 )
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token instead of an API key
 
