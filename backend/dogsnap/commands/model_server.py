@@ -3,7 +3,6 @@ tensorflow_model_server.
 """
 
 import os
-from collections.abc import Callable
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
@@ -99,36 +98,28 @@ def _refuse(context: click.Context, option: click.Parameter, value: str | None) 
         )
 
 
-def _flags(command: Callable) -> Callable:
+def _options() -> list[click.Option]:
     """Flags as tensorflow_model_server parses them: --name=value, and --name
     alone for true.
     """
-    for name in REFUSED:
-        option = click.option(
-            f"--{name}",
-            is_flag=False,
-            flag_value="true",
-            expose_value=False,
-            hidden=True,
-            callback=_refuse,
-        )
-        command = option(command)
-    for name, variables in reversed(THREADS.items()):
-        command = click.option(f"--{name}", type=int, help=f"environment {', '.join(variables)}")(
-            command
-        )
+    alone_is_true = {"is_flag": False, "flag_value": "true"}
     kinds = {row.name: row.type for row in table()}
-    for name, setting in reversed(SAME.items()):
-        switch = {"is_flag": False, "flag_value": "true"} if kinds[setting] is bool else {}
-        option = click.option(
-            f"--{name}", type=kinds[setting], help=f"setting {variable(setting)}", **switch
-        )
-        command = option(command)
-    return command
+    options = []
+    for name, setting in SAME.items():
+        kind = kinds[setting]
+        more = alone_is_true if kind is bool else {}
+        text = f"setting {variable(setting)}"
+        options.append(click.Option([f"--{name}"], type=kind, help=text, **more))
+    for name, variables in THREADS.items():
+        text = f"environment {', '.join(variables)}"
+        options.append(click.Option([f"--{name}"], type=int, help=text))
+    hidden = {**alone_is_true, "expose_value": False, "hidden": True, "callback": _refuse}
+    for name in REFUSED:
+        options.append(click.Option([f"--{name}"], **hidden))
+    return options
 
 
-@click.command(name="model-server")
-@_flags
+@click.command(name="model-server", params=_options())
 @click.option("--load_retry_interval_micros", type=int, help=f"setting {variable('retry_seconds')}")
 @click.option(
     "--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit"
@@ -189,36 +180,30 @@ def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
     """
     settings = {SAME[name]: value for name, value in flags.items() if name in SAME}
     if "model_config_file" in settings:
-        settings = {
-            name: value
-            for name, value in settings.items()
-            if name not in ("model_name", "model_base_path")
-        }
+        settings.pop("model_name", None)
+        settings.pop("model_base_path", None)
     else:
         settings.setdefault("model_name", "default")
-    models = Path(
-        settings.get("model_base_path", ".")
-    ).parent  # where the breeds of the app would be
     defaults = {
         "host": "0.0.0.0",
         "version_policy": "latest",
-        "models": models,
+        # Where the breeds of the app would be.
+        "models": Path(settings.get("model_base_path", ".")).parent,
         # --rest_api_timeout_in_ms is for REST alone
         "grpc_deadline_ms": Settings().deadline_ms,
     }
-    return {
-        **{name: value for name, value in defaults.items() if variable(name) not in os.environ},
-        **settings,
-    }
+    for name, value in defaults.items():
+        if variable(name) not in os.environ:
+            settings[name] = value
+    return settings
 
 
 def threads_environment(flags: dict[str, Any]) -> dict[str, str]:
     """The environment variables for the flags about TensorFlow's threads; 0
     leaves them to TensorFlow.
     """
-    return {
-        each: str(flags[name])
-        for name, variables in THREADS.items()
-        if flags.get(name)
-        for each in variables
-    }
+    environment = {}
+    for name, variables in THREADS.items():
+        if flags.get(name):
+            environment.update(dict.fromkeys(variables, str(flags[name])))
+    return environment

@@ -5,31 +5,21 @@ administration API.
 import secrets
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from flask import (
-    Blueprint,
-    Response,
-    make_response,
-    redirect,
-    render_template,
-    request,
-    send_from_directory,
-)
+from flask import Blueprint, Response, make_response, render_template, request
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.server.protocols.admin import log_of, verdict_on
 from dogsnap.server.protocols.request_fields import Body, text_field
-from dogsnap.server.protocols.web_app import HEADERS
+from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview
 from dogsnap.settings import Settings
 
-PAGE = Path(__file__).parents[1] / "pages" / "console"
 SHOWN_SWITCHES = 20
 CODE_SECONDS = 300.0
 # The request bodies of its routes, by endpoint.
@@ -65,31 +55,22 @@ class LoginCodes:
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
-    routes = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
+    routes = Blueprint("console", __name__, template_folder=PAGES / "console")
     codes = LoginCodes()
+    add_page(routes, "console")
 
-    @routes.get("", strict_slashes=False)
-    def page() -> Any:
-        if request.path.endswith("/"):
-            return redirect("../console")  # the page's addresses are relative to this one
-        return send_from_directory(PAGE, "page.html")
-
-    @routes.get("/<any('console.js', 'console.css'):name>")
-    def file(name: str) -> Response:
-        return send_from_directory(PAGE, name)
-
-    @routes.post("/codes")
+    @routes.post("/console/codes")
     def code() -> Response:
         check_access(settings, request.headers)
         BODIES["console.code"].read_request()
         return json_response({"code": codes.new()})
 
-    @routes.post("/login")
+    @routes.post("/console/login")
     def login() -> Response:
         codes.take(BODIES["console.login"].read_request()["code"])
         return json_response({"token": settings.admin_token})
 
-    @routes.get("/models")
+    @routes.get("/console/models")
     def models() -> Response:
         check_access(settings, request.headers)
         described = overview(predictor, predictor.repository.models())

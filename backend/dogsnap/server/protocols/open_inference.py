@@ -35,7 +35,7 @@ from dogsnap.serving.tensors.open_inference_tensors import (
     describe_specs,
     to_raw,
 )
-from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from dogsnap.serving.tensors.signatures import Signature
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 
 # Written from the .proto beside it, which describes the messages.
@@ -57,9 +57,7 @@ SERVICE = _load_service()
 def describe_model(repository: ModelRepository, spec: ModelSpec) -> dict[str, Any]:
     """The metadata of a version: its default signature, or its first."""
     with repository.acquire(spec) as servable:
-        is_default = DEFAULT_SIGNATURE in servable.signatures
-        name = "" if is_default else next(iter(servable.signatures), "")
-        signature = servable.signature(name)
+        signature = servable.default_signature()
         is_named = spec.version is not None or spec.label is not None
         versions = [servable.id.version] if is_named else repository.available(spec.name)
         return {

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response, redirect, request, send_from_directory
+from flask import Blueprint, Response
 
 from dogsnap import __version__
 from dogsnap.server.middleware.json_bodies import json_response
-from dogsnap.server.protocols.web_app import HEADERS
+from dogsnap.server.protocols.web_app import add_page
 from dogsnap.settings import MEBIBYTE, Settings, table, variable
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
-PAGE = Path(__file__).parents[1] / "pages" / "docs"
 LIMITS = (
     "max_body_mb",
     "max_tensor_body_mb",
@@ -55,16 +54,5 @@ def blueprint(settings: Settings) -> Blueprint:
     def document() -> Response:
         return json_response(describe(settings))
 
-    @routes.get("/docs", strict_slashes=False)
-    def page() -> Any:
-        if request.path.endswith("/"):
-            return redirect("../docs")  # the page's addresses are relative to this one
-        return file("page.html")
-
-    @routes.get("/docs/<any('docs.js', 'docs.css'):name>")
-    def file(name: str) -> Response:
-        response = send_from_directory(PAGE, name)
-        response.headers.update(HEADERS)
-        return response
-
+    add_page(routes, "docs")
     return routes

@@ -31,7 +31,7 @@ from dogsnap.server.protocols.request_fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values
 from dogsnap.serving.tensors import json_tensors
-from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
+from dogsnap.serving.tensors.signatures import ServableId, Signature
 from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "simple"  # in the metrics, and of the blueprint
@@ -197,15 +197,10 @@ def _details(predictor: Predictor) -> list[dict[str, Any]]:
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
-    """serving_default or the first there is; empty without any, and for a model
-    that is not available now.
-    """
+    """Empty for a model without any, and for one that is not available now."""
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
-            names = list(servable.signatures)
-            if DEFAULT_SIGNATURE in names:
-                names.insert(0, DEFAULT_SIGNATURE)
-            signature = servable.signature(names[0] if names else "")
+            signature = servable.default_signature()
     except DogsnapError:
         return {"inputs": [], "outputs": []}
     return {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}

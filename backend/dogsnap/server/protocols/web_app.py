@@ -1,12 +1,14 @@
-"""Serves the mini program for browsers, built into server/pages/app, at /."""
+"""Serves pages from server/pages: the mini program for browsers, built into app, at /."""
 
 from pathlib import Path
+from typing import Any
 
-from flask import Blueprint, Response, send_from_directory
+from flask import Blueprint, Response, redirect, request, send_from_directory
 
 from dogsnap.errors import Unavailable
 
-DIST = Path(__file__).parents[1] / "pages" / "app"
+PAGES = Path(__file__).parents[1] / "pages"
+DIST = PAGES / "app"
 GZIPPED = ("application/javascript", "application/json", "image/svg+xml")
 HEADERS = {
     "Content-Security-Policy": (
@@ -18,6 +20,27 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+
+
+def add_page(routes: Blueprint, name: str) -> None:
+    """The page in the folder `name` at /name, with its script and its style below."""
+    folder = PAGES / name
+
+    @routes.get(f"/{name}", strict_slashes=False)
+    def page() -> Any:
+        if request.path.endswith("/"):
+            return redirect(f"../{name}")  # the page's addresses are relative to this one
+        return file("page.html")
+
+    @routes.get(f"/{name}/<any('{name}.js', '{name}.css'):name>")
+    def file(name: str) -> Response:
+        return _send(folder, name)
+
+
+def _send(folder: Path, name: str) -> Response:
+    response = send_from_directory(folder, name)
+    response.headers.update(HEADERS)
+    return response
 
 
 def blueprint(dist: Path = DIST) -> Blueprint:
@@ -32,8 +55,7 @@ def blueprint(dist: Path = DIST) -> Blueprint:
                 "the app has not been built: run `make setup`, or build it with `node "
                 "backend/web/build.mjs`"
             )
-        response = send_from_directory(dist / folder, name)
-        response.headers.update(HEADERS)
+        response = _send(dist / folder, name)
         if response.status_code == 200 and (
             response.mimetype.startswith("text/") or response.mimetype in GZIPPED
         ):

@@ -134,6 +134,11 @@ class BaseServable:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
 
+    def default_signature(self) -> Signature:
+        """serving_default, or the first there is. Raises as `signature` does."""
+        is_there = not self.signatures or DEFAULT_SIGNATURE in self.signatures
+        return self.signature(DEFAULT_SIGNATURE if is_there else next(iter(self.signatures)))
+
     def picture_inputs(self, signature: Signature) -> list[str]:
         """The inputs whose values are pictures: files or texts that are
         decoded, or the image of a version for photos.
