@@ -94,6 +94,7 @@ class ModelRepository(Protocol):
         return None if shadow == answered.version else shadow
 
     def choices(self, model: str) -> Choices:
+        """What is chosen for a model."""
         return self.router.choices(model)
 
     def plan(
@@ -124,9 +125,10 @@ class ModelRepository(Protocol):
             return changes
 
         changes, differences = find(), Differences()
-        for model in planners if is_compared else ():
-            of_model = [change for change in changes if change.model == model]
-            differences += self._compare(versions[model], of_model, is_guarded)
+        if is_compared:
+            for model in planners:
+                of_model = [change for change in changes if change.model == model]
+                differences += self._compare(versions[model], of_model, is_guarded)
         return Plan(find, changes, differences, is_guarded, undoes)
 
     def _compare(

@@ -293,9 +293,10 @@ class Repository(ModelRepository):
         """As documented in the interface; a configuration that is undone is followed."""
         if plan.undoes is None or plan.undoes.model:
             return super().switch(plan, by, is_forced, reason)
-        (change,) = plan.changes
-        configs = None if change.after is None else from_json(change.after)
-        return self._follow_configs(configs, by, plan.undoes.id)
+        with self._configuring:
+            (change,) = plan.find_changes()  # raises Aborted if another one was sent meanwhile
+            configs = None if change.after is None else from_json(change.after)
+            return self._follow_configs(configs, by, plan.undoes.id)
 
     def wait_until_served(
         self,
