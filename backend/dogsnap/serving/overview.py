@@ -2,23 +2,26 @@
 version's requests, errors and latencies.
 """
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from prometheus_client.samples import Sample
 
 from dogsnap.routing.resolver import labels_in_force, uses_of
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
-from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.repository.model import State
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.description import Description
 
 # Outcomes caused by the server; any other except OK is the client's.
 FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
 SHOWN_DIFFERENCES = 10
+REQUESTS, SHADOWED = "dogsnap_requests_total", "dogsnap_shadowed_photos_total"
+SECONDS, BUCKETS = "dogsnap_request_seconds_sum", "dogsnap_request_seconds_bucket"
 
 
 @dataclass
@@ -58,11 +61,9 @@ def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | 
     rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
     for upper, count in buckets:
         if count >= rank and count > below:
-            return (
-                lower
-                if upper == float("inf")
-                else lower + (upper - lower) * (rank - below) / (count - below)
-            )
+            if math.isinf(upper):
+                return lower
+            return lower + (upper - lower) * (rank - below) / (count - below)
         lower, below = upper, count
     return lower
 
@@ -70,16 +71,16 @@ def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | 
 def figures(metrics: Metrics) -> dict[ServableId, Figures]:
     """The figures of every version with requests, without runs as a shadow."""
     found: dict[ServableId, Figures] = defaultdict(Figures)
-    for sample in _samples(metrics, "dogsnap_requests", "dogsnap_request_seconds"):
+    for sample in _samples(metrics, REQUESTS, SECONDS, BUCKETS):
         labels = sample.labels
         if not labels["version"] or labels["door"] == SHADOW_PROTOCOL:
             continue
         version = found[ServableId(labels["model"], int(labels["version"]))]
-        if sample.name == "dogsnap_requests_total":
+        if sample.name == REQUESTS:
             version.outcomes[labels["outcome"]] += int(sample.value)
-        elif sample.name == "dogsnap_request_seconds_sum":
+        elif sample.name == SECONDS:
             version.seconds += sample.value
-        elif sample.name == "dogsnap_request_seconds_bucket":
+        else:
             version.buckets[float(labels["le"])] += sample.value
     return found
 
@@ -90,29 +91,20 @@ def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
     """
     results = ("agree", "differ", "dropped", "failed")
     found: dict[ServableId, dict[str, int]] = defaultdict(lambda: dict.fromkeys(results, 0))
-    for sample in _samples(metrics, "dogsnap_shadowed_photos"):
-        if sample.name == "dogsnap_shadowed_photos_total":
-            shadow = ServableId(sample.labels["model"], int(sample.labels["shadow"]))
-            found[shadow][sample.labels["result"]] += int(sample.value)
+    for sample in _samples(metrics, SHADOWED):
+        shadow = ServableId(sample.labels["model"], int(sample.labels["shadow"]))
+        found[shadow][sample.labels["result"]] += int(sample.value)
     return found
 
 
-def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
-    return (
-        sample
-        for family in metrics.registry.collect()
-        if family.name in families
-        for sample in family.samples
-    )
+def _samples(metrics: Metrics, *names: str) -> Iterator[Sample]:
+    for family in metrics.registry.restricted_registry(names).collect():
+        yield from family.samples
 
 
 def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
     counted, agreed = figures(predictor.metrics), agreement(predictor.metrics)
-    described = []
-    for name in names:
-        model = _model(predictor.repository, name, counted, agreed)
-        described.append({**model, **predictor.guard.describe(name)})
-    return described
+    return [_describe(predictor, name, counted, agreed) for name in names]
 
 
 def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
@@ -123,8 +115,9 @@ def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     if shadow is None:
         return None
     names = {}
-    for description in _descriptions(predictor.repository, name):
-        names.update({label["id"]: label["name"] for label in description.labels or ()})
+    for status in predictor.repository.status(ModelSpec(name)):
+        if status.description is not None:
+            names.update({label["id"]: label["name"] for label in status.description.labels})
     counted = agreement(predictor.metrics)[ServableId(name, shadow)]
     seen = counted["agree"] + counted["differ"]
     differences = predictor.shadow.differences(name, shadow, SHOWN_DIFFERENCES)
@@ -139,18 +132,13 @@ def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     }
 
 
-def _descriptions(repository: ModelRepository, name: str) -> list[Description]:
-    """Those of the versions that are loaded."""
-    statuses = repository.status(ModelSpec(name))
-    return [status.description for status in statuses if status.description is not None]
-
-
-def _model(
-    repository: ModelRepository,
+def _describe(
+    predictor: Predictor,
     name: str,
     counted: dict[ServableId, Figures],
     agreed: dict[ServableId, dict[str, int]],
 ) -> dict[str, Any]:
+    repository = predictor.repository
     choices, default = repository.router.choices(name), repository.default_version(name)
     statuses = repository.status(ModelSpec(name))
     available = [each.version for each in statuses if each.state == State.AVAILABLE]
@@ -177,4 +165,5 @@ def _model(
         "splits": splits,
         "shadow": shadow,
         "versions": versions,
+        **predictor.guard.describe(name),
     }

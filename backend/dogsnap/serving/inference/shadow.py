@@ -28,9 +28,8 @@ log = logging.getLogger("dogsnap.shadow")
 Run = Callable[[BaseServable], Outputs | None]
 Pairs = Counter[tuple[str, str]]
 PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
-MOST_DIFFERENCES = (
-    20_000  # pairs of classes that are counted: all of 120 breeds, and little memory for any more
-)
+# Pairs of classes that are counted: all of 120 breeds, and little memory for any more.
+MOST_DIFFERENCES = 20_000
 
 
 class Shadow:
@@ -41,9 +40,8 @@ class Shadow:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shadow")
         self._places = threading.Semaphore(PLACES)
         self._lock = threading.Lock()
-        self._differences: dict[
-            str, tuple[int, Pairs]
-        ] = {}  # by model: its shadow, and where that differs
+        # By model: its shadow, and where that differs.
+        self._differences: dict[str, tuple[int, Pairs]] = {}
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
         """Queue `run`, which gives None where it cannot run, for the shadow of
@@ -84,10 +82,10 @@ class Shadow:
             count("differ", len(differing))
             with self._lock:
                 counted = self._count_pairs(answered.name, shadow)
-                known = [pair for pair in differing if None not in pair]
-                counted.update(
-                    pair for pair in known if pair in counted or len(counted) < MOST_DIFFERENCES
-                )
+                for pair in differing:
+                    is_counted = pair in counted or len(counted) < MOST_DIFFERENCES
+                    if is_counted and None not in pair:
+                        counted[pair] += 1
 
     def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
         """What answers and this shadow named most often where they differ: (the
@@ -111,11 +109,6 @@ def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
     are the probabilities of named classes.
     """
     labels, prediction = servable.description.labels, outputs.get("prediction")
-    if (
-        not labels
-        or prediction is None
-        or prediction.ndim != 2
-        or prediction.shape[1] != len(labels)
-    ):
+    if not labels or prediction is None or prediction.shape[1:] != (len(labels),):
         return None
     return [labels[index]["id"] for index in np.argmax(prediction, axis=1)]
