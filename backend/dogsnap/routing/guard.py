@@ -78,14 +78,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """`is_worse`: undo the switch. `text`: a sentence with the figures of both sides.
+    """`text`: a sentence with the figures of both sides. `is_worse`: undo the switch.
 
     `is_content`: it could tell, and nothing is worse. `requests`: on the new
     side of a split.
     """
 
-    is_worse: bool
     text: str
+    is_worse: bool = False
     is_content: bool = False
     requests: int = 0
 
@@ -96,19 +96,15 @@ def judge(counts: Counts, share: float, tests: int = 1) -> Finding:
     """
     if min(counts.requests) < LEAST_REQUESTS:
         return Finding(
-            False,
-            f"too few requests: {_pair(counts.requests)}; at least {LEAST_REQUESTS} on each side",
+            f"too few requests: {_pair(counts.requests)}; at least {LEAST_REQUESTS} on each side"
         )
     clients = _by_side(counts.clients)
     if min(clients) < LEAST_CLIENTS:
-        return Finding(
-            False, f"too few clients: {_pair(clients)}; at least {LEAST_CLIENTS} on each side"
-        )
+        return Finding(f"too few clients: {_pair(clients)}; at least {LEAST_CLIENTS} on each side")
     if _differ_in_who_asks(clients, share):
         return Finding(
-            False,
             f"the sides differ in who asks: {_pair(clients)} clients, where {100 * share:g} % were "
-            "to be on the new side",
+            "to be on the new side"
         )
     failing, slow = _by_side(counts.failing), _by_side(counts.slow)
     rates = [failed / all_ for failed, all_ in zip(counts.failures, counts.requests, strict=True)]
@@ -121,10 +117,11 @@ def judge(counts: Counts, share: float, tests: int = 1) -> Finding:
         f"{slow[0]} of {clients[0]} before"
     )
     if evidence(failing, share) >= tests / ALARM_RATE:
-        return Finding(True, errors)
+        return Finding(errors, is_worse=True)
     if evidence(slow, share) >= tests / ALARM_RATE:
-        return Finding(True, times)
-    return Finding(False, f"content: {errors}; {times}", True, counts.requests[1])
+        return Finding(times, is_worse=True)
+    text = f"content: {errors}; {times}"
+    return Finding(text, is_content=True, requests=counts.requests[1])
 
 
 def judge_move(before: Sequence[Piece], after: Sequence[Piece], tests: int = 1) -> Finding:
@@ -133,14 +130,11 @@ def judge_move(before: Sequence[Piece], after: Sequence[Piece], tests: int = 1) 
     """
     if len(before) < LEAST_PIECES:
         return Finding(
-            False,
             f"too few requests in the hour before: {len(before)} times {PIECE_SECONDS:g} seconds "
-            f"with {PIECE_CLIENTS} clients; at least {LEAST_PIECES}",
+            f"with {PIECE_CLIENTS} clients; at least {LEAST_PIECES}"
         )
     if not after:
-        return Finding(
-            False, f"too few requests since: less than {PIECE_CLIENTS} clients in one go"
-        )
+        return Finding(f"too few requests since: less than {PIECE_CLIENTS} clients in one go")
     failing = [[piece.failing for piece in pieces] for pieces in (before, after)]
     seconds = [[piece.seconds for piece in pieces] for pieces in (before, after)]
     shares = [100 * statistics.fmean(values) for values in failing]
@@ -148,10 +142,10 @@ def judge_move(before: Sequence[Piece], after: Sequence[Piece], tests: int = 1) 
     errors = f"{shares[1]:.1f} % of the clients fail, {shares[0]:.1f} % in the hour before"
     times = f"a run takes {runs[1]:.1f} ms, {runs[0]:.1f} ms in the hour before"
     if rank_evidence(*failing) >= tests / ALARM_RATE:
-        return Finding(True, errors)
+        return Finding(errors, is_worse=True)
     if rank_evidence(*seconds) >= tests / ALARM_RATE:
-        return Finding(True, times)
-    return Finding(False, f"content: {errors}; {times}", is_content=True)
+        return Finding(times, is_worse=True)
+    return Finding(f"content: {errors}; {times}", is_content=True)
 
 
 def rank_evidence(before: Sequence[float], after: Sequence[float]) -> float:

@@ -178,13 +178,12 @@ class Metrics(Collector):
         try:
             yield record
             outcome = "OK"
-        except DogsnapError as error:
-            outcome, failure = error.code, error
-            if isinstance(error, Full):
-                self.refused.labels(protocol, "full").inc()
-            raise
         except BaseException as error:
             failure = error
+            if isinstance(error, DogsnapError):
+                outcome = error.code
+            if isinstance(error, Full):
+                self.refused.labels(protocol, "full").inc()
             raise
         finally:
             self.on_request(record, failure)

@@ -44,7 +44,7 @@ LOOK_SECONDS = 1.0
 FIRST_CLIENTS = 10  # whose first runs tell what time is usual
 SLOW = 2.0  # times the lower quartile of these
 WATCHED_KINDS = ("split", "label", "default")
-NOTHING = Finding(False, "nothing was counted yet")
+NOTHING = Finding("nothing was counted yet")
 Setting = tuple[str, str]  # model and label, "" for the default
 
 
@@ -302,7 +302,7 @@ class Guard:
                 self._judge(watched)
             except DogsnapError as error:  # another server was first, or the store is away
                 watched.texts = None
-                watched.finding = Finding(False, f"the guard waits: {error.message}")
+                watched.finding = Finding(f"the guard waits: {error.message}")
                 log.debug("switch %d: %s", watched.switch.id, watched.finding.text)
         with suppress(Unavailable):
             self._forget_old_notes()
