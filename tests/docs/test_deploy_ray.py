@@ -11,13 +11,17 @@ import pytest
 import tiny_models
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.ray.model_files import VersionFiles, versions_below
-from dogsnap.ray.replica import SERVICES, Replica
+from dogsnap.ray.replica import Replica
 from dogsnap.serving.versions import checksums
 from dogsnap.settings import Settings
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 from grpc import StatusCode
-from tensorflow_serving.apis import get_model_status_pb2
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_service_pb2,
+    prediction_service_pb2,
+)
 
 
 @pytest.fixture
@@ -74,7 +78,8 @@ def test_a_version_is_copied_from_a_url_once_and_whole(bucket, tmp_path) -> None
     assert sorted(each.name for each in folder.iterdir()) == ["2"]
     checksums.verify(folder / "2")
     fsspec.filesystem("memory").rm("/models/inception_v3/2/saved_model.pb")
-    bucket_files = VersionFiles(bucket, "inception_v3", "2", folder.parent.name.rpartition("-")[2])
+    digest = folder.parent.name.rpartition("-")[2]
+    bucket_files = VersionFiles(bucket, "inception_v3", "2", digest, "inception_v3")
     assert bucket_files.local(tmp_path) == folder  # asks for nothing any more
 
 
@@ -105,6 +110,10 @@ def test_a_version_is_told_by_its_checksums_or_else_by_its_files(colour_models, 
 
 # -- a replica, called as Ray would ------------------------------------------------------------------------------------
 
+SERVICES = (
+    prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"],
+    model_service_pb2.DESCRIPTOR.services_by_name["ModelService"],
+)
 METHODS = {
     message_factory.GetMessageClass(method.input_type): method.name
     for service in SERVICES
@@ -124,7 +133,7 @@ def replica(tmp_path_factory) -> Replica:
     models = tmp_path_factory.mktemp("replica")
     tiny_models.half_plus_two_of_examples(models / "half_plus_two" / "123")
     (files,) = versions_below(str(models))
-    return Replica("half_plus_two", files, Settings(), models / "cache")
+    return Replica(files, Settings(), models / "cache")
 
 
 class Context:

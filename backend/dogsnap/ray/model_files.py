@@ -21,14 +21,15 @@ from dogsnap.serving.versions.version_folders import VERSION
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """The folder <model>/<number> below `source`, a path or URL. `digest`
-    changes with its content.
+    """The folder <folder>/<number> below `source`, a path or URL, to be served
+    as a version of `model`. `digest` changes with its content.
     """
 
     source: str
-    model: str
+    folder: str
     number: str
     digest: str
+    model: str
 
     @property
     def version(self) -> int:
@@ -39,9 +40,9 @@ class VersionFiles:
         necessary. Raises FailedPrecondition.
         """
         if is_path(self.source):
-            return Path(self.source) / self.model
+            return Path(self.source) / self.folder
         cache = cache.expanduser()
-        models = cache / f"{self.model}-{self.number}-{self.digest}"
+        models = cache / f"{self.folder}-{self.number}-{self.digest}"
         try:
             cache.mkdir(parents=True, exist_ok=True)
             # One process of this node copies at a time; the others use its copy.
@@ -52,15 +53,15 @@ class VersionFiles:
             raise FailedPrecondition(
                 f"models cannot be copied to {cache}: {error}; choose another --cache"
             ) from error
-        return models / self.model
+        return models / self.folder
 
     def _copy(self, models: Path) -> None:
         """Copy and verify the version; it appears atomically."""
         filesystem, root = _open_source(self.source)
-        folder = f"{root}/{self.model}/{self.number}"
+        folder = f"{root}/{self.folder}/{self.number}"
         with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
             whole = Path(temporary) / "models"
-            version = whole / self.model / self.number
+            version = whole / self.folder / self.number
             filesystem.get(f"{folder}/", f"{version}/", recursive=True)
             checksums.verify(version)
             whole.rename(models)
@@ -83,10 +84,10 @@ def versions_below(source: str) -> list[VersionFiles]:
         path = PurePosixPath(file.removeprefix(f"{root}/"))
         if len(path.parts) != 3 or path.name != "saved_model.pb":
             continue
-        model, number, _ = path.parts
+        folder, number, _ = path.parts
         if VERSION.fullmatch(number):
-            digest = _digest(filesystem, f"{root}/{model}/{number}")
-            versions.append(VersionFiles(source, model, number, digest))
+            digest = _digest(filesystem, f"{root}/{folder}/{number}")
+            versions.append(VersionFiles(source, folder, number, digest, folder))
     if not versions:
         raise InvalidArgument(
             f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it"

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import message_factory
+from google.protobuf import empty_pb2
 from google.protobuf.message import Message
 from grpc import StatusCode
-from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from dogsnap.errors import DogsnapError, FailedPrecondition, Internal
 from dogsnap.ray.model_files import VersionFiles
@@ -25,16 +24,6 @@ from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.ray")
-
-SERVICES = (
-    prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"],
-    model_service_pb2.DESCRIPTOR.services_by_name["ModelService"],
-)
-ANSWERS: dict[str, type[Any]] = {
-    method.name: message_factory.GetMessageClass(method.output_type)
-    for service in SERVICES
-    for method in service.methods
-}
 
 
 @dataclass
@@ -70,13 +59,14 @@ class Replica:
     Ray's proxy calls its methods.
     """
 
-    def __init__(self, name: str, files: VersionFiles, settings: Settings, cache: Path):
-        """Loads the version and warms it up, as a version of the model `name`.
+    def __init__(self, files: VersionFiles, settings: Settings, cache: Path):
+        """Loads the version and warms it up.
 
         Raises FailedPrecondition, which ends its deployment with that sentence.
         """
-        self._spec = ModelSpec(name, files.version)
-        settings = replace(settings, model_base_path=str(files.local(cache)), model_name=name)
+        self._spec = ModelSpec(files.model, files.version)
+        folder = str(files.local(cache))
+        settings = replace(settings, model_base_path=folder, model_name=files.model)
         self._predictor = create_predictor(settings, only=self._spec)
         self.check_health()
         self._seconds = settings.deadline_ms / 1000
@@ -132,7 +122,7 @@ class Replica:
             code, message = _status_of(error, method.__name__)
             grpc_context.set_code(code)
             grpc_context.set_details(message)
-            return ANSWERS[method.__name__]()
+            return empty_pb2.Empty()  # the client gets the status alone
         finally:
             context.end()
 

@@ -7,7 +7,7 @@ alone. Which version answers a request is the gateway's business.
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path, PurePath
 
@@ -47,34 +47,30 @@ class Rollout:
     cache: Path
     configs: Sequence[ModelConfig] = ()
 
-    def versions(self) -> list[tuple[str, VersionFiles]]:
-        """The configured versions, or all, with the names of their models.
-
-        Raises InvalidArgument.
-        """
+    def versions(self) -> list[VersionFiles]:
+        """The configured versions, or all. Raises InvalidArgument."""
         available = versions_below(self.source)
         if not self.configs:
-            return [(files.model, files) for files in available]
+            return available
         versions = []
         for config in self.configs:
-            for files in _select_versions(config, available):
-                versions.append((config.name, files))
+            versions += _select_versions(config, available)
         return versions
 
-    def name(self, model: str, files: VersionFiles) -> str:
+    def name(self, files: VersionFiles) -> str:
         """The name of a version's application: it depends on the files,
         settings, scale and release of this package.
         """
-        content = (model, files, self.settings, self.scale, self.cache, version("dogsnap"))
+        content = (files, self.settings, self.scale, self.cache, version("dogsnap"))
         digest = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
-        return f"{PREFIX}{application_name(model)}-{files.version}-{digest}"
+        return f"{PREFIX}{application_name(files.model)}-{files.version}-{digest}"
 
     def run(self, address: str, tell: Callable[[str], None]) -> None:
         """Deploy, and return when every version is available and the others are gone.
 
         Raises DogsnapError if one does not load.
         """
-        versions = {self.name(model, files): (model, files) for model, files in self.versions()}
+        versions = {self.name(files): files for files in self.versions()}
         try:
             ray.init(address=address, namespace="dogsnap", log_to_driver=False)
         except ConnectionError as error:
@@ -94,9 +90,9 @@ class Rollout:
         )
         statuses = _read_statuses()
         new = {}
-        for name, model_and_files in versions.items():
+        for name, files in versions.items():
             if statuses.get(name) != "RUNNING":
-                new[name] = model_and_files
+                new[name] = files
         if new:
             self._serve(new)
         for name in versions:
@@ -108,27 +104,26 @@ class Rollout:
             serve.delete(name)
             tell(f"{name}: removed")
 
-    def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
+    def _serve(self, new: Mapping[str, VersionFiles]) -> None:
         """Start the applications concurrently; remove those that do not load
         and raise DogsnapError for them.
         """
         targets = []
-        for name, (model, files) in new.items():
-            application = self._application(model, files)
+        for name, files in new.items():
+            application = self._application(files)
             targets.append(serve.RunTarget(application, name=name, route_prefix=f"/{name}"))
         try:
             serve.run_many(targets)
         except RuntimeError as error:  # raised for the first one that fails
             reasons = []
-            failed = [name for name in new if _read_statuses().get(name) != "RUNNING"]
-            for name in failed:
-                model, files = new[name]
-                reasons.append(f"{model} version {files.version}: {_read_message(name)}")
-            for name in failed:
-                serve.delete(name)
+            statuses = _read_statuses()
+            for name, files in new.items():
+                if statuses.get(name) != "RUNNING":
+                    reasons.append(f"{files.model} version {files.version}: {_read_message(name)}")
+                    serve.delete(name)
             raise DogsnapError(f"not every version loads: {'; '.join(reasons)}") from error
 
-    def _application(self, model: str, files: VersionFiles) -> serve.Application:
+    def _application(self, files: VersionFiles) -> serve.Application:
         settings = self.settings
         scale = self.scale
         deployment = serve.deployment(Replica).options(
@@ -150,7 +145,7 @@ class Rollout:
             graceful_shutdown_timeout_s=settings.drain_seconds,
             **HEALTH,
         )
-        return deployment.bind(model, files, settings, self.cache)
+        return deployment.bind(files, settings, self.cache)
 
 
 def _select_versions(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:
@@ -158,13 +153,13 @@ def _select_versions(config: ModelConfig, available: Sequence[VersionFiles]) -> 
     the base path.
     """
     folder = PurePath(config.base_path).name
-    by_number = {files.version: files for files in available if files.model == folder}
+    by_number = {files.version: files for files in available if files.folder == folder}
     if not by_number:
         raise InvalidArgument(
             f"no version of {config.name} was found: expected the model folder {folder}"
         )
     numbers = sorted(aspired_versions(config.model_version_policy, by_number))
-    return [by_number[number] for number in numbers]
+    return [replace(by_number[number], model=config.name) for number in numbers]
 
 
 def _read_statuses() -> dict[str, str]:
