@@ -146,11 +146,13 @@ class Model:
     def name(self) -> str:
         return self.config.name
 
+    def in_state(self, *states: State) -> list[Version]:
+        return [version for version in self.versions.values() if version.state in states]
+
     def available(self) -> list[int]:
         """The numbers of the available versions, largest first."""
-        return sorted(
-            (n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True
-        )
+        numbers = [version.id.version for version in self.in_state(State.AVAILABLE)]
+        return sorted(numbers, reverse=True)
 
     def answers(self, number: int | None) -> bool:
         return number in self.versions and self.versions[number].state == State.AVAILABLE
@@ -232,11 +234,7 @@ class Model:
 
     def end_idle(self) -> list[Version]:
         """Unload the leaving versions that have no running request, and return them."""
-        idle = [
-            each
-            for each in self.versions.values()
-            if each.state == State.UNLOADING and each.in_use == 0
-        ]
+        idle = [version for version in self.in_state(State.UNLOADING) if version.in_use == 0]
         for version in idle:
             version.servable, version.state = None, State.END
         return idle
@@ -245,18 +243,17 @@ class Model:
         """Remove and return the versions that are not loaded and whose folders
         are deleted.
         """
-        gone = [
-            n
-            for n, v in self.versions.items()
-            if v.state in (State.START, State.END) and not is_folder(v.path)
-        ]
-        return [self.versions.pop(number) for number in gone]
+        idle = self.in_state(State.START, State.END)
+        gone = [version for version in idle if not is_folder(version.path)]
+        for version in gone:
+            del self.versions[version.id.version]
+        return gone
 
     def status(self, number: int) -> VersionStatus:
         version, servable = self.versions[number], self.versions[number].servable
-        runtime, description = (
-            (servable.runtime, servable.description) if servable else (None, Description())
-        )
+        runtime, description = None, Description()
+        if servable:
+            runtime, description = servable.runtime, servable.description
         error = version.failure
         if error and version.state == State.AVAILABLE:
             how = "as it was loaded before, since loading it again"
@@ -278,10 +275,7 @@ class Model:
         """What a switch is checked against; `folders`: the versions on disk,
         and what they lack.
         """
-        unloading = []
-        for number, version in self.versions.items():
-            if version.state == State.UNLOADING:
-                unloading.append(number)
+        unloading = [version.id.version for version in self.in_state(State.UNLOADING)]
         return Versions(
             self.name,
             tuple(self.available()),
@@ -308,18 +302,13 @@ class Model:
 
     def list_failed(self) -> list[Version]:
         """The failed versions that prevent `is_served`."""
-        versions = [
-            each for each in self.versions.values() if each.is_elsewhere() or not self.available()
-        ]
-        return [version for version in versions if version.error]
+        is_silent = not self.available()
+        failed = [version for version in self.versions.values() if version.error]
+        return [version for version in failed if is_silent or version.is_elsewhere()]
 
     def is_gone(self) -> bool:
         """Whether it is no longer configured and all its versions are unloaded."""
-        return self.removed and all(
-            each.state in (State.START, State.END) for each in self.versions.values()
-        )
+        return self.removed and len(self.in_state(State.START, State.END)) == len(self.versions)
 
     def is_loading(self) -> bool:
-        return any(
-            version.state in (State.START, State.LOADING) for version in self.versions.values()
-        )
+        return bool(self.in_state(State.START, State.LOADING))

@@ -156,12 +156,9 @@ class Repository(ModelRepository):
             number = spec.version
             if spec.label is not None:
                 number = version_of_label(model.choices, spec.name, spec.label, model.answers)
-            if number is None:
-                numbers = sorted(model.versions, reverse=True)
-            elif number in model.versions:
-                numbers = [number]
-            else:
+            if number not in (None, *model.versions):
                 raise NotFound(f"Could not find version {number} of model {spec.name}")
+            numbers = sorted(model.versions, reverse=True) if number is None else [number]
             return [model.status(each) for each in numbers]
 
     def default_version(self, name: str) -> int | None:
@@ -586,15 +583,15 @@ class Repository(ModelRepository):
                 default = model.default()
                 if model.answering is None and not model.is_new:
                     model.answering = default
-                if is_first:
-                    model.logged_default = default
+                logged = default if is_first else model.logged_default
+                model.logged_default = default
             try:
                 if model.answering not in (None, self.router.answering(name)):
                     self.router.note_answering(name, model.answering)
-                if default != model.logged_default:
-                    self.router.note_default(name, model.logged_default, default)
-                model.logged_default = default
+                if default != logged:
+                    self.router.note_default(name, logged, default)
             except (Aborted, Unavailable) as error:  # the next scan tries again
+                model.logged_default = logged
                 log.debug("which version of %s answers by default waits: %s", name, error)
 
     def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
