@@ -150,12 +150,7 @@ class EngineRepository(ModelRepository):
             raise EngineFailed(
                 f"the engine does not say what {identity} takes: it has no signature_def"
             )
-        folder = self._folder(identity)
-        try:
-            modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
-        except OSError:
-            modified = None  # it has no description
-        return self._create(identity, packed.value, folder, modified)
+        return self._create(identity, packed.value, *self._find_folder(identity))
 
     def _create_servable(
         self, identity: ServableId, signatures: bytes, folder: Path | None, modified: int | None
@@ -164,15 +159,15 @@ class EngineRepository(ModelRepository):
         definitions = get_model_metadata_pb2.SignatureDefMap.FromString(signatures).signature_def
         return EngineServable(identity, dict(definitions), folder, self)
 
-    def _folder(self, identity: ServableId) -> Path | None:
-        """The version's local folder, which describes it; None if there is none
-        that can be read.
+    def _find_folder(self, identity: ServableId) -> tuple[Path | None, int | None]:
+        """The version's local folder, and when its description was modified;
+        None for what is not there or cannot be read.
         """
-        base_path = self._folders.get(identity.name)
-        try:
-            return version_folders(base_path).get(identity.version) if base_path else None
-        except OSError:
-            return None
+        folder, modified = None, None
+        with suppress(OSError, KeyError):
+            folder = version_folders(self._folders[identity.name])[identity.version]
+            modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns
+        return folder, modified
 
     def models(self) -> list[str]:
         """The names of the configured models; engines do not list theirs."""
