@@ -67,9 +67,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except (
-            click.exceptions.NoSuchCommand
-        ):  # click suggests from the imported commands, of which there are none
+        except click.exceptions.NoSuchCommand:
+            # click suggests from the imported commands, of which there are none.
             raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,12 +2,13 @@
 second is worse.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from dogsnap.commands.helpers.answer_text import TEXTS
 from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
     PATH,
@@ -82,9 +83,10 @@ def compare(
         result = agreement.compare(*versions, examples, click.echo, lambda: bar.update(1))
     of_model = f" of {model_dir}" if first.isdigit() and second.isdigit() else ""
     title = f"versions {first} and {second}{of_model} on {result['photos']} photos of {data}"
-    summary = _summary_text(result, (first, second))
+    text = TEXTS.get_template("comparison.txt").render(result, names=(first, second))
+    summary = text.removesuffix("\n")
     click.echo(f"{title}\n{summary}")
-    _list_differing(result["differing"], outputs["show"])
+    click.echo(TEXTS.get_template("differing.txt").render(result, show=outputs["show"]), nl=False)
     if outputs["page"]:
         names = [f"version {version}" for version in (first, second)]
         comparison_page.write_page(title, names, summary, result["differing"], outputs["page"])
@@ -100,55 +102,6 @@ def compare(
 def _version_folder(version: str, model_dir: Path) -> Path:
     """A version of the model by its number, or any version folder by its path."""
     return model_dir / version if version.isdigit() else Path(version)
-
-
-def _summary_text(result: Mapping[str, Any], names: Sequence[str]) -> str:
-    lines = [f"same top class              {result['agreement']:.2%}"]
-    if result["mean_difference"] is not None:
-        lines += [
-            f"mean absolute difference    {result['mean_difference']:.2e}",
-            f"largest difference          {result['largest_difference']:.2e}",
-        ]
-    if accuracy := result["accuracy"]:
-        lines += [
-            f"top-1 of {result['labelled']:<6} labelled    {accuracy[0]:.2%}  {accuracy[1]:.2%}",
-            f"only one is right           {result['only_first_right']}  "
-            f"{result['only_second_right']}",
-            f"equally good                p = {result['p_value']:.3g} (exact test of McNemar)",
-            f"version {names[1]} is worse by     {100 * result['drop']:.2f} points, at most "
-            f"{100 * result['drop_bound']:.2f} (one-sided exact bound, 95 %)",
-        ]
-    for version, name in enumerate(names):
-        lines += _classes_of_one_lines(result["classes_of_one"], version, name)
-    lines += [
-        "median time a photo         {:.0f} ms  {:.0f} ms".format(*result["milliseconds"]),
-        "95 % of them within         {:.0f} ms  {:.0f} ms".format(*result["slowest"]),
-    ]
-    return "\n".join(lines)
-
-
-def _classes_of_one_lines(classes: Sequence[Mapping], version: int, name: str) -> list[str]:
-    """What only one version knows is counted apart."""
-    own = [row for row in classes if row["version"] == version]
-    if not own:
-        return []
-    photos = sum(row["photos"] for row in own)
-    right = sum(row["right"] for row in own)
-    names = ", ".join(row["name"] for row in own)
-    return [f"only version {name} knows        {names}: right on {right} of {photos} photos"]
-
-
-def _list_differing(differing: Sequence[Mapping], show: int) -> None:
-    if differing:
-        click.echo(f"{len(differing)} photos with another top class")
-    for pair in differing[:show]:
-        answers = []
-        for name, share in zip(pair["names"], pair["probabilities"], strict=True):
-            answers.append(f"{name} {share:.1%}")
-        right = f"  (is {pair['right']})" if pair["right"] else ""
-        click.echo(f"  {pair['photo']}: {' | '.join(answers)}{right}")
-    if len(differing) > show:
-        click.echo(f"  and {len(differing) - show} more; --show {len(differing)} lists all")
 
 
 def _check_drop(result: Mapping[str, Any], most: float, is_same: bool) -> None:

@@ -5,6 +5,7 @@ server or from one.
 import json
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -162,9 +163,8 @@ class Here:
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
         numbers = local_models.candidates(settings, **which)
         repository = logging.getLogger("dogsnap.repository")
-        repository.setLevel(
-            logging.CRITICAL
-        )  # a version that cannot be loaded is told by the command itself
+        # The command itself says which version cannot be loaded.
+        repository.setLevel(logging.CRITICAL)
         try:
             loaded = any(self._loads(settings, which["model"], number) for number in numbers)
         finally:
@@ -198,9 +198,7 @@ class Here:
         from dogsnap.serving.inference.request_kinds import Values
         from dogsnap.serving.tensors import json_tensors
 
-        work = Values(
-            lambda signature: json_tensors.from_body(body, signature), body["signature_name"]
-        )
+        work = Values(partial(json_tensors.from_body, body), body["signature_name"])
         (prediction,) = self._predictor.answer(self._spec, [work], "command")
         return {"predictions": json_tensors.to_rows(prediction.outputs)}
 
@@ -235,15 +233,18 @@ class Server:
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""
         version, label = self.which["version"], self.which["label"]
-        part = f"/versions/{version}" if version is not None else ""
-        part = f"/labels/{quote(label, safe='')}" if label is not None else part
-        path = f"/v1/models/{quote(self.model, safe='')}{part}:predict"
-        return self._post(path, "application/json", json.dumps(body))
+        path = f"/v1/models/{quote(self.model, safe='')}"
+        if label is not None:
+            path += f"/labels/{quote(label, safe='')}"
+        elif version is not None:
+            path += f"/versions/{version}"
+        return self._post(f"{path}:predict", "application/json", json.dumps(body))
 
     def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
         from dogsnap.commands.helpers.http_client import ask, json_object
 
-        headers = {"Content-Type": kind, **({"X-Api-Key": self.key} if self.key else {})}
-        return json_object(
-            ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent)
-        )
+        url = self.url.rstrip("/") + path
+        headers = {"Content-Type": kind}
+        if self.key:
+            headers["X-Api-Key"] = self.key
+        return json_object(ask("POST", url, data=data, headers=headers, **sent))

@@ -17,9 +17,8 @@ from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.settings import Settings
 
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
-GRACE_SECONDS = (
-    1.0  # a message that is sent with its call has arrived by then, even on a busy machine
-)
+# A message that is sent with its call has arrived by then, even on a busy machine.
+GRACE_SECONDS = 1.0
 
 Context = grpc.ServicerContext
 

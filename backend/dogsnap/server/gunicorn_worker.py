@@ -26,9 +26,8 @@ from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap")
 
-MASTER = (
-    "_DOGSNAP_MASTER"  # environment variable with the id of the process that gunicorn's master is
-)
+# Environment variable with the id of the process that gunicorn's master is.
+MASTER = "_DOGSNAP_MASTER"
 CHECK_SECONDS = 0.05
 
 
@@ -87,17 +86,15 @@ class Server(BaseApplication):
     def _create_app(self) -> Flask:
         from dogsnap.server.app import ACCESS_CONTROL, FEEDBACK, create_app
 
-        if (
-            self._replaced and self._starts > 1
-        ):  # it would end like the first one, or be killed again after ten minutes
+        # It would end like the first one, or be killed again after ten minutes.
+        if self._replaced and self._starts > 1:
             raise FailedPrecondition(
                 "the new server stopped while loading the models (see its log); the "
                 "running one goes on"
             )
         if self.settings.engine:
-            os.environ.setdefault(
-                "GRPC_VERBOSITY", "NONE"
-            )  # read when gRPC is imported; our log reports failures
+            # Read when gRPC is imported; our log reports failures.
+            os.environ.setdefault("GRPC_VERBOSITY", "NONE")
             from dogsnap.gateway.assembly import create_gateway as create_predictor
         else:
             from dogsnap.serving.assembly import create_predictor
@@ -105,10 +102,8 @@ class Server(BaseApplication):
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
         app = create_app(self.settings, self.predictor, self.tracing)
-        self.feedback, self._access_control = (
-            app.extensions[FEEDBACK],
-            app.extensions[ACCESS_CONTROL],
-        )
+        self.feedback = app.extensions[FEEDBACK]
+        self._access_control = app.extensions[ACCESS_CONTROL]
         return app
 
     def _count_start(self, _server: Any, _worker: Any) -> None:

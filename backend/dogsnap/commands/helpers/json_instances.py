@@ -32,11 +32,8 @@ class Instances:
         places = PLACE.search(message) or PLACES.search(message)
         if places is None:
             return message
-        lines = [
-            self.lines[int(place)]
-            for place in places[places.lastindex].split()
-            if int(place) < len(self.lines)
-        ]
+        indices = map(int, places[places.lastindex].split())
+        lines = [self.lines[index] for index in indices if index < len(self.lines)]
         return f"{_where(self.file, *lines)}: {message}" if lines else message
 
 
@@ -46,12 +43,11 @@ def read_instances(file: Path) -> Instances:
     Raises click.ClickException naming the line.
     """
     contents = file.read_bytes().removeprefix(codecs.BOM_UTF8)
-    found = {
-        number: _instance(file, number, line)
-        for number, line in enumerate(contents.splitlines(), start=1)
-        if line.strip()
-    }
-    values = list(found.values())
+    numbers, values = [], []
+    for number, line in enumerate(contents.splitlines(), start=1):
+        if line.strip():
+            numbers.append(number)
+            values.append(_instance(file, number, line))
     if len(values) == 1 and isinstance(values[0], dict) and "instances" in values[0]:
         raise click.ClickException(
             f"{file} holds a whole request; expected one instance per line, without a "
@@ -64,7 +60,7 @@ def read_instances(file: Path) -> Instances:
         )
     if not values:
         raise click.ClickException(f"{file} is empty; {EXPECTED}")
-    return Instances(file, values, list(found))
+    return Instances(file, values, numbers)
 
 
 def _holds_instances(values: list[Any]) -> bool:

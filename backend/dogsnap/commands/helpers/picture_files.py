@@ -4,6 +4,7 @@ through an image-to-image model.
 
 import base64
 import binascii
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,12 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
             f"--out {out} is where the pictures are; expected another folder, so that "
             "none is replaced"
         )
-    stems = [picture.stem for picture in pictures]
-    names = [
-        picture.stem if stems.count(picture.stem) == 1 else picture.name for picture in pictures
-    ]
-    return {picture: out / f"{name}.png" for picture, name in zip(pictures, names, strict=True)}
+    stems = Counter(picture.stem for picture in pictures)
+    targets = {}
+    for picture in pictures:
+        name = picture.stem if stems[picture.stem] == 1 else picture.name
+        targets[picture] = out / f"{name}.png"
+    return targets
 
 
 def _translate_picture(picture: Path, signature_name: str, ask: Ask) -> bytes:

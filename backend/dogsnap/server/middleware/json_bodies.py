@@ -26,20 +26,6 @@ def json_response(value: Any, status: int = 200, headers: dict[str, str] | None 
     return Response(body, status, headers, mimetype="application/json")
 
 
-def tensors_response(
-    outputs: Mapping[str, np.ndarray],
-    write: Callable[[Mapping[str, np.ndarray]], Any],
-    servable: ServableId,
-    settings: Settings,
-    by_rows: bool = False,
-) -> Response:
-    """The JSON that `write` makes of outputs, counted in `max_held_mb` until it
-    is sent. Raises TooLarge, NoRoom.
-    """
-    hold_answer(outputs, settings, by_rows)
-    return json_response(write(outputs), headers=version_header(servable))
-
-
 def hold_answer(
     outputs: Mapping[str, np.ndarray], settings: Settings, by_rows: bool = False
 ) -> None:

@@ -103,10 +103,10 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.get("/models")
     def models() -> Response:
         repository = predictor.repository
-        breeds = frozenset(_read_facts(settings.models / BREEDS_FILE))
+        breeds = _read_facts(settings.models / BREEDS_FILE)
         return json_response(
             {
-                "models": [describe(repository, name, breeds) for name in repository.models()],
+                "models": [_describe(repository, name, breeds) for name in repository.models()],
                 "default_model": predictor.default_model(),
                 "feedback_days": settings.feedback_days if feedback else None,
             }
@@ -160,9 +160,7 @@ def _ranks(file: Path) -> dict[str, float]:
         return {}
 
 
-def describe(
-    repository: Repository, name: str, breeds: Collection[str] = frozenset()
-) -> dict[str, Any]:
+def _describe(repository: Repository, name: str, breeds: Collection[str]) -> dict[str, Any]:
     """A model with its versions; `breeds`: ids of classes that are known to be
     breeds of dogs.
     """

@@ -77,9 +77,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         switches = log_of(predictor.repository, "")[:SHOWN_SWITCHES]
         verdicts: dict[str, Any] = dict.fromkeys(predictor.repository.models())
         for name in verdicts:
-            with suppress(
-                NotFound, Unavailable
-            ):  # while feedback cannot be read, the page shows the rest
+            # While feedback cannot be read, the page shows the rest.
+            with suppress(NotFound, Unavailable):
                 verdicts[name] = verdict_on(name, settings, predictor, feedback)
         response = make_response(
             render_template(

@@ -21,9 +21,10 @@ from dogsnap.server.middleware.bodies import too_large
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import (
     TensorDocument,
+    hold_answer,
     json_response,
     read_tensor_body,
-    tensors_response,
+    version_header,
 )
 from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols import generated_clients, photo_bodies
@@ -55,9 +56,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             with TensorDocument(body, settings) as document:
                 del body
                 prediction = _from_json(predictor, document)
-        return tensors_response(
-            prediction.outputs, json_tensors.to_members, prediction.servable, settings
-        )
+        hold_answer(prediction.outputs, settings)
+        answer = json_tensors.to_members(prediction.outputs)
+        return json_response(answer, headers=version_header(prediction.servable))
 
     @routes.get("/health")
     def health() -> Response:

@@ -3,12 +3,10 @@ metadata and status.
 """
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
 from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
@@ -17,9 +15,9 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.json_bodies import (
     TensorDocument,
+    hold_answer,
     json_response,
     read_tensor_body,
-    tensors_response,
     version_header,
 )
 from dogsnap.server.middleware.request_ids import STICKY_KEY
@@ -106,15 +104,12 @@ def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Respo
         read = document.releasing(json_tensors.from_body)
         work = Values(read, signature_name(document.fields))
         (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
-
-    def write(outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Rows are answered with rows, columns with columns."""
-        if by_rows:
-            return {"predictions": json_tensors.to_rows(outputs)}
-        return {"outputs": json_tensors.to_columns(outputs)}
-
-    servable = prediction.servable
-    return tensors_response(prediction.outputs, write, servable, settings, by_rows)
+    hold_answer(prediction.outputs, settings, by_rows)
+    if by_rows:
+        answer = {"predictions": json_tensors.to_rows(prediction.outputs)}
+    else:
+        answer = {"outputs": json_tensors.to_columns(prediction.outputs)}
+    return json_response(answer, headers=version_header(prediction.servable))
 
 
 def signature_name(fields: dict[str, Any]) -> str:
