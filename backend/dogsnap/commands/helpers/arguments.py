@@ -97,13 +97,13 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
         raise click.ClickException(
             f"{file} holds no class; expected a name a line, id:name, or a list as JSON"
         )
-    ids = [label["id"] for label in labels]
+    counts = Counter(str(label["id"]) for label in labels)
     for number, label in enumerate(labels, start=1):
         if not label["name"]:
             raise click.ClickException(
                 f"{file}: class {number} has no name; expected one a line, or id:name"
             )
-        times = ids.count(label["id"])
+        times = counts[str(label["id"])]
         if of_breeds and times > 1:
             raise click.ClickException(
                 f"{file}: {label['id']} is there {times} times; expected it once"

@@ -105,12 +105,13 @@ def work_of(
         release()
         return arrays
 
-    if [tensor.datatype for tensor in tensors] == ["BYTES"]:
+    if len(tensors) == 1 and tensors[0].datatype == "BYTES":
         with repository.acquire(spec) as servable:
             signature = servable.signature(signature_name)
-        types = {alias: each.dtype for alias, each in signature.inputs.items()}
-        if list(types) == [tensors[0].name] and types[tensors[0].name] != tf.string:
-            values = tensors[0].array().reshape(-1)
+        inputs = signature.inputs
+        (tensor,) = tensors
+        if list(inputs) == [tensor.name] and inputs[tensor.name].dtype != tf.string:
+            values = tensor.array().reshape(-1)
             pictures = decode_photos(values)
             contents = list(values if pictures is None else pictures)
             return Photos(contents, signature.name, outputs)

@@ -89,7 +89,8 @@ def _from_form(fields: Fields) -> PhotoBody:
         elif content:
             photos.append(_decode_photo(content))
     if not photos:
-        photos = [photo for _, content in fields if _is_photo(photo := _decode_photo(content))]
+        contents = [_decode_photo(content) for _, content in fields]
+        photos = [content for content in contents if _is_photo(content)]
     if not photos:
         listed = ", ".join(
             f"{name} ({len(content)} bytes)" for name, content in fields[:SHOWN_FIELDS]
@@ -141,7 +142,8 @@ def _parts(body: bytes, boundary: str) -> Iterator[tuple[str, bytes]]:
     delimiter = re.compile(rb"(?:\A|\r?\n)--" + re.escape(sign) + rb"(?:--)?[ \t]*(?:\r?\n|\Z)")
     for part in delimiter.split(body, MOST_FIELDS + 1)[1:]:
         head = END_OF_HEAD.search(part)
-        name = NAME.search(part, 0, head.start()) if head else None
-        if head:  # a part of multipart/related has no name
-            text = name[1] or name[2] or b"" if name else b""
-            yield text.decode("utf-8", "replace"), part[head.end() :]
+        if not head:
+            continue
+        name = NAME.search(part, 0, head.start())  # a part of multipart/related has none
+        text = name[1] or name[2] or b"" if name else b""
+        yield text.decode("utf-8", "replace"), part[head.end() :]

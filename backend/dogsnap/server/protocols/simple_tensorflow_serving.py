@@ -32,7 +32,6 @@ from dogsnap.server.protocols.request_fields import text_field, whole_number
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values
 from dogsnap.serving.tensors import json_tensors
-from dogsnap.serving.tensors.signatures import ServableId, Signature
 from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "simple"  # in the metrics, and of the blueprint
@@ -70,20 +69,14 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/v1/models/<name>/gen_json")
     def gen_json(name: str) -> Response:
-        _, _, example = _find_example(predictor, name)
-        return json_response(generated_clients.to_data(example))
+        fields = _find_example(predictor, name)
+        return json_response(generated_clients.to_data(fields["data"]))
 
     @routes.get("/v1/models/<name>/gen_client")
     def gen_client(name: str) -> Response:
-        servable, signature, example = _find_example(predictor, name)
-        asked = {
-            "model_name": servable.name,
-            "model_version": servable.version,
-            "signature_name": signature.name,
-            "data": example,
-        }
+        fields = _find_example(predictor, name)
         language = request.args.get("language", "bash")
-        source = generated_clients.write_client(language, _own_address(), asked)
+        source = generated_clients.write_client(language, _own_address(), fields)
         return Response(source, mimetype="text/plain")
 
     return routes
@@ -147,37 +140,35 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     )
 
 
-def _find_signature(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
-    with predictor.repository.acquire(
-        _spec(predictor, name, request.args.get("version"))
-    ) as servable:
-        return servable.id, servable.signature(request.args.get("signature_name", ""))
-
-
-def _find_example(
-    predictor: Predictor, name: str
-) -> tuple[ServableId, Signature, generated_clients.Example]:
-    """The first example that the model answers; a very large one is not tried.
+def _find_example(predictor: Predictor, name: str) -> dict[str, Any]:
+    """The fields of a request with the first example that the model answers; a very
+    large one is not tried.
 
     Raises InvalidArgument if it refuses each.
     """
-    servable, signature = _find_signature(predictor, name)
-    spec = ModelSpec(servable.name, servable.version)
+    spec = _spec(predictor, name, request.args.get("version"))
+    with predictor.repository.acquire(spec) as servable:
+        signature = servable.signature(request.args.get("signature_name", ""))
+    exactly = ModelSpec(servable.id.name, servable.id.version)
+    fields = {
+        "model_name": exactly.name,
+        "model_version": exactly.version,
+        "signature_name": signature.name,
+    }
     refusals = []
     for example in generated_clients.find_examples(signature):
         if generated_clients.count_values(example) > generated_clients.MOST_VALUES:
-            return servable, signature, example
+            return {**fields, "data": example}
         inputs = partial(json_tensors.from_data, generated_clients.to_data(example))
+        work = Values(inputs, signature.name)
         try:
-            predictor.answer(
-                spec, [Values(inputs, signature.name)], PROTOCOL, is_gone=client_is_gone()
-            )
+            predictor.answer(exactly, [work], PROTOCOL, is_gone=client_is_gone())
         except InvalidArgument as error:
             refusals.append(error.in_words_of(PROTOCOL))
         else:
-            return servable, signature, example
+            return {**fields, "data": example}
     raise InvalidArgument(
-        f'no example is known that signature "{signature.name}" of {servable} answers; '
+        f'no example is known that signature "{signature.name}" of {servable.id} answers; '
         f"it says of the simplest: {refusals[0]}"
     )
 
