@@ -136,8 +136,23 @@ def change_shadow(choices: Choices, versions: Versions, version: int | None) -> 
     return choices.with_value("shadow", "", version)
 
 
-def change_load(choices: Choices, versions: Versions, version: int, value: bool) -> Choices:
-    """Keep a version loaded, or unloaded."""
+def change_load(choices: Choices, versions: Versions, version: int, value: bool | None) -> Choices:
+    """Keep a version loaded, or unloaded; None: as the version policy says."""
+    model = versions.model
+    if value is not None and versions.engines:
+        raise Unimplemented(
+            f"the engines behind this gateway load versions of {model} themselves: add or remove "
+            "the version in their models folder, or send this to an engine (--url)"
+        )
+    if value is not None and version not in versions.existing:
+        raise NotFound(
+            f"{model} has no version {version}; its versions: {_join(sorted(versions.existing))}"
+        )
+    if value and (lacks := versions.incomplete.get(version)):
+        raise FailedPrecondition(
+            f"version {version} of {model} cannot be loaded: {lacks}; expected all files of a "
+            "SavedModel, copy them there and load it again"
+        )
     return choices.with_value("load", str(version), value)
 
 
@@ -227,9 +242,12 @@ def let_labels_wait(before: Choices, after: Choices, versions: Versions) -> Choi
 def _check_value(before: Choices, after: Choices, versions: Versions, kind: str, name: str) -> None:
     """Raises unless a setting can have its value in `after`."""
     value = after.get(kind, name)
-    is_running = kind == "rollout" and before.get(kind, name) is not None
+    if kind == "rollout" and before.get(kind, name) is not None:  # it runs: its splits are checked
+        return
+    if kind == "rollout" and value is not None and value["steps"][0] == 100:  # it has no split
+        kind, value = "label" if name else "default", value["version"]
     if kind == "load":
-        _check_load(after, versions, int(name), value)
+        _check_unused(after, versions, int(name))
     elif kind == "label" and value is not None:
         # It may wait, but not behind a gateway, whose engines decide what they load.
         _check_version(after, versions, value, may_wait=not versions.engines)
@@ -239,7 +257,7 @@ def _check_value(before: Choices, after: Choices, versions: Versions, kind: str,
         )
     elif kind in ("default", "shadow") and value is not None:
         _check_version(after, versions, value)
-    elif kind in ("split", "rollout") and value is not None and not is_running:
+    elif kind in ("split", "rollout") and value is not None:
         if name and name not in after.labels:
             raise NotFound(
                 f"{versions.model} has no label {name} to split; its labels: {_join(after.labels)}"
@@ -264,31 +282,12 @@ def _check_version(after: Choices, versions: Versions, number: int, may_wait: bo
         raise versions.refuse(number)
 
 
-def _check_load(after: Choices, versions: Versions, number: int, value: bool | None) -> None:
-    """A version can be loaded that is there, and unloaded if nothing uses it any more."""
-    model = versions.model
-    if value is not None and versions.engines:
-        raise Unimplemented(
-            f"the engines behind this gateway load versions of {model} themselves: add or remove "
-            "the version in their models folder, or send this to an engine (--url)"
-        )
-    if value is not None and number not in versions.existing:
-        raise NotFound(
-            f"{model} has no version {number}; its versions: {_join(sorted(versions.existing))}"
-        )
-    if value and (lacks := versions.incomplete.get(number)):
-        raise FailedPrecondition(
-            f"version {number} of {model} cannot be loaded: {lacks}; expected all files of a "
-            "SavedModel, copy them there and load it again"
-        )
-    if number in versions.existing - after.versions_to_load(versions.by_policy, versions.existing):
-        _check_unused(after, versions, number)
-
-
 def _check_unused(after: Choices, versions: Versions, number: int) -> None:
-    """Raises FailedPrecondition for a version whose requests would be left
-    without an answer.
+    """Raises FailedPrecondition for a version that is to be unloaded and whose
+    requests would be left without an answer.
     """
+    if number in after.versions_to_load(versions.by_policy, [number]):
+        return
     default = versions.default
     if after.default is not None and versions.is_available(after.default):
         default = after.default

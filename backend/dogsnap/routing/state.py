@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.routing.changes import Versions, change_label
+from dogsnap.routing.changes import Versions, change_label, change_load
 from dogsnap.routing.choices import Choices
 from dogsnap.routing.spec import MAX_INT64
 
@@ -108,7 +108,7 @@ def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]
     loads.update(dict.fromkeys(wanted.get("unloaded", ()), False))
     after = choices
     for number, is_loaded in loads.items():
-        after = after.with_value("load", str(number), is_loaded)
+        after = change_load(after, versions, number, is_loaded)
     for kind in ("default", "shadow"):
         if kind in wanted:
             after = after.with_value(kind, "", wanted[kind])
