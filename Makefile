@@ -94,10 +94,10 @@ test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## set u
 
 # Three a core at once, since tests wait for servers and browsers. What fails then, beside others, decides alone: some tests
 # measure time or memory, which others take. Their files lie in memory where that has 4 GB for them: on a disk, servers that
-# keep what is switched wait for it again and again.
+# keep what is switched wait for it again and again. Bytecode may be written, so that not every process compiles the package.
 IN_MEMORY = $$(test -z "$$TMPDIR" && test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo TMPDIR=/dev/shm)
 fast-tests:
-	@env $(IN_MEMORY) $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder || { [ $$? -eq 1 ] \
+	@env PYTHONDONTWRITEBYTECODE= $(IN_MEMORY) $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder || { [ $$? -eq 1 ] \
 	  && echo "dogsnap: what failed beside other tests runs once more, alone" \
 	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 

@@ -1,6 +1,7 @@
 """Merging: photos in, the source's own answers out; the source untouched; ambiguous graphs refused with what to choose."""
 
 import base64
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,9 +24,14 @@ from exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
 from tiny_models import save, signature
 
 PHOTOS = photos(4)
-IMAGES = photos_to_images(tf.constant(PHOTOS), SIZE)
 PLACE = 'input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default"'
 TEXTS = tf.constant([base64.urlsafe_b64encode(photo).rstrip(b"=") for photo in PHOTOS])
+
+
+@cache
+def network_images() -> tf.Tensor:
+    """What a network gets of PHOTOS; made when it is asked for, since every process imports this file."""
+    return photos_to_images(tf.constant(PHOTOS), SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +106,15 @@ def test_base64_text_bytes_and_the_image_itself_get_the_same_answer_and_none_an_
     made,
 ) -> None:
     one, two = made.one, made.two
-    expected = one.serving_default(image=IMAGES)
+    expected = one.serving_default(image=network_images())
     same(two.serving_default(image=TEXTS), expected)
     same(two.image_bytes(image_bytes=tf.constant(PHOTOS)), expected)
-    same(two.scores(image_bytes=tf.constant(PHOTOS)), one.scores(image=IMAGES))
+    same(two.scores(image_bytes=tf.constant(PHOTOS)), one.scores(image=network_images()))
     assert two.scores(image_bytes=tf.constant([], tf.string))["prediction"].shape == (0, 3)
 
 
 def test_the_labels_signature_names_the_classes_in_falling_order(made) -> None:
-    prediction = made.one.serving_default(image=IMAGES)["prediction"].numpy()
+    prediction = made.one.serving_default(image=network_images())["prediction"].numpy()
     named = made.two.labels(image=TEXTS)
     order = np.argsort(-prediction, axis=1)
     expected = [[LABELS[place]["name"] for place in row] for row in order]
@@ -152,7 +158,7 @@ def test_scores_of_another_network_is_not_taken_for_the_same(tmp_path) -> None:
         merge(save(tmp_path / "m" / "1", serving_default=mean, scores=scores), Options())
     )
     assert set(merged.signatures) == {"serving_default", "image_bytes"}
-    same(merged.serving_default(image=TEXTS), mean(IMAGES))
+    same(merged.serving_default(image=TEXTS), mean(network_images()))
 
 
 CHANNELS = Options(mean=(0.5, 0.4, 0.3), deviation=(0.25, 0.5, 1.0))
@@ -188,7 +194,7 @@ CHANNELS = Options(mean=(0.5, 0.4, 0.3), deviation=(0.25, 0.5, 1.0))
 def test_any_image_input_is_fed_what_it_wants(tmp_path, spec, options, expected) -> None:
     merged = Loaded(merge(mean_colour(tmp_path / "m" / "1", spec), options))
     answer = merged.image_bytes(image_bytes=tf.constant(PHOTOS))["mean"]
-    np.testing.assert_allclose(answer, expected(IMAGES.numpy()), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(answer, expected(network_images().numpy()), rtol=1e-3, atol=1e-5)
 
 
 def several(folder: Path) -> Path:
@@ -210,9 +216,12 @@ def test_the_chosen_input_of_the_chosen_signature_takes_photos_and_the_others_ar
 ) -> None:
     """An input that is named like bytes loses that ending where it takes text."""
     folder = merge(several(tmp_path / "m" / "1"), Options(signature="dark", input="photo_bytes"))
-    merged, expected = Loaded(folder), 1 - IMAGES.numpy().mean((1, 2, 3))
+    merged, expected = Loaded(folder), 1 - network_images().numpy().mean((1, 2, 3))
     assert set(merged.signatures) == {"serving_default", "photo_bytes"}
-    further = {"ground": tf.ones_like(IMAGES), "threshold": tf.constant(float(np.median(expected)))}
+    further = {
+        "ground": tf.ones_like(network_images()),
+        "threshold": tf.constant(float(np.median(expected))),
+    }
     answer = merged.serving_default(photo=TEXTS, **further)
     np.testing.assert_array_equal(answer["dark"], expected > np.median(expected))
     same(merged.photo_bytes(photo_bytes=tf.constant(PHOTOS), **further), answer)
@@ -267,7 +276,9 @@ def test_a_network_of_16_bits_gets_probabilities_that_json_has_a_form_for(
         answer = merged.signatures[name](**{alias: values})
         assert {value.dtype for value in answer.values()} == {tf.float32}
         np.testing.assert_allclose(
-            answer["prediction"], tf.nn.softmax(tf.reduce_mean(IMAGES, axis=[1, 2])), atol=0.01
+            answer["prediction"],
+            tf.nn.softmax(tf.reduce_mean(network_images(), axis=[1, 2])),
+            atol=0.01,
         )
 
 
@@ -296,7 +307,7 @@ def test_logits_become_probabilities_and_names_for_a_network_that_describes_itse
         SIZE,
         "mine",
     )
-    expected = tf.nn.softmax(5 * tf.reduce_mean(IMAGES, axis=(1, 2)))
+    expected = tf.nn.softmax(5 * tf.reduce_mean(network_images(), axis=(1, 2)))
     answer = merged.serving_default(image=TEXTS)
     np.testing.assert_allclose(answer["logits"], expected, atol=1e-6)
     assert answer["features"].shape == (4, 6)
@@ -384,7 +395,9 @@ def test_an_input_whose_sides_are_all_open_is_merged_by_size_and_layout(tmp_path
     source = open_sides(tmp_path / "vit" / "1", layout == "nchw")
     merged = Loaded(merge(source, Options(size=SIZE, layout=layout)))
     answer = merged.serving_default(pixel_values=TEXTS)["logits"]
-    np.testing.assert_allclose(answer[:, 0], tf.reduce_sum(IMAGES[:, 0, 0], axis=1), atol=1e-5)
+    np.testing.assert_allclose(
+        answer[:, 0], tf.reduce_sum(network_images()[:, 0, 0], axis=1), atol=1e-5
+    )
 
 
 def test_an_input_whose_sides_are_all_open_asks_for_what_is_missing(tmp_path) -> None:
@@ -402,7 +415,7 @@ def test_a_saved_model_of_tensorflow_1_merges_too(tmp_path, use_resource) -> Non
     merged = Loaded(
         merge(tensorflow1_models.retrained(tmp_path / "m" / "1", use_resource), Options())
     )
-    expected = tf.nn.softmax(10 * tf.reduce_mean(IMAGES, axis=(1, 2)))
+    expected = tf.nn.softmax(10 * tf.reduce_mean(network_images(), axis=(1, 2)))
     np.testing.assert_allclose(
         merged.serving_default(image=TEXTS)["prediction"], expected, rtol=1e-5
     )
@@ -422,7 +435,7 @@ def test_a_keras_models_own_export_merges_too(tmp_path) -> None:
     merged = Loaded(merge(tmp_path / "m" / "1", Options()))
     (name,) = merged.serving_default.structured_input_signature[1]
     (answer,) = merged.serving_default(**{name: TEXTS}).values()
-    np.testing.assert_allclose(answer, model(IMAGES), atol=1e-5)
+    np.testing.assert_allclose(answer, model(network_images()), atol=1e-5)
 
 
 def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:

@@ -171,40 +171,40 @@ def test_json_that_is_damaged_and_bytes_that_are_none_are_answered(server, path,
 
 
 DEEP = 1_000_000
-JSON_CASES = {
-    "deep lists": b'{"instances": ' + b"[" * DEEP + b"1" + b"]" * DEEP + b"}",
-    "deep objects": b'{"instances": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}",
-    "deep and never closed": b"[" * DEEP,
-    "deep lists in a value": b'{"inputs": ' + b"[" * 90 + b"1" + b"]" * 90 + b"}",
-    "a number of a million digits": b'{"instances": [' + b"9" * 1_000_000 + b"]}",
-    "an exponent beyond all": b'{"instances": [1e999999999, -1e999999999, 1e-999999999]}',
-    "the same key twice": b'{"instances": [1.0], "instances": "x", "instances": [2.0]}',
-    "a key of a megabyte": b'{"' + b"k" * 1_000_000 + b'": 1, "instances": [1.0]}',
-    "no utf-8": b'{"instances": ["\xff\xfe\xc0\x80"]}',
-    "half a surrogate": b'{"instances": ["\\ud800"], "signature_name": "\\udfff"}',
-    "a byte order mark": b"\xef\xbb\xbf" + b'{"instances": [1.0]}',
-    "utf-16": '{"instances": [1.0]}'.encode("utf-16"),
-    "zero bytes": b"\0" * 1000,
-    "white space": b" " * 1_000_000,
-    "very many rows": b'{"instances": [' + b"1," * 2_000_000 + b"1]}",
-    "very many keys": json.dumps({str(number): 1 for number in range(200_000)}).encode(),
-    "a signature that is none": b'{"signature_name": {"a": [1]}, "instances": [1.0]}',
-    "very many unclosed texts": b'{"instances": [' + b'"' * 1_000_001,
-    "very many escapes": b'{"instances": ["' + b"\\u0041" * 300_000 + b'"]}',
+JSON_CASES = {  # made when they are sent: most processes of a test run send none of them
+    "deep lists": lambda: b'{"instances": ' + b"[" * DEEP + b"1" + b"]" * DEEP + b"}",
+    "deep objects": lambda: b'{"instances": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}",
+    "deep and never closed": lambda: b"[" * DEEP,
+    "deep lists in a value": lambda: b'{"inputs": ' + b"[" * 90 + b"1" + b"]" * 90 + b"}",
+    "a number of a million digits": lambda: b'{"instances": [' + b"9" * 1_000_000 + b"]}",
+    "an exponent beyond all": lambda: b'{"instances": [1e999999999, -1e999999999, 1e-999999999]}',
+    "the same key twice": lambda: b'{"instances": [1.0], "instances": "x", "instances": [2.0]}',
+    "a key of a megabyte": lambda: b'{"' + b"k" * 1_000_000 + b'": 1, "instances": [1.0]}',
+    "no utf-8": lambda: b'{"instances": ["\xff\xfe\xc0\x80"]}',
+    "half a surrogate": lambda: b'{"instances": ["\\ud800"], "signature_name": "\\udfff"}',
+    "a byte order mark": lambda: b"\xef\xbb\xbf" + b'{"instances": [1.0]}',
+    "utf-16": lambda: '{"instances": [1.0]}'.encode("utf-16"),
+    "zero bytes": lambda: b"\0" * 1000,
+    "white space": lambda: b" " * 1_000_000,
+    "very many rows": lambda: b'{"instances": [' + b"1," * 2_000_000 + b"1]}",
+    "very many keys": lambda: json.dumps({str(number): 1 for number in range(200_000)}).encode(),
+    "a signature that is none": lambda: b'{"signature_name": {"a": [1]}, "instances": [1.0]}',
+    "very many unclosed texts": lambda: b'{"instances": [' + b'"' * 1_000_001,
+    "very many escapes": lambda: b'{"instances": ["' + b"\\u0041" * 300_000 + b'"]}',
 }
 
 
 @pytest.mark.parametrize("path", [PATHS[0], *PATHS[-3:]])
 @pytest.mark.parametrize("case", JSON_CASES)
 def test_hostile_json_is_answered(server, case, path):
-    response = send(server, JSON_CASES[case], path, Content_Type="application/json")
+    response = send(server, JSON_CASES[case](), path, Content_Type="application/json")
     if (
         case == "the same key twice" and "half" in path
     ):  # its last value counts, as for every parser here
         assert response.json() == {"predictions": [3.0]}
 
 
-FULL = {  # made when they are sent: most processes of a test run send none of them
+FULL = {  # made when they are sent, too
     "of whole numbers": (lambda: b'{"instances": [' + b"1," * 8_000_000 + b"1]}", 200),
     "of lists": (lambda: b'{"instances": [' + b"[]," * 30_000_000 + b"1]}", 413),
     "of keys": (

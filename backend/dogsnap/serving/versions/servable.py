@@ -7,7 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +273,7 @@ class BaseServable:
                 f"{self.id} does not say which size of image it takes: {expected}"
             )
         try:
-            return _photos_to_images(size)(tf.constant(list(photos)))
+            return preprocessing.photos_to_images(tf.constant(list(photos)), size)
         except tf.errors.OpError as error:
             raise _translate_error(error) from error
 
@@ -416,18 +416,6 @@ def _has_rows(specs: Mapping[str, tf.TensorSpec]) -> bool:
     unknown rank may be anything.
     """
     return bool(specs) and all(spec.shape.rank and spec.shape[0] is None for spec in specs.values())
-
-
-@cache
-def _photos_to_images(size: tuple[int, int]) -> Any:
-    """The shared preprocessing as one graph: eagerly, it would take Python's
-    lock between the operations.
-    """
-    return tf.function(
-        lambda contents: preprocessing.photos_to_images(contents, size),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-        autograph=False,
-    )
 
 
 def _least_bytes(tensor: tf.Tensor | np.ndarray) -> int:
