@@ -106,9 +106,9 @@ def test_a_box_is_the_mean_of_both_passes_where_the_second_finds_the_dog_again()
     part = (0.95, 0, 0, 0.2, 1)
     again = tf.stack([cells((0.9, 0.5, 0, 1, 1), part), cells((0.2, 0.5, 0, 1, 1), part)])
     second = {name: tf.repeat(value, 2, axis=0) for name, value in answers.items()} | {CELLS: again}
-    windows, _ = EVERY.plan(first)
-    np.testing.assert_allclose(windows, [[0, 0, 0.44, 1], [0.56, 0, 1, 1]], atol=1e-6)
-    boxes = EVERY.combine(first, second)["dogs_box"][0, :2]
+    planned = EVERY.plan(first)
+    np.testing.assert_allclose(planned["windows"], [[0, 0, 0.44, 1], [0.56, 0, 1, 1]], atol=1e-6)
+    boxes = EVERY.combine(first, second, planned)["dogs_box"][0, :2]
     np.testing.assert_allclose(boxes, [[0.6, 0, 1, 1], [0, 0, (0.4 + 0.22) / 2, 1]], atol=1e-6)
 
 

@@ -90,9 +90,8 @@ class Steps:
 class Acceleration:
     """A network and the signatures that use it.
 
-    `plan`: from its outputs to the windows of the second pass and, where there
-    are none, those of the signatures; `combined`: from its outputs in both
-    passes to those of one.
+    `plan`: from its outputs to the windows of the second pass, perhaps none;
+    `combined`: from its outputs in both passes to those of one.
 
     `same_as`: a version with the same network, perhaps with an OpenVINO copy.
     `fast`: in the fastest precision, of which int8 needs `ranges`; `required`:

@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass
 import tensorflow as tf
 
 from dogsnap.networks.second_pass import SecondPass, Tensors, box_in_photo, logarithms
+from dogsnap.serving.photos.preprocessing import ROWS, WINDOWS
 
 # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the
 # score
 CELLS = "dogs_cells"
+BOXES, COUNTS = "boxes", "counts"  # of the dogs in a plan
 MOST = 4  # dogs of a photo that are answered, the largest
 COUNTED = 20  # boxes that suppression leaves at most
 SMALLEST_PART = 0.3  # of its window that a dog fills; the box of another one's part is smaller
@@ -76,34 +78,32 @@ class EveryDog:
         ).indices  # the area of those that are left out is 0
         return tf.gather(kept, largest, batch_dims=1), counts
 
-    def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+    def plan(self, first: Tensors) -> Tensors:
         """As `SecondPass.plan`: first the windows of photos with one dog, then
-        those of all dogs of the others.
-        """
-        windows, rows = self._plan_of_one(first)
-        more, places = self._plan_of_several(first)
-        return tf.concat([windows, more], axis=0), tf.concat([rows, places[:, 0]], axis=0)
-
-    def _plan_of_one(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        windows, rows = self.one.plan(first)
-        single = tf.gather(self.find_dogs(first[CELLS])[1] < 2, rows)
-        return tf.boolean_mask(windows, single), tf.boolean_mask(rows, single)
-
-    def _plan_of_several(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """The windows (m, 4), and of each the photo and the place among its
-        dogs, int64 (m, 2).
+        those of all dogs of the others. And what `find_dogs` gives, as BOXES
+        and COUNTS.
         """
         boxes, counts = self.find_dogs(first[CELLS])
+        of_one = self.one.plan(first)
+        is_single = tf.gather(counts < 2, of_one[ROWS])
         places = _places(counts)
-        return self._wider.windows(tf.gather_nd(boxes, places)), places
+        several = self._wider.windows(tf.gather_nd(boxes, places))
+        windows = [tf.boolean_mask(of_one[WINDOWS], is_single), several]
+        rows = [tf.boolean_mask(of_one[ROWS], is_single), places[:, 0]]
+        return {
+            WINDOWS: tf.concat(windows, axis=0),
+            ROWS: tf.concat(rows, axis=0),
+            BOXES: boxes,
+            COUNTS: counts,
+        }
 
     @property
     def _wider(self) -> SecondPass:
         return SecondPass(self.margin, 1.0, 1.0, self.weight, self.sharpness)
 
-    def combine(self, first: Tensors, second: Tensors) -> Tensors:
-        """The answers of the first pass (n, ...) and of the windows in `plan`
-        (m, ...) -> those of the version.
+    def combine(self, first: Tensors, second: Tensors, planned: Tensors) -> Tensors:
+        """The answers of the first pass (n, ...) and of the windows in
+        `planned` (m, ...) -> those of the version.
 
         prediction, box: of the largest dog; dog: the largest of all passes.
         dogs_box (n, MOST, 4), dogs_prediction (n, MOST, classes), dogs_score
@@ -112,14 +112,14 @@ class EveryDog:
         more than MOST. A photo that shows no dog has one here, whose score says
         so.
         """
-        windows, rows = self._plan_of_one(first)
-        boxes, counts = self.find_dogs(first[CELLS])
+        boxes, counts = planned[BOXES], planned[COUNTS]
         places = _places(counts)
-        ones = {name: value[: tf.size(rows)] for name, value in second.items()}
-        rest = {name: value[tf.size(rows) :] for name, value in second.items()}
-        answers = self.one.combine_at(
-            {name: first[name] for name in ones if name != CELLS}, ones, windows, rows
-        )
+        singles = tf.size(planned[ROWS]) - tf.shape(places)[0]
+        of_one = {name: planned[name][:singles] for name in (WINDOWS, ROWS)}
+        ones = {name: value[:singles] for name, value in second.items()}
+        rest = {name: value[singles:] for name, value in second.items()}
+        whole = {name: value for name, value in first.items() if name != CELLS}
+        answers = self.one.combine(whole, ones, of_one)
         return self._join(answers, self._judge(first, rest, boxes, places), counts)
 
     def _judge(

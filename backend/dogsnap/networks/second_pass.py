@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import tensorflow as tf
 
-from dogsnap.serving.photos.preprocessing import windows_to_images
+from dogsnap.serving.photos.preprocessing import ROWS, WINDOWS, windows_to_images
 
 Tensors = dict[str, tf.Tensor]
 
@@ -57,31 +57,25 @@ class SecondPass:
         )
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
 
-    def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """The windows that get a second pass, (m, 4), and the indices of their
-        photos, int64 (m,); `first`: answers (n, ...).
+    def plan(self, first: Tensors) -> Tensors:
+        """The WINDOWS that get a second pass, (m, 4), and as ROWS the indices
+        of their photos, int64 (m,); `first`: answers (n, ...).
         """
         windows = self.windows(first["box"])
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
         is_open = tf.reduce_max(first["prediction"], axis=1) <= self.surest
         rows = tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
-        return tf.gather(windows, rows), rows
+        return {WINDOWS: tf.gather(windows, rows), ROWS: rows}
 
-    def combine(self, first: Tensors, second: Tensors) -> Tensors:
-        """The answers of the first pass (n, ...), those of the photos in `plan`
-        combined with the second pass (m, ...).
-        """
-        return self.combine_at(first, second, *self.plan(first))
-
-    def combine_at(
-        self, first: Tensors, second: Tensors, windows: tf.Tensor, rows: tf.Tensor
-    ) -> Tensors:
-        """The same for these `windows` (m, 4) of the photos `rows` (m,).
+    def combine(self, first: Tensors, second: Tensors, planned: Tensors) -> Tensors:
+        """The answers of the first pass (n, ...), those of the photos in
+        `planned` combined with the second pass (m, ...).
 
         The box is that of the second pass, where the dog has more pixels. There
         is a dog if either pass sees one: a small one is seen in the window
         alone.
         """
+        windows, rows = planned[WINDOWS], planned[ROWS]
         both = {name: tf.gather(value, rows) for name, value in first.items()}
         mean = (1 - self.weight) * logarithms(both["prediction"]) + self.weight * logarithms(
             second["prediction"]
@@ -91,13 +85,10 @@ class SecondPass:
             "box": box_in_photo(windows, second["box"]),
             "dog": tf.maximum(both["dog"], second["dog"]),
         }
-        places = rows[:, tf.newaxis]
-        return {
-            name: tf.tensor_scatter_nd_update(value, places, mixed[name])
-            if name in mixed
-            else value
-            for name, value in first.items()
-        }
+        combined = dict(first)
+        for name, value in mixed.items():
+            combined[name] = tf.tensor_scatter_nd_update(first[name], rows[:, tf.newaxis], value)
+        return combined
 
 
 def second_images(

@@ -26,9 +26,9 @@ from dogsnap.exporting.merging.options import MergeError, Options
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass, second_images
-from dogsnap.serving.photos.preprocessing import decode_base64, images_and_picture
+from dogsnap.serving.photos.preprocessing import ROWS, WINDOWS, decode_base64, images_and_picture
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
-from dogsnap.serving.versions.openvino_runtime import PICTURE, ROWS, SECOND, WINDOWS
+from dogsnap.serving.versions.openvino_runtime import PICTURE, SECOND
 
 Tensors = dict[str, tf.Tensor]
 # A signature: its input, and the function from the network's outputs to its outputs.
@@ -211,7 +211,7 @@ class Merger:
                 )
             return None
         plan = self._plan_passes() if self.second_pass else None
-        combined = self._combine_passes() if self.second_pass else None
+        combined = self._combine_passes(plan.structured_outputs) if plan else None
         given = combined.structured_outputs if combined else self.outputs
         steps = {}
         for name, (alias, answer) in self.parts.items():
@@ -247,38 +247,31 @@ class Merger:
         """The network's answers after both passes; `first`: to the whole photos
         in the input `alias`.
         """
-        windows, rows = self.second_pass.plan(first)
-        planned = {WINDOWS: windows, ROWS: rows, PICTURE: picture}
-        images = self.again[alias](**{alias: contents}, **planned)[self.network_input.name]
+        planned = self.second_pass.plan(first)
+        photos = {alias: contents, PICTURE: picture}
+        windows = {name: planned[name] for name in (WINDOWS, ROWS)}
+        images = self.again[alias](**photos, **windows)[self.network_input.name]
         second = tf.cond(
             tf.shape(images)[0] > 0,
             lambda: self.network(images),
             lambda: {name: first[name][:0] for name in first},
         )
-        return self.second_pass.combine(first, second)
+        return self.second_pass.combine(first, second, planned)
 
     def _plan_passes(self) -> Function:
-        """The first answers -> the windows of the second pass, and what is
-        answered if there are none.
-        """
+        """The first answers -> what the second pass is to see, perhaps nothing."""
+        return trace(lambda **first: self.second_pass.plan(first), specs=self.outputs)
 
-        def plan(**first: tf.Tensor) -> Tensors:
-            windows, rows = self.second_pass.plan(first)
-            # Where there are windows, in place of what the second pass will see: these
-            # answers are not used then.
-            second = {name: tf.gather(value, rows) for name, value in first.items()}
-            return {WINDOWS: windows, ROWS: rows, **self.second_pass.combine(first, second)}
+    def _combine_passes(self, planned: Specs) -> Function:
+        """`planned`: what `_plan_passes` gives."""
 
-        return trace(plan, specs=self.outputs)
-
-    def _combine_passes(self) -> Function:
         def combine(**answers: tf.Tensor) -> Tensors:
             first = {name: answers[name] for name in self.outputs}
             second = {name: answers[SECOND + name] for name in self.outputs}
-            return self.second_pass.combine(first, second)
+            return self.second_pass.combine(first, second, answers)
 
         second = {SECOND + name: spec for name, spec in self.outputs.items()}
-        return trace(combine, specs={**self.outputs, **second})
+        return trace(combine, specs={**self.outputs, **second, **planned})
 
     def _steps(self, alias: str, answer: Callable[[Tensors], Tensors], given: Specs) -> Steps:
         """`given`: what the network, or both passes of it, give."""

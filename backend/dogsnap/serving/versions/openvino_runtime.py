@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from dogsnap import processor
 from dogsnap.serving.inference.executor import DEADLINE
+from dogsnap.serving.photos.preprocessing import ROWS
 from dogsnap.serving.versions import checksums, low_priority
 from dogsnap.serving.versions.graph_functions import GraphFunction, GraphFunctions
 
@@ -35,9 +36,6 @@ FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
 MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
 PLAN, COMBINED, SECOND = "plan", "combined", "second_"
-# Parts of photos that get a second pass, and the indices of these photos. In earlier
-# releases' versions `AGAIN` makes them.
-WINDOWS, ROWS = "windows", "rows"
 PICTURE = "picture"  # the decoded photo
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
 EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
@@ -173,19 +171,12 @@ class Accelerated:
         """Run the network on the windows that `again` cuts out of the photos,
         perhaps none, and combine both answers.
         """
-        planned: Arrays = {}
-        if PLAN in self._steps:
-            answers = _run_step(self._steps[PLAN], first)
-            planned = {WINDOWS: answers.pop(WINDOWS), ROWS: answers.pop(ROWS)}
-            if not len(planned[ROWS]):
-                return answers
-        cut = _run_step(again, {**first, **planned, **photos})
-        rows = {ROWS: cut.pop(ROWS)} if ROWS in cut else {}
-        (images,) = cut.values()
+        planned = _run_step(self._steps[PLAN], first)
         second = {name: value[:0] for name, value in first.items()}
-        if len(images):
+        if len(planned[ROWS]):
+            (images,) = _run_step(again, {**planned, **photos}).values()
             second = self._network.run(images)
-        seen = first | rows
+        seen = planned | first
         for name, value in second.items():
             seen[SECOND + name] = value
         return _run_step(self._steps[COMBINED], seen)
