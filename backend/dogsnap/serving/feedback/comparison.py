@@ -49,9 +49,8 @@ def p_of_rates(answered: Sequence[int], asked: Sequence[int]) -> float:
         return 1.0
     difference = answered[0] / asked[0] - answered[1] / asked[1]
     variance = pooled * (1 - pooled) * (1 / asked[0] + 1 / asked[1])
-    return math.erfc(
-        abs(difference) / math.sqrt(2 * variance)
-    )  # its square is chi-square, with one degree of freedom
+    # Its square is chi-square, with one degree of freedom.
+    return math.erfc(abs(difference) / math.sqrt(2 * variance))
 
 
 def new_tally() -> dict[str, Any]:

@@ -17,9 +17,8 @@ from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTime
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.files import hold_lock, write_private
 
-FORM = re.compile(
-    r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)"
-)  # the request's id or a new one, and what itsdangerous signed
+# The request's id or a new one, and what itsdangerous signed.
+FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")
 SECRET_BYTES = 32
 HASH_BYTES = 8  # of a phone: two of a million share one with a probability of 1 in 10 million
 # Feedback is accepted for a day after the answer: later, users do not remember which dog it was.

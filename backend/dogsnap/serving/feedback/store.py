@@ -25,18 +25,21 @@ log = logging.getLogger("dogsnap.feedback")
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # a time (UTC) in the tables: text that sorts as time
 COLUMNS = (
-    *(
-        "request_id",
-        "answered_at",
-        "model",
-        "version",
-        "split",
-        "asked",
-        "level",
-        "breeds",
-        "probability",
-    ),
-    *("verdict", "breed", "is_right", "holds", "text", "voter"),
+    "request_id",
+    "answered_at",
+    "model",
+    "version",
+    "split",
+    "asked",
+    "level",
+    "breeds",
+    "probability",
+    "verdict",
+    "breed",
+    "is_right",
+    "holds",
+    "text",
+    "voter",
 )
 # Model, label ("" for the default), the version that a split takes phones from, the one
 # that gets them.
@@ -256,14 +259,8 @@ class Store:
         """
         for table, key, condition in OLD:
             some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
-            while (
-                len(
-                    self.run(
-                        f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age
-                    )
-                )
-                == AT_ONCE
-            ):
+            delete = f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1"
+            while len(self.run(delete, self._age)) == AT_ONCE:
                 pass
 
     def csv(self) -> Iterator[str]:

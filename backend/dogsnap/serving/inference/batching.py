@@ -236,7 +236,8 @@ class Batcher:
                     task.outputs.set_result(
                         {alias: value[end - task.rows : end] for alias, value in outputs.items()}
                     )
-        except Exception as error:  # a runtime can raise anything; each request gets its own error when it runs alone
+        # A runtime can raise anything; each request gets its own error when it runs alone.
+        except Exception as error:
             log.info(
                 "a run of %d requests failed, so that each runs by itself: %s", len(batch), error
             )

@@ -133,9 +133,9 @@ class Values:
     def repeat(self, other: BaseServable) -> Outputs | None:
         """Run the same on a shadow version; None if it has no such signature."""
         same = other.signatures.get(self._runs.name)
-        return (
-            other.answer(same, self._feed)[0] if same and same.inputs == self._runs.inputs else None
-        )
+        if same is None or same.inputs != self._runs.inputs:
+            return None
+        return other.answer(same, self._feed)[0]
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
         """The result for the client; `servable` is the version that answered."""

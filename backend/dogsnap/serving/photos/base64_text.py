@@ -44,17 +44,15 @@ def first_bytes(text: bytes) -> bytes:
 
 def _decode_other_form(text: bytes) -> bytes:
     prefix = DATA_PREFIX.match(text)
-    standard = (
-        (text[prefix.end() :] if prefix else text).translate(TO_STANDARD, WHITE_SPACE).rstrip(b"=")
-    )
+    bare = text[prefix.end() :] if prefix else text
+    standard = bare.translate(TO_STANDARD, WHITE_SPACE).rstrip(b"=")
     try:
         return pybase64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
         fault = f"{len(standard)} characters, a number that no bytes encode to"
         if wrong := OTHER.search(standard):
-            character = standard[wrong.start() : wrong.start() + 4].decode("utf-8", "replace")[
-                0
-            ]  # of 4 bytes at most
+            start = wrong.start()
+            character = standard[start : start + 4].decode("utf-8", "replace")[0]
             fault = f"the character {character!r}"
         raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
 

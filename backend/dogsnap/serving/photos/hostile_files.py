@@ -119,9 +119,8 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
     while (kind := contents[offset : offset + 1]) in (FRAME, EXTENSION):
         yield kind, offset
         offset += 11 + _colours(_byte(contents, offset + 9)) if kind == FRAME else 2
-        while size := _byte(
-            contents, offset
-        ):  # each block follows a byte with its length; one of length 0 is the last
+        # Each block follows a byte with its length; one of length 0 is the last.
+        while size := _byte(contents, offset):
             offset, blocks = offset + 1 + size, blocks + 1
             if blocks > MAX_BLOCKS:
                 raise _too_many("a GIF of", MAX_BLOCKS, "blocks")

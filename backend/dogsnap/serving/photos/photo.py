@@ -43,10 +43,8 @@ START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 # A picture longer than this many times its shorter side, such as a screenshot of a
 # whole chat, shows a dog too small to be seen in the square that networks take.
 LONG = 2.0
-MOST_WINDOWS, STEP = (
-    4,
-    0.75,
-)  # windows along the longer side, each 3/4 of its length after the one before
+# Windows along the longer side, each 3/4 of its length after the one before.
+MOST_WINDOWS, STEP = 4, 0.75
 SRGB = ImageCms.createProfile("sRGB")
 DEFAULTS = Settings()  # the limits of photos that do not come in a request
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of the sides
@@ -268,9 +266,8 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith(
-        "I"
-    ):  # 16 bits a pixel, of which convert() would clip all but the lowest 255 values
+    # 16 bits a pixel, of which convert() would clip all but the lowest 255 values.
+    if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
         image = image.convert("RGBA")
@@ -283,9 +280,8 @@ def _upright(image: Image.Image, least: int) -> Image.Image:
     orientation = _orientation(image)
     image.draft(None, (least, least))  # a JPEG's decoder scales as far as it can
     image.load()
-    if (
-        image.mode in ("P", "PA", "1") or "transparency" in image.info
-    ):  # a palette, expanded to colours
+    has_palette = image.mode in ("P", "PA", "1") or "transparency" in image.info
+    if has_palette:
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     factor = min(image.width // least, image.height // least)
     if factor > 1 and image.mode in ("RGB", "RGBA", "L", "LA", "CMYK"):

@@ -48,13 +48,10 @@ OPERATIONS = {
 }
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")  # whose inputs are the function's arguments
-KEPT_OF_NO_PHOTO = (
-    16  # bytes; enough for TensorFlow to recognise the format and refuse it with its own message
-)
-EXAMPLE_STARTS = (
-    b"\n",
-    b"\x12",
-)  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
+# Bytes; enough for TensorFlow to recognise the format and refuse it with its own message.
+KEPT_OF_NO_PHOTO = 16
+# The tags of tf.Example's one field, and of the other of tf.SequenceExample.
+EXAMPLE_STARTS = (b"\n", b"\x12")
 
 
 @dataclass(frozen=True)
@@ -223,10 +220,8 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
     """
     if not value.startswith(EXAMPLE_STARTS):
         return value
-    try:
-        example = tf.train.SequenceExample.FromString(
-            value
-        )  # a tf.Example is one without feature_lists
+    try:  # a tf.Example is a SequenceExample without feature_lists
+        example = tf.train.SequenceExample.FromString(value)
     except DecodeError:
         nothing = {"": tf.io.VarLenFeature(tf.string)}
         try:  # TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8

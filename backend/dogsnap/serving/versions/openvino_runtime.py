@@ -334,10 +334,9 @@ def _requests(core: Any, model: Any, precision: str, streams: int) -> InferReque
     feed one wait for ever, and after an error in a callback it ends the
     process.
     """
+    of_the_rest = EXACT if precision == INT8 else precision  # of what is not quantised
     settings = {
-        "INFERENCE_PRECISION_HINT": EXACT
-        if precision == INT8
-        else precision,  # of what is not quantised
+        "INFERENCE_PRECISION_HINT": of_the_rest,
         "INFERENCE_NUM_THREADS": processor.cores(),
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,

@@ -217,9 +217,8 @@ class BaseServable:
             except InvalidArgument:
                 if rank is not None or not count:
                     raise
-        return self._answer_one_by_one(
-            signature, count, feed
-        )  # of unknown rank, and it takes no vector
+        # A value, or of unknown rank and it takes no vector.
+        return self._answer_one_by_one(signature, count, feed)
 
     def _answer_one_by_one(
         self, signature: Signature, count: int, feed: "Feed"
