@@ -125,8 +125,8 @@ class AccessControl:
 
         Raises TooManyRequests or Unauthenticated.
         """
-        key = sent_key(headers)
-        name = self._keys.name_of(key) if self._keys and key else ""
+        key = sent_key(headers) if self._keys else ""
+        name = self._keys.name_of(key) if key else ""
         is_known = not self._keys or bool(name) or self._is_administrator(headers)
         is_anonymous = is_app and not is_known and ANONYMOUS in self._limits
         names = {"address": address, "key": name, ANONYMOUS: address if is_anonymous else ""}
