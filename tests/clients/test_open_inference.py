@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 import requests
 from colour_photos import RED, encode, plain
+from dogsnap.server.protocols.open_inference import DESCRIPTORS, SERVICE
 from dogsnap.serving.tensors.json_parsing import LARGE, WAIT_SECONDS
+from google.protobuf.descriptor import Descriptor
 from refusals import assert_refused
 
 PHOTO = encode(plain(RED), "JPEG")
@@ -196,3 +199,23 @@ def test_a_large_document_keeps_others_waiting_only_until_it_is_read(start_serve
     with ThreadPoolExecutor(2) as clients:
         answers = list(clients.map(server.post, ["/v2/models/sleeper/infer"] * 2, [body] * 2))
     assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def test_the_compiled_messages_are_those_of_the_proto() -> None:
+    """`make protos` compiles it."""
+    text = DESCRIPTORS.with_suffix(".proto").read_text(encoding="utf-8")
+    assert [method.name for method in SERVICE.methods] == re.findall(r"rpc (\w+)", text)
+    fields = []
+    for message in SERVICE.file.message_types_by_name.values():
+        fields += fields_of(message)
+    written = re.findall(r"(\w+) = (\d+);", text)
+    assert sorted(fields) == sorted((name, int(number)) for name, number in written)
+
+
+def fields_of(message: Descriptor) -> list[tuple[str, int]]:
+    """Names and numbers, also of the messages within it."""
+    fields = [(field.name, field.number) for field in message.fields]
+    for inner in message.nested_types:
+        if not inner.GetOptions().map_entry:
+            fields += fields_of(inner)
+    return fields
