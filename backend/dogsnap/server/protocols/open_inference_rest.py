@@ -90,26 +90,24 @@ def _json_length(body_length: int) -> int:
     return int(text)
 
 
-def _field(fields: Fields, name: str, kind: type, expected: str, default: Any = None) -> Any:
-    """A field of this type; null is as good as none. Raises InvalidArgument."""
+def _field(
+    fields: Fields,
+    name: str,
+    kind: type,
+    expected: str,
+    default: Any = None,
+    item_kind: type | None = None,
+) -> Any:
+    """A field of this type, in a list values of that type; null is as good as none.
+    Raises InvalidArgument.
+    """
     value = default if fields.get(name) is None else fields[name]
-    if type(value) is not kind:
-        raise _wrong_field(name, expected, value)
+    is_right = type(value) is kind
+    if is_right and item_kind:
+        is_right = all(type(item) is item_kind for item in value)
+    if not is_right:
+        raise InvalidArgument(f'expected "{name}": {expected}, received {value!r:.100}')
     return value
-
-
-def _list(
-    fields: Fields, name: str, kind: type, expected: str, default: list[Any] | None = None
-) -> list[Any]:
-    """A field with a list of values of this type. Raises InvalidArgument."""
-    values = _field(fields, name, list, expected, default)
-    if any(type(value) is not kind for value in values):
-        raise _wrong_field(name, expected, values)
-    return values
-
-
-def _wrong_field(name: str, expected: str, received: Any) -> InvalidArgument:
-    return InvalidArgument(f'expected "{name}": {expected}, received {received!r:.100}')
 
 
 def _text(fields: Fields, name: str, default: str | None = None) -> str:
@@ -117,7 +115,7 @@ def _text(fields: Fields, name: str, default: str | None = None) -> str:
 
 
 def _objects(fields: Fields, name: str, default: list[Any] | None = None) -> list[dict[str, Any]]:
-    return _list(fields, name, dict, "a list of objects, each with a name", default)
+    return _field(fields, name, list, "a list of objects, each with a name", default, dict)
 
 
 def _parameters(fields: Fields) -> dict[str, Any]:
@@ -144,7 +142,7 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
             data = _field(given, "data", list, expected)
         name = _text(given, "name")
         datatype = _text(given, "datatype")
-        shape = _list(given, "shape", int, "a list of whole numbers")
+        shape = _field(given, "shape", list, "a list of whole numbers", item_kind=int)
         is_base64 = parameters.get("content_type") == "base64"
         tensors.append(Tensor(name, datatype, shape, data, is_base64))
     if binary:
