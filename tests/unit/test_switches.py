@@ -187,6 +187,17 @@ def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_vers
     assert scenario.answers(label="stable") == 2
 
 
+def test_who_planned_a_switch_before_another_one_was_made_is_told_who_was_first(scenario):
+    def move_to_2(choices, versions):
+        return changes.change_label(choices, versions, "stable", 2)
+
+    planned = scenario.repository.plan({"half": move_to_2})
+    scenario.label("stable", 1, by=Who("bob", "10.0.0.2"))
+    with pytest.raises(Aborted, match=r"bob 10\.0\.0\.2 was first: switch 1 \(label stable"):
+        scenario.repository.switch(planned, ALICE)
+    assert scenario.repository.labels("half")[0] == {"stable": 1}
+
+
 def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can_be_loaded_again(
     scenario,
 ):

@@ -222,10 +222,7 @@ class Router:
             revision = self._revisions.get(change.model, 0)
             if revision != revisions.get(change.model, 0):
                 first = next(each for each in reversed(self._switches) if each.id == revision)
-                raise Aborted(
-                    f"{first.by.name} {first.by.address} was first: switch {first.id} ({first}); "
-                    "look at it and try again"
-                )
+                raise was_second(first)
 
     def note_answering(self, model: str, version: int) -> None:
         """Keep which version answers by default though none is chosen.
@@ -262,3 +259,11 @@ class Router:
             if switch.id == number:
                 return switch
         raise NotFound(f"there is no switch {number} in the log")
+
+
+def was_second(first: Switch) -> Aborted:
+    """The error for a switch that was planned before another one was made."""
+    return Aborted(
+        f"{first.by.name} {first.by.address} was first: switch {first.id} ({first}); look at it "
+        "and try again"
+    )

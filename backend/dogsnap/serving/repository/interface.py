@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition
+from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.routing.changes import (
     Planner,
     Versions,
@@ -21,7 +21,7 @@ from dogsnap.routing.changes import (
 )
 from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.resolver import labels_in_force
-from dogsnap.routing.router import Router
+from dogsnap.routing.router import Router, was_second
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switches import Switch, Who
 from dogsnap.serving.repository.model import VersionStatus
@@ -174,7 +174,8 @@ class ModelRepository(Protocol):
 
         def make() -> Sequence[Change]:
             if plan.find_changes() != plan.changes:
-                raise Aborted("somebody switched at this moment; look at it and try again")
+                model = plan.changes[0].model if plan.changes else ""
+                raise was_second(self.router.switches(model)[0])
             return plan.changes
 
         marks = {"is_guarded": plan.is_guarded, "undoes": undoes, "reason": reason}
