@@ -24,7 +24,7 @@ from dogsnap.exporting.merging.options import MergeError
 from dogsnap.networks import architectures
 from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
-from dogsnap.training import artefacts, dataset, trainer
+from dogsnap.training import artefacts, calibration, class_statistics, dataset, teaching, trainer
 from dogsnap.training.teaching import TeachingError, breeds_in
 from photos import BREEDS, make_data_set
 from PIL import Image
@@ -41,6 +41,8 @@ def _tiny_recipe() -> Iterator[None]:
         # Another process would not know the tiny architecture; the tutorial's test has one.
         for command in ("export", "teach"):
             patch.setattr(f"dogsnap.commands.{command}.beside", in_this_process)
+        for module in (dataset, class_statistics, teaching, calibration):
+            patch.setattr(module, "FOLDS", 2)  # a head is fitted for each part
         yield
     keras.config.set_dtype_policy("float32")
 
@@ -484,7 +486,7 @@ def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(
     assert len(set(folds[:, 0])) > 1
     same = dataclasses.replace(breed, sources=dict.fromkeys(breed.photos, "one place"))
     assert set(same.folds(breed.photos)) == set(
-        range(5)
+        range(teaching.FOLDS)
     )  # else nothing would be left to teach with
     result = dogsnap("teach", model / "2", tmp_path / "new", "--dry-run")
     assert "of 30 photos" in result.output
