@@ -285,9 +285,9 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_e
     assert "for one address" in predict(server).json()["error"]
     assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429
     behind = start_server(half_models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
-    clients = ("10.0.0.1", "10.0.0.2", "6.6.6.6, 10.0.0.1")
+    clients = ("10.0.0.1", "10.0.0.2", "6.6.6.6, 10.0.0.1", '"6.6.6.6, 10.0.0.1')
     asked = [predict(behind, **{"X-Forwarded-For": client}).status_code for client in clients]
-    assert asked == [200, 200, 429]
+    assert asked == [200, 200, 429, 429]
 
 
 def test_a_grpc_client_has_the_address_of_its_proxy_only_with_a_setting_of_its_own(

@@ -3,6 +3,9 @@
 It reads no environment and starts nothing: tests pass settings and predictor.
 """
 
+from collections.abc import Iterable
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -35,6 +38,7 @@ from dogsnap.settings import Settings
 
 ACCESS_CONTROL = "dogsnap.access_control"
 FEEDBACK = "dogsnap.feedback"
+FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"  # its name in WSGI
 
 
 def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
@@ -43,6 +47,7 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
+        app.wsgi_app = without_quotes(app.wsgi_app)
     if tracing is not None:
         tracing.trace_http(app)
         predictor.metrics.on_step = tracing.record_step
@@ -62,6 +67,19 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.register_blueprint(openapi.blueprint(settings))
     app.register_blueprint(web_app.blueprint())
     return app
+
+
+def without_quotes(application: WSGIApplication) -> WSGIApplication:
+    """The same without quotes in X-Forwarded-For: one that a client opens would
+    hide the address that its proxy writes behind it.
+    """
+
+    def call(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if FORWARDED_FOR in environ:
+            environ[FORWARDED_FOR] = environ[FORWARDED_FOR].replace('"', "")
+        return application(environ, start_response)
+
+    return call
 
 
 def init_messages(app: Flask, settings: Settings) -> None:
