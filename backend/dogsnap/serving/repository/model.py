@@ -3,7 +3,7 @@
 Not thread-safe: the repository holds the lock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.serving.versions.version_folders import Fingerprint, aspired_versions, is_folder
+from dogsnap.serving.versions.version_folders import Fingerprint, aspired_versions
 
 
 class State(StrEnum):
@@ -239,12 +239,12 @@ class Model:
             version.servable, version.state = None, State.END
         return idle
 
-    def forget_vanished(self) -> list[Version]:
-        """Remove and return the versions that are not loaded and whose folders
-        are deleted.
+    def forget(self, paths: Collection[Path]) -> list[Version]:
+        """Remove and return the versions that are not loaded and have one of
+        these `paths`, which are deleted.
         """
         idle = self.in_state(State.START, State.END)
-        gone = [version for version in idle if not is_folder(version.path)]
+        gone = [version for version in idle if version.path in paths]
         for version in gone:
             del self.versions[version.id.version]
         return gone

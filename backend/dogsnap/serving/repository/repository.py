@@ -47,6 +47,7 @@ from dogsnap.serving.versions.version_folders import (
     describe_unreadable,
     digest,
     fingerprint,
+    is_folder,
     missing,
     version_folders,
 )
@@ -610,12 +611,17 @@ class Repository(ModelRepository):
 
     def _finish_unloads(self) -> None:
         ended = []
+        paths: set[Path] = set()
+        with self._lock:
+            for model in self._models.values():
+                paths.update(version.path for version in model.versions.values())
+        deleted = {path for path in paths if not is_folder(path)}  # a disk may hang
         with self._lock:
             for model in self._models.values():
                 for version in model.end_idle():
                     ended.append(version)
                     self._metrics.record_unload(version.id)
-                for gone in model.forget_vanished():
+                for gone in model.forget(deleted):
                     self._metrics.forget(gone.id)
             self._models = {
                 name: model for name, model in self._models.items() if not model.is_gone()
