@@ -317,7 +317,7 @@ def export_classifier(
     --second-pass` makes every dog. `looks`: what `calibration` needs, if it
     weighs how much a photo looks like its first breed.
     """
-    model = looks.added_to(model) if looks else model
+    model = looks.add_to(model) if looks else model
     model = dogs.with_dogs(model, head) if head else model
     height, width, channels = model.input_shape[1:]
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")

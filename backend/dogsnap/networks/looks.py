@@ -70,7 +70,7 @@ class Looks:
         """Features (n, f) -> (n, classes)."""
         return features @ self.weights + self.bias
 
-    def added_to(self, model: keras.Model) -> keras.Model:
+    def add_to(self, model: keras.Model) -> keras.Model:
         """A classifier with this layer as a further output."""
         layer = keras.layers.Dense(len(self.bias), name=LAYER, dtype="float32")
         output = layer(model.get_layer("features").output)

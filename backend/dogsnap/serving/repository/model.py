@@ -161,7 +161,7 @@ class Model:
         """Whether a new version takes over by itself, as the version policy says."""
         return self.config.model_version_policy.WhichOneof("policy_choice") == "latest"
 
-    def _meant(self) -> list[int]:
+    def _preferred_versions(self) -> list[int]:
         """The versions that are to answer by default: the chosen one, and the one
         that has answered.
         """
@@ -170,7 +170,7 @@ class Model:
 
     def default(self) -> int | None:
         """The default version; while none that is meant is available, the largest."""
-        for number in (*self._meant(), *self.available()):
+        for number in (*self._preferred_versions(), *self.available()):
             if self.answers(number):
                 return number
         return None
@@ -190,7 +190,7 @@ class Model:
 
     def _default(self, started: bool) -> Version:
         number = self.default()
-        preferred = next(iter(self._meant()), number)
+        preferred = next(iter(self._preferred_versions()), number)
         if number is not None and (started or number == preferred):
             return self.versions[number]
         if self.is_loading() or not started:
@@ -221,7 +221,7 @@ class Model:
             version.path, version.files, version.error = path, (), ""
         return version
 
-    def wanted(self, folders: Mapping[int, Path]) -> set[int]:
+    def versions_to_load(self, folders: Mapping[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select."""
         by_policy = aspired_versions(self.config.model_version_policy, folders)
         return self.choices.versions_to_load(by_policy, folders)

@@ -462,7 +462,7 @@ class Repository(ModelRepository):
         model.trouble = trouble
         unsettled = False
         with self._lock:
-            numbers = sorted(model.wanted(folders), reverse=True)
+            numbers = sorted(model.versions_to_load(folders), reverse=True)
             tracked = [model.track(number, folders[number]) for number in numbers]
         for version in tracked:
             if model.config is config:
@@ -471,7 +471,7 @@ class Repository(ModelRepository):
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
-            wanted = model.wanted(folders)
+            wanted = model.versions_to_load(folders)
             unwanted = [number for number in model.available() if number not in wanted]
             self._retire(model, unwanted, keep_one=bool(wanted))
         return unsettled
