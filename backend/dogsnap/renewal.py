@@ -27,7 +27,6 @@ SHARED = ("breeds.json", "groups.json", "popularity.json")
 # The code that decides what a version holds.
 CODE = (
     "networks",
-    "training",
     "exporting",
     "serving/answers",
     "serving/photos",

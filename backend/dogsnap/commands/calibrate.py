@@ -102,7 +102,7 @@ def calibrate(
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
     judged = []
     for further_folder in further["more_dogs"]:
-        judged += [photo.path for photo in read_judged(further_folder)]
+        judged += dataset.paths_of(read_judged(further_folder))
     photos = calibration.Photos(training, validation, others, further["taught"], judged)
     scores = calibration.calibrate(
         folder,

@@ -19,8 +19,6 @@ from dogsnap.commands.helpers.arguments import (
 from dogsnap.files import replacing, write_json
 
 MEASURED = "measured.json"
-
-
 LISTED_CLASSES = 10  # of the ones that are right least often
 
 
@@ -150,13 +148,11 @@ def _renew(card_file: Path, model: Path, data: Path) -> None:
     """
     from dogsnap.training.evaluation import card
 
-    card.split(
-        card_file.read_text(encoding="utf-8")
-    )  # refuses a file without a place for them before the work
+    # Refuses a file without a place for them before the work.
+    card.split(card_file.read_text(encoding="utf-8"))
     measured = card.measure(model, data, click.echo)
     write_json(measured, card_file.with_name(MEASURED))
+    text = card.renew_tables(card_file.read_text(encoding="utf-8"), measured)
     with replacing(card_file) as temporary:
-        temporary.write_text(
-            card.renew_tables(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8"
-        )
+        temporary.write_text(text, encoding="utf-8")
     click.echo(f"wrote {card_file} and {MEASURED}")

@@ -123,11 +123,9 @@ def _write_first(
             f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} "
             "--merged --renew"
         )
-    return (
-        None
-        if temporary is None
-        else teacher.write(make_staging_folder(temporary, source.resolve().parent), click.echo)
-    )
+    if temporary is None:
+        return None
+    return teacher.write(make_staging_folder(temporary, source.resolve().parent), click.echo)
 
 
 def _breeds(

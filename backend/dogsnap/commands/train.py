@@ -43,7 +43,7 @@ def work_option(name: str) -> Callable:
     "models/inception_v3/float16.weights.h5",
     default="imagenet",
 )
-@option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
+@option("--recipe", "a recipe of training/recipes.py", name="recipe_name", default="inception_v3")
 @option("--not-dogs", "folder of photos without a dog: every second one teaches what is none", PATH)
 @option("--out", "where the artefacts go, such as models/mine", PATH)
 @option(
@@ -131,12 +131,12 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
     they are not `labels`; None if they are.
     """
     from dogsnap.exporting.export import read_json
+    from dogsnap.training.dataset import class_ids
 
     file = weights.with_name("labels.json")
     if not (weights.is_file() and file.is_file()):
         return None
-    stored = [label["id"] for label in read_json(file)]
-    wanted = [label["id"] for label in labels]
+    stored, wanted = class_ids(read_json(file)), class_ids(labels)
     if stored == wanted:
         return None
     click.echo(

@@ -7,7 +7,7 @@ Why OpenVINO, and why bfloat16 before int8: docs/lab_notes.md.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap import processor
+from dogsnap.exporting import Report
 from dogsnap.exporting.drawn_pictures import drawn_pictures
 from dogsnap.exporting.freezing import FrozenGraph, Function
 from dogsnap.exporting.quantization import Ranges, quantise_in_place
@@ -40,8 +41,6 @@ from dogsnap.serving.versions.openvino_runtime import (
     NetworkManifest,
     import_openvino,
 )
-
-Report = Callable[[str], None]
 
 # For smaller networks it does not matter: base64, decoding and resizing of one photo
 # take about 5 ms.

@@ -21,12 +21,10 @@ def _picture(size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
     x = np.linspace(0, 1, width, dtype=np.float32)[np.newaxis]
     horizon = random.uniform(0.3, 0.7)
     lawn = np.where(y > horizon, 1, 0)[..., np.newaxis]
-    picture = lawn * random.uniform((0.1, 0.3, 0.05), (0.4, 0.6, 0.3)) + (
-        1 - lawn
-    ) * random.uniform(0.5, 0.95, 3)
-    coat = random.uniform(0.05, 0.9) * np.array(
-        [1, random.uniform(0.6, 1), random.uniform(0.3, 0.9)]
-    )
+    green = random.uniform((0.1, 0.3, 0.05), (0.4, 0.6, 0.3))
+    picture = lawn * green + (1 - lawn) * random.uniform(0.5, 0.95, 3)
+    brightness = random.uniform(0.05, 0.9)
+    coat = brightness * np.array([1, random.uniform(0.6, 1), random.uniform(0.3, 0.9)])
     patch = random.uniform(0.05, 0.95, 3)
     wide, high = random.uniform(0.2, 0.3), random.uniform(0.1, 0.16)
     leg_y, leg_height = 0.55 + 1.6 * high, 1.1 * high

@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from dogsnap.allocator import give_back_free
-from dogsnap.exporting import TAUGHT, layers
+from dogsnap.exporting import TAUGHT, Report, layers
 from dogsnap.exporting.acceleration import Acceleration, Steps, accelerate
 from dogsnap.exporting.freezing import Source, freeze
+from dogsnap.exporting.layers import Tensors
 from dogsnap.exporting.publication import WRITING, publish
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import dogs_head as dogs
@@ -42,11 +44,9 @@ from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 
 GROUPS_FILE, POPULARITY_FILE = "groups.json", "popularity.json"
-STATISTICS_FILE = (
-    "class_statistics.npz"  # of the photos that trained: see `training.class_statistics`
-)
+# of the photos that trained: see `training.class_statistics`
+STATISTICS_FILE = "class_statistics.npz"
 
-LABEL = ("id", "name", "name_zh")
 INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds
 
 
@@ -70,9 +70,21 @@ class Stored:
     dogs: keras.Model | None = None
     looks: Looks | None = None
 
+    def export(self, model_folder: Path, report: Report = lambda _: None) -> Source:
+        """Write it as the next version of `model_folder`: see `export_classifier`."""
+        return export_classifier(
+            self.model,
+            self.calibration,
+            self.description,
+            model_folder,
+            report,
+            self.dogs,
+            self.looks,
+        )
+
 
 def export_stored(
-    name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None
+    name: str, artefacts: Path, models: Path, report: Report = lambda _: None
 ) -> Source:
     """Build the next version of models/<name> from the files in `artefacts`:
     float16 weights, labels, recipe, scores.
@@ -81,16 +93,7 @@ def export_stored(
     of `artefacts`. `report` is told the runtime. Raises ExportError, OSError or
     ValueError for missing files, or those of another network.
     """
-    stored = read_stored(name, artefacts)
-    return export_classifier(
-        stored.model,
-        stored.calibration,
-        stored.description,
-        models / name,
-        report,
-        stored.dogs,
-        stored.looks,
-    )
+    return read_stored(name, artefacts).export(models / name, report)
 
 
 def export_taught(name: str, artefacts: Path, models: Path) -> Source:
@@ -104,12 +107,13 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
     _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
     labels, teaching = list(stored.description["labels"]), []
-    for each in taught:
-        labels.append({key: each[key] for key in LABEL})
-        teaching.append({key: value for key, value in each.items() if key not in LABEL[1:]})
-    extended = with_classes(
-        stored, labels, *breed_weights(stored.model, taught), prior_of(stored, labels, artefacts)
-    )
+    for breed in taught:
+        names = {"name": breed["name"], "name_zh": breed["name_zh"]}
+        labels.append({"id": breed["id"], **names})
+        teaching.append({key: value for key, value in breed.items() if key not in names})
+    kernel, bias = breed_weights(stored.model, taught)
+    prior = prior_of(stored, labels, artefacts)
+    extended = with_classes(stored, labels, kernel, bias, prior)
     scores = {**stored.description["scores"], **kept.get("scores", {})}
     calibration = extended.calibration
     fitted = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
@@ -125,9 +129,8 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
         description["decision"] = _decision(fitted)
         calibration = Calibration.of(fitted, len(labels))
     looks = read_looks(calibration, artefacts, stored.description, taught)
-    return export_classifier(
-        extended.model, calibration, description, models / name, head=stored.dogs, looks=looks
-    )
+    answering = replace(extended, calibration=calibration, description=description, looks=looks)
+    return answering.export(models / name)
 
 
 def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
@@ -137,18 +140,18 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     Raises ExportError, OSError or ValueError for missing artefacts, and for
     those of other weights.
     """
-    recipe, labels, scores = (
-        read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores")
-    )
-    architecture = ARCHITECTURES.get(recipe.get("architecture", name))
-    if architecture is None:
+    recipe = read_json(artefacts / "recipe.json")
+    labels = read_json(artefacts / "labels.json")
+    scores = read_json(artefacts / "scores.json")
+    architecture = recipe.get("architecture", name)
+    if architecture not in ARCHITECTURES:
         raise ExportError(
-            f"{artefacts / 'recipe.json'} asks for the architecture "
-            f"{recipe.get('architecture', name)!r}; "
+            f"{artefacts / 'recipe.json'} asks for the architecture {architecture!r}; "
             f"available: {', '.join(ARCHITECTURES)}"
         )
     size = tuple(recipe["size"])
-    model = architecture(len(labels), size)
+    build = partial(ARCHITECTURES[architecture], len(labels), size)
+    model = build()
     load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
     _check_made_with(
@@ -191,7 +194,7 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         load_stored_weights(head, artefacts / dogs.WEIGHTS)
     scaling = Calibration.of(calibration, len(labels))
     looks = read_looks(scaling, artefacts, description)
-    return Stored(model, lambda: architecture(len(labels), size), scaling, description, head, looks)
+    return Stored(model, build, scaling, description, head, looks)
 
 
 def read_looks(
@@ -268,14 +271,14 @@ def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.nda
     `taught` ones behind the network's own.
     """
     kernel, bias = model.get_layer("breeds").get_weights()
-    # Base64 of float16, or of float32 as earlier releases wrote it.
-    rows = [base64.b64decode(breed["weights"]) for breed in taught]
-    rows = [
-        np.frombuffer(row, np.float32 if len(row) == 4 * len(kernel) else np.float16)
-        for row in rows
-    ]
-    kernel = np.column_stack([kernel, *(row.astype(np.float32) for row in rows)])
-    return kernel, np.append(bias, np.float32([breed["bias"] for breed in taught]))
+    columns = [kernel]
+    for breed in taught:
+        row = base64.b64decode(breed["weights"])
+        # of float16, or of float32 as earlier releases wrote it
+        kind = np.float32 if len(row) == 4 * len(kernel) else np.float16
+        columns.append(np.frombuffer(row, kind).astype(np.float32))
+        bias = np.append(bias, np.float32(breed["bias"]))
+    return np.column_stack(columns), bias
 
 
 def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) -> list[dict]:
@@ -301,7 +304,7 @@ def export_classifier(
     calibration: Calibration,
     description: Mapping,
     model_folder: Path,
-    report: Callable[[str], None] = lambda _: None,
+    report: Report = lambda _: None,
     head: keras.Model | None = None,
     looks: Looks | None = None,
 ) -> Source:
@@ -323,7 +326,7 @@ def export_classifier(
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
 
     @tf.function(autograph=False)
-    def all_scores(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
+    def all_scores(*, image: tf.Tensor) -> Tensors:
         logits = model(image, training=False)
         answers = {
             "prediction": calibration.probabilities(
@@ -334,7 +337,7 @@ def export_classifier(
         return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
 
     @tf.function(autograph=False)
-    def prediction(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
+    def prediction(*, image: tf.Tensor) -> Tensors:
         return {"prediction": scores(image=image)["prediction"]}
 
     scores = all_scores.get_concrete_function(image=image)
@@ -351,10 +354,8 @@ def export_classifier(
         "scores": Steps("image", list(graph.outputs)),
     }
     acceleration = Acceleration(graph, graph.function(), steps)
-    warmup = {
-        name: {"image": np.full((1, height, width, channels), 0.5, np.float32)}
-        for name in signatures
-    }
+    grey = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
+    warmup = dict.fromkeys(signatures, grey)
     folder = write_version(
         model_folder, module, signatures, description, warmup, acceleration, report
     )
@@ -368,7 +369,7 @@ def write_version(
     description: Mapping,
     warmup: Mapping[str, Mapping[str, np.ndarray]],
     acceleration: Acceleration | None = None,
-    report: Callable[[str], None] = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Path:
     """Save `module` as the next free version below `model_folder`; the version
     folder appears atomically.

@@ -17,6 +17,7 @@ from tensorflow.python.framework.convert_to_constants import (
 from tensorflow.python.grappler import tf_optimizer
 
 from dogsnap.exporting.inspection import INIT_OP, meta_graphs, specs_of
+from dogsnap.exporting.layers import Tensors
 
 # Constants from this size on are shared by reference; smaller ones (axes, shapes,
 # biases) stay in the graph and can be folded.
@@ -28,6 +29,7 @@ PART_BYTES = 2**24
 # around the constants.
 MAX_CONSTANT_BYTES = 1_900_000_000
 REFERENCE_VARIABLES = ("Variable", "VariableV2")
+GraphDef = tf.compat.v1.GraphDef
 Node = tf.compat.v1.NodeDef
 Function = tf.types.experimental.ConcreteFunction
 
@@ -44,7 +46,7 @@ class FrozenGraph:
     inputs.
     """
 
-    graph_def: tf.compat.v1.GraphDef
+    graph_def: GraphDef
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     specs: Mapping[str, tf.TensorSpec]
@@ -56,7 +58,7 @@ class FrozenGraph:
         graph_def, constants = _without_large_constants(self.graph_def)
 
         @tf.function(autograph=False)
-        def network(*images: tf.Tensor) -> dict[str, tf.Tensor]:
+        def network(*images: tf.Tensor) -> Tensors:
             graph = tf.compat.v1.get_default_graph()
             fed = dict(zip(self.inputs.values(), images, strict=True))
             fed |= {name: graph.capture(value) for name, value in constants.items()}
@@ -162,16 +164,14 @@ def _freeze_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
     return functions
 
 
-def _import_signature(
-    graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef
-) -> Function:
+def _import_signature(graph_def: GraphDef, signature: meta_graph_pb2.SignatureDef) -> Function:
     results = [info.name for info in signature.outputs.values()]
     nodes = sorted({name.split(":")[0] for name in results})
     needed = tf.compat.v1.graph_util.extract_sub_graph(graph_def, nodes)
     kept = {node.name for node in needed.node}
 
     @tf.function(autograph=False)
-    def function(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    def function(**inputs: tf.Tensor) -> Tensors:
         fed = {}
         for alias, value in inputs.items():
             name = signature.inputs[alias].name
@@ -185,7 +185,7 @@ def _import_signature(
     return function.get_concrete_function(**specs_of(signature))
 
 
-def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
+def _with_constants(placed: Function) -> GraphDef:
     """As convert_variables_to_constants_v2, whose names of inputs and outputs
     it keeps, but no function is made of the graph: for that, all constants are
     copied.
@@ -210,7 +210,7 @@ def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     return graph_def
 
 
-def _fold(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+def _fold(graph_def: GraphDef, kept: Sequence[str]) -> GraphDef:
     """The graph after TensorFlow's constant folding and pruning: what does not
     depend on the input is precomputed.
 
@@ -229,7 +229,7 @@ def _fold(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1
     return _optimise(graph_def, kept) if _is_left_to_fold(graph_def) else graph_def
 
 
-def _optimise(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+def _optimise(graph_def: GraphDef, kept: Sequence[str]) -> GraphDef:
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
     # The optimizer keeps the nodes of this collection.
     meta_graph.collection_def["train_op"].node_list.value.extend(kept)
@@ -242,8 +242,8 @@ def _optimise(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compa
 
 
 def _with_placeholders(
-    graph_def: tf.compat.v1.GraphDef,
-) -> tuple[tf.compat.v1.GraphDef, dict[str, Node]]:
+    graph_def: GraphDef,
+) -> tuple[GraphDef, dict[str, Node]]:
     """The graph with placeholders for its large constants, and these by name."""
     constants, placeholders = {}, {}
     for node in graph_def.node:
@@ -271,7 +271,7 @@ def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
     yield part
 
 
-def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:
+def _is_left_to_fold(graph_def: GraphDef) -> bool:
     """Whether a node takes nothing but constants: those that were not in one part."""
     constants = {node.name for node in graph_def.node if node.op == "Const"}
     for node in graph_def.node:
@@ -281,23 +281,21 @@ def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:
     return False
 
 
-def _with_nodes(
-    graph_def: tf.compat.v1.GraphDef, nodes: Mapping[str, Node]
-) -> tf.compat.v1.GraphDef:
+def _with_nodes(graph_def: GraphDef, nodes: Mapping[str, Node]) -> GraphDef:
     """A copy of the graph with `nodes` instead of those of the same names."""
-    graph = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
+    graph = GraphDef(library=graph_def.library, versions=graph_def.versions)
     for node in graph_def.node:
         graph.node.add().CopyFrom(nodes.get(node.name, node))
     return graph
 
 
 def _without_large_constants(
-    graph_def: tf.compat.v1.GraphDef,
-) -> tuple[tf.compat.v1.GraphDef, dict[str, tf.Tensor]]:
+    graph_def: GraphDef,
+) -> tuple[GraphDef, Tensors]:
     """Take the large constants out: the graph that now needs them as inputs,
     and their values by tensor name.
     """
-    rest, constants = tf.compat.v1.GraphDef(), {}
+    rest, constants = GraphDef(), {}
     rest.library.CopyFrom(graph_def.library)
     rest.versions.CopyFrom(graph_def.versions)
     given = {node.name for node in graph_def.node if node.op in ("Const", "Placeholder")}

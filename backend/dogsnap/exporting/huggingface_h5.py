@@ -4,13 +4,15 @@ checkpoint that KerasHub reads.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import h5py
 import numpy as np
+
+from dogsnap.exporting import Report
 
 WEIGHTS = "tf_model.h5"
 SAFETENSORS = "model.safetensors"
@@ -30,7 +32,7 @@ def is_tensorflows(folder: Path) -> bool:
 
 
 @contextmanager
-def as_safetensors(folder: Path, report: Callable[[str], None]) -> Iterator[Path]:
+def as_safetensors(folder: Path, report: Report) -> Iterator[Path]:
     """A temporary folder with the checkpoint in safetensors.
 
     `save_pretrained` of a model does not write how its photos are prepared;
@@ -60,12 +62,14 @@ def read_weights(file: Path) -> dict[str, np.ndarray]:
     Raises OSError or ValueError as `as_safetensors` does.
     """
     weights = {}
+
+    def read_item(_: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset):
+            name, value = _of_hdf5(item)
+            weights[name] = value
+
     with h5py.File(file) as root:
-        root.visititems(
-            lambda _, item: (
-                weights.update([_of_hdf5(item)]) if isinstance(item, h5py.Dataset) else None
-            )
-        )
+        root.visititems(read_item)
     if not any(name.startswith("vit.") for name in weights):
         raise ValueError(
             f"{file} holds no ViT; expected what TFViTForImageClassification.save_pretrained writes"
@@ -82,6 +86,6 @@ def _of_hdf5(variable: h5py.Dataset) -> tuple[str, np.ndarray]:
     last = name.partition(":")[0]
     name = re.sub(r"layer_\._(\d+)", r"layer.\1", ".".join([*parts, PARTS.get(last, last)]))
     value = np.asarray(variable)
-    return name, np.ascontiguousarray(
-        value.transpose(AXES[value.ndim]) if last == "kernel" else value
-    )
+    if last == "kernel":
+        value = value.transpose(AXES[value.ndim])
+    return name, np.ascontiguousarray(value)

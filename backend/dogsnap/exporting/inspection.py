@@ -128,11 +128,9 @@ def _signature_lines(signature: meta_graph_pb2.SignatureDef, indent: str = "  ")
 
 
 def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
-    return (
-        "unknown_rank"
-        if shape.unknown_rank
-        else f"({', '.join(str(dim.size) for dim in shape.dim)})"
-    )
+    if shape.unknown_rank:
+        return "unknown_rank"
+    return f"({', '.join(str(dim.size) for dim in shape.dim)})"
 
 
 def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
@@ -208,9 +206,7 @@ def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:
     name_width = max((len(node.name) for node in nodes), default=0)
     op_width = max((len(node.op) for node in nodes), default=0)
     for node in nodes:
-        shapes = (
-            " ".join(map(_shape, node.attr["_output_shapes"].list.shape))
-            if "_output_shapes" in node.attr
-            else "?"
-        )
+        shapes = "?"
+        if "_output_shapes" in node.attr:
+            shapes = " ".join(map(_shape, node.attr["_output_shapes"].list.shape))
         yield f"  {node.name:{name_width}}  {node.op:{op_width}}  {shapes}".rstrip()

@@ -9,6 +9,9 @@ import tensorflow as tf
 
 from dogsnap.serving.photos.preprocessing import SQUASHED, Resizing, decode, photos_to_images
 
+Tensors = dict[str, tf.Tensor]
+Network = Callable[[tf.Tensor], Tensors]
+
 DETECTED_NAMES = "detection_names"
 # The most pixels of a picture that runs in its own size: with 64 filters the output of
 # the first layer takes 1 GB. Larger ones need --size.
@@ -69,7 +72,7 @@ def normalise(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
     return tf.cast(images, wanted.dtype)
 
 
-def in_float32(tensors: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def in_float32(tensors: Tensors) -> Tensors:
     """The same with float32 for half and bfloat16 numbers, which JSON has no form for."""
     return {
         name: tf.cast(value, tf.float32) if value.dtype in HALVES else value
@@ -92,7 +95,7 @@ def two_classes(numbers: tf.Tensor, of_logits: bool) -> tf.Tensor:
     return tf.concat([1.0 - second, second], axis=1)
 
 
-def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, tf.Tensor]:
+def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> Tensors:
     """The k most probable classes: (n, classes) -> `labels` string (n, k),
     `probabilities` float32 (n, k), falling.
     """
@@ -116,7 +119,7 @@ def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tens
 
 def detected_classes(
     classes: tf.Tensor, alias: str, names: Sequence[str] = (), first_class: int = 0
-) -> dict[str, tf.Tensor]:
+) -> Tensors:
     """A detector's classes (n, k) under their alias, counted from
     `first_class`, and their names, string (n, k), if known.
 
@@ -132,9 +135,7 @@ def detected_classes(
     return {**counted, DETECTED_NAMES: tf.where(known, found, "")}
 
 
-def map_ragged(
-    contents: tf.Tensor, wanted: ImageInput, network: Callable[[tf.Tensor], dict[str, tf.Tensor]]
-) -> dict[str, tf.Tensor]:
+def map_ragged(contents: tf.Tensor, wanted: ImageInput, network: Network) -> Tensors:
     """Run a network that takes any size on each picture in its own size, one
     after the other.
 
@@ -147,7 +148,7 @@ def map_ragged(
     # positions of all that cannot be decoded.
     readable = photos_to_images(contents, (1, 1))
 
-    def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(content: tf.Tensor) -> Tensors:
         image = tf.image.convert_image_dtype(decode(content), tf.float32)
         pixels = tf.size(image) // 3
         sentence = (
@@ -169,18 +170,18 @@ def map_ragged(
 
 
 def one_by_one(
-    network: Callable[..., dict[str, tf.Tensor]],
+    network: Callable[..., Tensors],
     outputs: Mapping[str, tf.TensorSpec],
     batch_of_one: bool,
-) -> Callable[..., dict[str, tf.Tensor]]:
+) -> Callable[..., Tensors]:
     """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a
     batch; further inputs are the same for all.
     """
     start = 1 if batch_of_one else 0
     kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
 
-    def run_batch(images: tf.Tensor, **further: tf.Tensor) -> dict[str, tf.Tensor]:
-        def run_image(image: tf.Tensor) -> dict[str, tf.Tensor]:
+    def run_batch(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
+        def run_image(image: tf.Tensor) -> Tensors:
             if not batch_of_one:
                 return dict(network(image, **further))
             answer = network(image[tf.newaxis], **further)
@@ -191,9 +192,7 @@ def one_by_one(
     return run_batch
 
 
-def never_empty(
-    network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor
-) -> dict[str, tf.Tensor]:
+def never_empty(network: Network, images: tf.Tensor) -> Tensors:
     """The network's outputs, also for an empty batch, of which TensorFlow
     2.21's fused convolutions return a wrong shape.
 

@@ -2,7 +2,7 @@
 answer with a label.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +12,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.exporting import huggingface_h5, layers
-from dogsnap.exporting.acceleration import Report
+from dogsnap.exporting import Report, huggingface_h5, layers
 from dogsnap.exporting.export import ExportError, read_json, write_version
 from dogsnap.exporting.freezing import Function, check_size
+from dogsnap.exporting.layers import Network, Tensors
 from dogsnap.exporting.merging.image_input import layout_of
 from dogsnap.exporting.merging.signatures import TOP_K, decode_contents, trace, warmup_requests
 from dogsnap.serving.photos.preprocessing import Resizing
@@ -46,17 +46,17 @@ def export_vit(
     """
     network, wanted, names = load_classifier(preset, names, report)
 
-    def best(images: tf.Tensor, k: int = TOP_K) -> dict[str, tf.Tensor]:
+    def best(images: tf.Tensor, k: int = TOP_K) -> Tensors:
         return layers.top_k(
             layers.never_empty(network, images)["scores"], names, min(k, len(names))
         )
 
-    def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
+    def label(images: tf.Tensor) -> Tensors:
         first = best(images, 1)
         return {"label": first["labels"][:, 0], "confidence": first["probabilities"][:, 0]}
 
-    def signature(alias: str, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Function:
-        def answer_photos(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    def signature(alias: str, answer: Network) -> Function:
+        def answer_photos(**inputs: tf.Tensor) -> Tensors:
             contents = decode_contents(alias, inputs[alias])
             return answer(layers.images_from_bytes(contents, wanted))
 
@@ -155,11 +155,8 @@ def _on_disk(preset: str, keras_hub: ModuleType) -> str:
                 "the Hugging Face hub and a public "
                 "model there, or give --from the folder of a checkpoint on disk"
             ) from error
-    if (
-        Path(preset).is_dir()
-        or "://" in preset
-        or preset in keras_hub.models.ViTImageClassifier.presets
-    ):
+    is_known = "://" in preset or preset in keras_hub.models.ViTImageClassifier.presets
+    if is_known or Path(preset).is_dir():
         return preset
     raise ExportError(
         f"there is no folder {preset}; expected one with a KerasHub preset or a Hugging "
@@ -209,20 +206,16 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     mean) / deviation.
     """
     config = read_json(file, MISSING)
-    method, crop, side = (
-        RESAMPLE.get(config.get("resample", 2)),
-        config.get("do_center_crop"),
-        config.get("size"),
-    )
+    method = RESAMPLE.get(config.get("resample", 2))
+    crop, side = config.get("do_center_crop"), config.get("size")
     if method is None or crop or (isinstance(side, dict) and "shortest_edge" in side):
         raise ExportError(
             f"{file} asks for resample {config.get('resample')}, do_center_crop {crop}, "
             f"size {side}; "
             f"expected the whole photo squashed by {', '.join(RESAMPLE.values())}"
         )
-    white = (
-        255.0 * config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 255.0
-    )
+    factor = config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 1.0
+    white = 255.0 * factor
     normalise = config.get("do_normalize", True)
     mean = config.get("image_mean", [0.5] * 3) if normalise else [0.0]
     deviation = config.get("image_std", [0.5] * 3) if normalise else [1.0]
@@ -246,8 +239,9 @@ def _input_of_keras(
             "image_converter.json in it"
         )
     if converter.pad_to_aspect_ratio or converter.interpolation not in ("bilinear", "nearest"):
+        border = " with a border" if converter.pad_to_aspect_ratio else ""
         raise ExportError(
-            f"{preset} resizes by {converter.interpolation}{' with a border' if converter.pad_to_aspect_ratio else ''}; "
+            f"{preset} resizes by {converter.interpolation}{border}; "
             "expected bilinear or nearest, squashed or cropped"
         )
     scale = np.atleast_1d(1.0 if converter.scale is None else converter.scale).astype(float)
@@ -288,7 +282,7 @@ def _freeze(model: keras.Model, preset: str) -> Function:
     check_size([*trainable, *others])
 
     @tf.function(autograph=False)
-    def network(images: tf.Tensor) -> dict[str, tf.Tensor]:
+    def network(images: tf.Tensor) -> Tensors:
         answer, _ = model.stateless_call(trainable, others, images, training=False)
         answer = tf.cast(answer, tf.float32)
         return {

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import keras
 import numpy as np
+from keras import ops
 
 from dogsnap.files import replacing
 from dogsnap.networks.box_head import CELL_NUMBERS, CellBoxes, Centres
@@ -24,7 +25,7 @@ class StoredStatistics(keras.layers.Layer):
     Batches of dogs shift the statistics under the fitted upper layers so far
     that the loss rises from 1 to 5. Calling a network with `training=False` is
     not enough: inside a functional model Keras 3 ignores it in `fit`.
-    `fitting.trainer.StatisticsDrift` moves the statistics slowly instead.
+    `training.trainer.StatisticsDrift` moves the statistics slowly instead.
     """
 
     def __init__(self, network: keras.Model, **options) -> None:
@@ -46,14 +47,13 @@ class AttentionPooling(keras.layers.Layer):
         self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
 
     def call(self, maps):
-        places = keras.ops.reshape(
-            keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1])
-        )
-        logits = keras.ops.matmul(places, self.kernel)
+        places = ops.cast(maps, "float32")
+        places = ops.reshape(places, (ops.shape(maps)[0], -1, maps.shape[-1]))
+        logits = ops.matmul(places, self.kernel)
         # Keras warns of a softmax over one place.
-        shares = keras.ops.exp(logits - keras.ops.max(logits, axis=1, keepdims=True))
-        shares = shares / keras.ops.sum(shares, axis=1, keepdims=True)
-        return keras.ops.sum(shares * places, axis=1)
+        shares = ops.exp(logits - ops.max(logits, axis=1, keepdims=True))
+        shares = shares / ops.sum(shares, axis=1, keepdims=True)
+        return ops.sum(shares * places, axis=1)
 
 
 def inception_v3(
@@ -115,7 +115,7 @@ def heads(
     own = keras.layers.Dense(1, name="dog", dtype="float32")(features)
     # A recognisable breed is evidence of a dog: the largest logit tells the known from
     # the unknown (Hendrycks et al., 2022).
-    return {"breeds": breeds, "dog": own + keras.ops.max(breeds, axis=-1, keepdims=True)}
+    return {"breeds": breeds, "dog": own + ops.max(breeds, axis=-1, keepdims=True)}
 
 
 ARCHITECTURES = {"inception_v3": inception_v3}
@@ -211,9 +211,8 @@ def _write_halved(whole: Path, half: Path) -> None:
             if isinstance(item, h5py.Group):
                 made = target.require_group(name)
             else:
-                made = target.create_dataset(
-                    name, data=item[()], dtype=np.float16 if item.ndim > 1 else None
-                )
+                kind = np.float16 if item.ndim > 1 else None
+                made = target.create_dataset(name, data=item[()], dtype=kind)
             made.attrs.update(item.attrs)
 
         target.attrs.update(source.attrs)

@@ -11,9 +11,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-Centres = tuple[
-    tuple[float, ...], tuple[float, ...]
-]  # of the cells: rows and columns, fractions of the picture
+# of the cells: rows and columns, fractions of the picture
+Centres = tuple[tuple[float, ...], tuple[float, ...]]
 
 CELL_NUMBERS = 5  # a score, and the logarithms of four distances
 UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 stands for
@@ -38,10 +37,8 @@ class CellBoxes(keras.layers.Layer):
         their scores.
         """
         scores, boxes = unfold(cells, self.centres)
-        shares = ops.exp(
-            scores - ops.max(scores, axis=-1, keepdims=True)
-        )  # Keras warns of a softmax over one cell
-        # OpenVINO lacks a part of Keras' argmax.
+        # Keras warns of a softmax over one cell, and OpenVINO lacks a part of its argmax.
+        shares = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
         best = ops.cast(scores >= ops.max(scores, axis=-1, keepdims=True), "float32")
         found = _mean(boxes, best)[:, None]
         shares = shares * ops.cast(overlap(boxes, found) > SAME_DOG, "float32")
@@ -50,17 +47,15 @@ class CellBoxes(keras.layers.Layer):
 
 def _mean(boxes, shares):
     """Of boxes (n, cells, 4), weighted by shares (n, cells): (n, 4)."""
-    return ops.sum(shares[..., None] * boxes, axis=1) / ops.maximum(
-        ops.sum(shares, axis=1, keepdims=True), 1e-9
-    )
+    total = ops.sum(shares[..., None] * boxes, axis=1)
+    return total / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1e-9)
 
 
 def _grid(centres: Centres):
     """The rows and the columns of the centres of all cells, each (rows, columns)."""
     rows, columns = centres
-    return tf.meshgrid(
-        tf.constant(rows, tf.float32), tf.constant(columns, tf.float32), indexing="ij"
-    )
+    sides = tf.constant(rows, tf.float32), tf.constant(columns, tf.float32)
+    return tf.meshgrid(*sides, indexing="ij")
 
 
 def unfold(cells, centres: Centres):
@@ -85,10 +80,9 @@ def generalised_overlap(boxes, others):
     (Rezatofighi et al. 2019): in [-1, 1].
     """
     shared, joined = _shared_and_joined(boxes, others)
-    sides = ops.maximum(boxes[..., 2:], others[..., 2:]) - ops.minimum(
-        boxes[..., :2], others[..., :2]
-    )
-    hull = ops.prod(sides, axis=-1)
+    corner = ops.minimum(boxes[..., :2], others[..., :2])
+    end = ops.maximum(boxes[..., 2:], others[..., 2:])
+    hull = ops.prod(end - corner, axis=-1)
     return shared / joined - (hull - joined) / (hull + 1e-7)
 
 

@@ -37,20 +37,17 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
 
     It gives cells float32 (n, h, w, 5): the logit of a score, logarithms of
     distances. Behind the convolutions are no plain rectifiers, by which
-    `building.quantization` tells the layers of the network that multiply in
+    `exporting.quantization` tells the layers of the network that multiply in
     int8.
     """
     middle_maps, last_maps = maps_of(model).output
     middle, last = tuple(middle_maps.shape[1:]), tuple(last_maps.shape[1:])
     fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
     wide = keras.layers.Conv2D(filters, 1, name="dogs_last")(coarse)
-    wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(
-        keras.layers.LeakyReLU(0.1)(wide)
-    )
-    x = (
-        keras.layers.Conv2D(filters, 1, name="dogs_middle")(fine)
-        + wide[:, : middle[0], : middle[1]]
-    )
+    wide = keras.layers.LeakyReLU(0.1)(wide)
+    wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(wide)
+    x = keras.layers.Conv2D(filters, 1, name="dogs_middle")(fine)
+    x += wide[:, : middle[0], : middle[1]]
     for name in ("dogs_near", "dogs_around"):
         x = keras.layers.LeakyReLU(0.1)(x)
         x = keras.layers.Conv2D(filters, 3, padding="same", name=name)(x)
@@ -147,9 +144,8 @@ def _assign_cells(targets, places: Centres):
     """
     far, known = box_head.way_from_middle(targets[..., :4], places), targets[..., None, 4]
     nearest = far <= tf.reduce_min(far, axis=-1, keepdims=True)
-    far = tf.where(
-        nearest, far * 1e-3, far
-    )  # a dog between the centres has one cell, whatever lies there besides
+    # A dog between the centres has one cell, whatever lies there besides.
+    far = tf.where(nearest, far * 1e-3, far)
     far = tf.where(known > 0, far, 1e9)
     own = tf.cast(tf.reduce_min(far, axis=1) < box_head.CENTRE, tf.float32)
     return tf.gather(targets[..., :4], tf.argmin(far, axis=1), batch_dims=1), own

@@ -1,7 +1,7 @@
 """Every dog in a photo: which boxes of the cells are dogs, a second pass for
 each, and the answers.
 
-`building/merging` puts it into versions.
+`exporting/merging` puts it into versions.
 """
 
 from collections.abc import Mapping
@@ -36,9 +36,8 @@ class EveryDog:
 
     one: SecondPass
     score: float
-    overlap: float = (
-        0.3  # at 0.35, parts of one dog count as two in 3 of 100 photos from the web, at 0.3 in 1
-    )
+    # at 0.35, parts of one dog count as two in 3 of 100 photos from the web, at 0.3 in 1
+    overlap: float = 0.3
     dog: float = 0.3  # less sure than of a whole photo, since the cells saw a dog, too
     margin: float = 0.05
     weight: float = 1.0  # the second pass counts alone
@@ -50,13 +49,14 @@ class EveryDog:
 
         Raises KeyError for a missing one.
         """
-        return cls(
-            one, **{name: float(stated[name]) for name in cls.__dataclass_fields__ if name != "one"}
-        )
+        _, *names = cls.__dataclass_fields__
+        return cls(one, *(float(stated[name]) for name in names))
 
     def to_json(self) -> dict[str, float]:
         """For a version's description."""
-        return {name: value for name, value in asdict(self).items() if name != "one"}
+        stated = asdict(self)
+        del stated["one"]
+        return stated
 
     def find_dogs(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Cells (n, cells, 5) -> the boxes of at most MOST dogs, the largest
@@ -73,9 +73,8 @@ class EveryDog:
             self.score,
             clip_boxes=False,
         )
-        largest = tf.math.top_k(
-            _areas(kept), MOST
-        ).indices  # the area of those that are left out is 0
+        # The area of those that are left out is 0.
+        largest = tf.math.top_k(_areas(kept), MOST).indices
         return tf.gather(kept, largest, batch_dims=1), counts
 
     def plan(self, first: Tensors) -> Tensors:
@@ -135,21 +134,19 @@ class EveryDog:
         count = tf.shape(first["dog"], out_type=tf.int64)[0]
         found = tf.gather_nd(boxes, places)
         again = _mean_with_second(found, self._wider.windows(found), second[CELLS])
-        return {"box": tf.tensor_scatter_nd_update(boxes, places, again)} | {
-            name: tf.scatter_nd(
-                places, value, tf.concat([[count, MOST], tf.shape(value, tf.int64)[1:]], axis=0)
-            )
-            for name, value in said.items()
-        }
+        dogs = {"box": tf.tensor_scatter_nd_update(boxes, places, again)}
+        for name, value in said.items():
+            shape = tf.concat([[count, MOST], tf.shape(value, tf.int64)[1:]], axis=0)
+            dogs[name] = tf.scatter_nd(places, value, shape)
+        return dogs
 
     def _join(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
         """Dogs without those that were thrown out; where none is left, the
         answer to the whole photo is the only one.
         """
         is_dog = dogs["score"] > 0
-        order = tf.argsort(
-            tf.where(is_dog, _areas(dogs["box"]), -1.0), direction="DESCENDING", stable=True
-        )
+        areas = tf.where(is_dog, _areas(dogs["box"]), -1.0)
+        order = tf.argsort(areas, direction="DESCENDING", stable=True)
         number = tf.reduce_sum(tf.cast(is_dog, tf.int32), axis=1)
         several = number > 0
         room = [[0, 0], [0, MOST - 1]]

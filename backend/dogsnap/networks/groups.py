@@ -8,12 +8,10 @@ import numpy as np
 
 from dogsnap.serving.answers.levels import Group, says_more
 
-CONFUSED = (
-    0.005  # mean probability that goes to the other of two breeds, from which on they are grouped
-)
-LARGEST_GROUP = (
-    5  # as many as a set may hold; with 4 and 0.015, a tenth fewer photos get a sure answer
-)
+# mean probability that goes to the other of two breeds, from which on they are grouped
+CONFUSED = 0.005
+# as many as a set may hold; with 4 and 0.015, a tenth fewer photos get a sure answer
+LARGEST_GROUP = 5
 
 
 def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]]:
@@ -115,7 +113,6 @@ def named_groups(
         for name, comma, last in (("name", ", ", " or "), ("name_zh", "、", "或")):
             names = [known[member].get(name, "") for member in members]
             own[name] = last.join([comma.join(names[:-1]), names[-1]])
-        found.append(
-            Group(**{**own, **by_members.get(frozenset(members), {}), "members": tuple(members)})
-        )
+        own |= by_members.get(frozenset(members), {})
+        found.append(Group(**{**own, "members": tuple(members)}))
     return found

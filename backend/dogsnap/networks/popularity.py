@@ -56,29 +56,22 @@ def further_prior(
     are all where no known one has a rank.
     """
     ranks = _ranks(file)
-    told = [
-        (ranks[label["id"]], value)
-        for label, value in zip(known, prior, strict=True)
-        if label["id"] in ranks
-    ]
-    if not told or not np.ptp(prior):
-        return np.pad(prior, (0, len(further)))
-    rank, value = told[0]
-    behind = [
-        value + STRENGTH * (rank - ranks[breed["id"]]) if breed["id"] in ranks else 0.0
-        for breed in further
-    ]
-    return np.append(prior, np.array(behind, np.float32))
+    behind = np.zeros(len(further), np.float32)
+    ranked = [index for index, label in enumerate(known) if label["id"] in ranks]
+    if ranked and np.ptp(prior):
+        rank, value = ranks[known[ranked[0]]["id"]], prior[ranked[0]]
+        for index, breed in enumerate(further):
+            if breed["id"] in ranks:
+                behind[index] = value + STRENGTH * (rank - ranks[breed["id"]])
+    return np.append(prior, behind)
 
 
 def _ranks(file: Path) -> dict[str, float]:
     if not file.is_file():
         return {}
     try:
-        ranks = {
-            breed: float(rank)
-            for breed, rank in json.loads(file.read_text(encoding="utf-8"))["ranks"].items()
-        }
+        stated = json.loads(file.read_text(encoding="utf-8"))["ranks"]
+        ranks = {breed: float(rank) for breed, rank in stated.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f'{file}: expected {{"ranks": {{id: rank, ...}}}}, as in models/popularity.json'

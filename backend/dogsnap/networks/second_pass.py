@@ -1,7 +1,7 @@
 """The second pass: the network's answer to the part of a photo that holds the
 dog, combined with its answer to the whole photo.
 
-`building/merging` puts it into versions.
+`exporting/merging` puts it into versions.
 """
 
 from collections.abc import Mapping
@@ -51,10 +51,8 @@ class SecondPass:
     def windows(self, boxes: tf.Tensor) -> tf.Tensor:
         """Boxes (n, 4) with their margin, clipped to the photo: (n, 4)."""
         corner, end = boxes[:, :2], boxes[:, 2:]
-        middle, half = (
-            (corner + end) / 2,
-            tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2),
-        )
+        middle = (corner + end) / 2
+        half = tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2)
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
 
     def plan(self, first: Tensors) -> Tensors:
@@ -77,9 +75,8 @@ class SecondPass:
         """
         windows, rows = planned[WINDOWS], planned[ROWS]
         both = {name: tf.gather(value, rows) for name, value in first.items()}
-        mean = (1 - self.weight) * logarithms(both["prediction"]) + self.weight * logarithms(
-            second["prediction"]
-        )
+        before, after = logarithms(both["prediction"]), logarithms(second["prediction"])
+        mean = (1 - self.weight) * before + self.weight * after
         mixed = {
             "prediction": tf.nn.softmax(self.sharpness * mean),
             "box": box_in_photo(windows, second["box"]),
@@ -106,10 +103,8 @@ def box_in_photo(windows: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
     fractions of the photos; `windows` (m, 4).
     """
     left, top, right, bottom = tf.unstack(boxes, axis=1)
-    corners, sizes = (
-        tf.tile(windows[:, :2], [1, 2]),
-        tf.tile(windows[:, 2:] - windows[:, :2], [1, 2]),
-    )
+    corners = tf.tile(windows[:, :2], [1, 2])
+    sizes = tf.tile(windows[:, 2:] - windows[:, :2], [1, 2])
     return corners + sizes * tf.stack([1 - right, top, 1 - left, bottom], axis=1)
 
 

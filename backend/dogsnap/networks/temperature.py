@@ -9,9 +9,8 @@ import numpy as np
 
 from dogsnap.networks.looks import Sureness
 
-LARGEST_LAPSE = (
-    0.1  # five times the share of wrong labels; more would hide that a network learnt little
-)
+# five times the share of wrong labels; more would hide that a network learnt little
+LARGEST_LAPSE = 0.1
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

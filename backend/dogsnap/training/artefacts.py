@@ -56,13 +56,10 @@ def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
     """The same network in another precision; in bfloat16 it takes half the
     time, where the processor multiplies that.
     """
-    classes, architecture = (
-        model.output["breeds"].shape[-1],
-        architectures.ARCHITECTURES[recipe.architecture],
-    )
-    return architectures.in_precision(
-        precision, model, partial(architecture, classes, recipe.size, recipe.dropout)
-    )
+    architecture = architectures.ARCHITECTURES[recipe.architecture]
+    classes = model.output["breeds"].shape[-1]
+    build = partial(architecture, classes, recipe.size, recipe.dropout)
+    return architectures.in_precision(precision, model, build)
 
 
 def statistics_features(
@@ -98,29 +95,23 @@ def fit_box_head(
     """
     maps, boxes = _maps(views, recipe, [example for example in training if example.box])
     report(f"box: {len(maps)} views")
-    layers = [model.get_layer(name) for name in BOX_LAYERS]
-    copies = [
-        type(layer).from_config({**layer.get_config(), "dtype": "float32"}) for layer in layers
-    ]
-    head = keras.Sequential([keras.Input(maps.shape[1:]), *copies])
-    for copy, layer in zip(copies, layers, strict=True):
-        copy.set_weights(layer.get_weights())
-    rate = keras.optimizers.schedules.CosineDecay(
-        BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02
-    )
+    head = keras.Sequential([keras.Input(maps.shape[1:])])
+    for name in BOX_LAYERS:
+        layer = model.get_layer(name)
+        head.add(type(layer).from_config({**layer.get_config(), "dtype": "float32"}))
+        head.layers[-1].set_weights(layer.get_weights())
+    steps = max(1, BOX_EPOCHS * len(maps) // BOX_BATCH)
+    rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, steps, alpha=0.02)
     centres = model.get_layer("box").centres
     head.compile(
         keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres)
     )
-    batches = (
-        tf.data.Dataset.from_tensor_slices((maps, boxes))
-        .shuffle(len(maps), seed=recipe.seed)
-        .batch(BOX_BATCH)
-    )
-    batches = batches.map(lambda each, box: (tf.cast(each, tf.float32), box))
+    views = tf.data.Dataset.from_tensor_slices((maps, boxes))
+    batches = views.shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
+    batches = batches.map(lambda halves, box: (tf.cast(halves, tf.float32), box))
     losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
-    for copy, layer in zip(copies, layers, strict=True):
-        layer.set_weights(copy.get_weights())
+    for layer in head.layers:
+        model.get_layer(layer.name).set_weights(layer.get_weights())
     report(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
@@ -130,12 +121,9 @@ def _maps(
     """Feature maps float16 (n, h, w, channels) of views, and their boxes with a
     1 behind, (n, 5).
     """
-    views = picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
-    views = views.map(
-        lambda path, frame, box, *_: picture_views.view(
-            picture_views.load(path, frame, box), recipe.size, plain=True
-        ),
-        num_parallel_calls=tf.data.AUTOTUNE,
+    views = picture_views.map_in_parallel(
+        picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat(),
+        lambda files: picture_views.view(picture_views.load(files), recipe.size, plain=True),
     )
     pairs = tf.data.Dataset.zip(views, views.skip(1)).map(picture_views.side_by_side)
     views = tf.data.Dataset.sample_from_datasets(

@@ -7,22 +7,19 @@ TensorFlow operations inside the input pipeline.
 """
 
 import math
+from functools import partial
 
 import tensorflow as tf
 
 from dogsnap.serving.photos.preprocessing import resize
 
 ZOOM_IN_SHARE, ZOOM_OUT_SHARE = 0.55, 0.35  # of the photos; the rest keeps its scale
-SMALLEST_CROP, FARTHEST = (
-    0.35,
-    2.2,
-)  # area of a crop; how many times wider than the dog the whole picture may be
+# area of a crop; how many times wider than the dog the whole picture may be
+SMALLEST_CROP, FARTHEST = 0.35, 2.2
 LARGEST_STRETCH = math.log(1.45)
 LARGEST_TURN = math.radians(12)
-THUMBNAIL, THUMBNAIL_SHARE = (
-    64.0,
-    0.25,
-)  # pixels of the smallest blurred photo; share of blurred photos
+# pixels of the smallest blurred photo; share of blurred photos
+THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
@@ -55,9 +52,8 @@ def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tenso
     draw = uniform(0, 1)
     crop = tf.sqrt(uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
     far = tf.exp(uniform(0.0, math.log(FARTHEST) * strength))
-    window = tf.where(
-        draw < ZOOM_IN_SHARE, crop, tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0)
-    )
+    window = tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0)
+    window = tf.where(draw < ZOOM_IN_SHARE, crop, window)
     stretch = tf.exp(uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
     turn = uniform(-LARGEST_TURN, LARGEST_TURN) * strength
     sides = tf.stack([window * stretch, window / stretch])
@@ -76,26 +72,16 @@ def sample_window(
     """
     scale = tf.cast(tf.stack([tf.shape(image)[1], tf.shape(image)[0]]), tf.float32)
     corner, end = window[:2] * scale, window[2:] * scale
-    (centre_x, centre_y), (wide, high) = (
-        tf.unstack((corner + end) / 2 - 0.5),
-        tf.unstack(end - corner),
-    )
+    centre_x, centre_y = tf.unstack((corner + end) / 2 - 0.5)
+    wide, high = tf.unstack(end - corner)
     mirror, across, down = tf.where(mirrored, -1.0, 1.0), wide / size[1], high / size[0]
     a, b = mirror * across * tf.cos(turn), -across * tf.sin(turn)
     c, d = mirror * down * tf.sin(turn), down * tf.cos(turn)
     half_x, half_y = (size[1] - 1) / 2, (size[0] - 1) / 2
+    left = centre_x - a * half_x - b * half_y
+    top = centre_y - c * half_x - d * half_y
     # They map a pixel of the view to one of the photo.
-    numbers = (
-        a,
-        b,
-        centre_x - a * half_x - b * half_y,
-        c,
-        d,
-        centre_y - c * half_x - d * half_y,
-        0.0,
-        0.0,
-    )
-    return _sample(image, tf.stack(numbers), size)
+    return _sample(image, tf.stack([a, b, left, c, d, top, 0.0, 0.0]), size)
 
 
 def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
@@ -114,9 +100,8 @@ def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf
         )[0]
 
     mode = tf.random.categorical(tf.math.log([[0.45, 0.25, 0.3]]), 1)[0, 0]
-    return tf.switch_case(
-        tf.cast(mode, tf.int32), [lambda m=m: sample(m) for m in ("REFLECT", "NEAREST", "CONSTANT")]
-    )
+    samples = [partial(sample, mode) for mode in ("REFLECT", "NEAREST", "CONSTANT")]
+    return tf.switch_case(tf.cast(mode, tf.int32), samples)
 
 
 def blur(view: tf.Tensor) -> tf.Tensor:

@@ -19,10 +19,10 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from dogsnap.errors import DogsnapError
+from dogsnap.exporting import Report
 from dogsnap.files import CONVERTED_ENDINGS, READ_ENDINGS
 from dogsnap.serving.photos import photo as photos
 
-Report = Callable[[str], None]
 Box = tuple[float, float, float, float]
 BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
 FOLDS = 5  # parts of the photos, for cross-fitting
@@ -65,7 +65,7 @@ class Example:
         return self.frame is None or self.frame == self.path
 
 
-def paths_of(examples: Sequence[Example]) -> list[Path]:
+def paths_of(examples: Sequence) -> list[Path]:
     return [example.path for example in examples]
 
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from dogsnap.networks.dog_score import DogHead
 
-PENALTY = (
-    1e-3  # of the squared weights of features with a spread of 1; ten times as much is as good
-)
+# of the squared weights of features with a spread of 1; ten times as much is as good
+PENALTY = 1e-3
 STEPS, ENOUGH = 12, 1e-2  # of Newton's method, and the change of a weight that ends it
 # for each of them: thousands of features by thousands of photos make a matrix too slow to build
 CONJUGATE_STEPS = 40

@@ -7,6 +7,7 @@ crops of the same dogs have them at 224. So a view is of the picture as it is
 it (as photos of high resolution), or of the crop alone.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,33 +18,38 @@ from dogsnap.files import CONVERTED_ENDINGS
 from dogsnap.serving.photos.preprocessing import decode, resize
 from dogsnap.training import augmentation
 from dogsnap.training.augmentation import sometimes, uniform
-from dogsnap.training.dataset import WHOLE_BOX, Example, photo_bytes
+from dogsnap.training.dataset import WHOLE_BOX, Example, breeds_of, paths_of, photo_bytes
 
 CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone
-STRONG_SHARE, STRENGTH = (
-    0.5,
-    0.7,
-)  # of the views of a crop that `augmentation.augment` makes, and its strength
+# of the views of a crop that `augmentation.augment` makes, and its strength
+STRONG_SHARE, STRENGTH = 0.5, 0.7
 SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
 ENLARGED = 1.25  # sides of the enlarged picture over those of the view
 # of the crop's sides, over which it fades into the picture: a hard edge would show the box
 FEATHER = 0.08
-WHOLE_SHARE, FAR_SHARE, TIGHT_SHARE = (
-    0.30,
-    0.06,
-    0.30,
-)  # of the windows; the rest lies between box and picture
+# of the windows; the rest lies between box and picture
+WHOLE_SHARE, FAR_SHARE, TIGHT_SHARE = 0.30, 0.06, 0.30
 FARTHEST = 1.35  # sides of the largest window over those of the picture
-MARGINS, MARGIN_SPREAD = (
-    (-0.03, 0.3),
-    (-0.08, 0.1),
-)  # of tight windows, over the box's: of all sides, of each in addition
+# of tight windows, over the box's: of all sides, of each in addition
+MARGINS, MARGIN_SPREAD = (-0.03, 0.3), (-0.08, 0.1)
 BETWEEN_SPREAD = 0.25  # standard deviation of the place of each side between box and picture
 TURNED_SHARE, LARGEST_TURN = 0.35, 0.15  # radians
 BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY = 0.1, 0.2, (35, 95)
 SPLITS = (0.38, 0.62)  # width of the first of two views side by side, over that of both
 OUTWARDS = (-1.0, -1.0, 1.0, 1.0)
+
+
+class Files(NamedTuple):
+    """Of an example: its `path`, the `frame`'s or "", `box` (4,) in that, `breed`
+    and `number`, its index.
+    """
+
+    path: tf.Tensor
+    frame: tf.Tensor
+    box: tf.Tensor
+    breed: tf.Tensor
+    number: tf.Tensor
 
 
 class Picture(NamedTuple):
@@ -68,14 +74,17 @@ class View(NamedTuple):
 
 
 def files(examples: list[Example]) -> tf.data.Dataset:
-    """Of each example: path, path of the frame or "", box, breed, number."""
-    paths = [str(each.path) for each in examples]
-    frames = [str(each.frame) if each.frame else "" for each in examples]
-    boxes = np.array([each.box or WHOLE_BOX for each in examples], np.float32)
-    breeds = np.array([each.breed for each in examples], np.int32)
-    return tf.data.Dataset.from_tensor_slices(
-        (paths, frames, boxes, breeds, np.arange(len(examples)))
-    )
+    """The `Files` of each example."""
+    frames = [str(example.frame or "") for example in examples]
+    boxes = np.array([example.box or WHOLE_BOX for example in examples], np.float32)
+    breeds = breeds_of(examples).astype(np.int32)
+    numbers = np.arange(len(examples))
+    paths = list(map(str, paths_of(examples)))
+    return tf.data.Dataset.from_tensor_slices(Files(paths, frames, boxes, breeds, numbers))
+
+
+def map_in_parallel(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
+    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def read(path: tf.Tensor) -> tf.Tensor:
@@ -92,20 +101,19 @@ def read(path: tf.Tensor) -> tf.Tensor:
     return decode(tf.ensure_shape(contents, ()))
 
 
-def load(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor) -> Picture:
-    """Decode an example's files: scalar strings, `frame` "" where there is
-    none; a crop that is the frame is cut out of it.
-    """
-    framed = tf.strings.length(frame) > 0
+def load(files_of_example: Files) -> Picture:
+    """Decode an example's files; a crop that is the frame is cut out of it."""
+    path, frame, box, *_ = files_of_example
+    is_framed, is_cut = tf.strings.length(frame) > 0, tf.equal(frame, path)
     photo = read(path)
 
     def cut() -> tf.Tensor:
         left, top, wide, high = _pixels(box, tf.shape(photo)[0], tf.shape(photo)[1])
         return photo[top : top + high, left : left + wide]
 
-    whole = tf.cond(tf.logical_and(framed, frame != path), lambda: read(frame), lambda: photo)
-    crop = tf.cond(tf.logical_and(framed, tf.equal(frame, path)), cut, lambda: photo)
-    return Picture(crop, whole, box, framed)
+    whole = tf.cond(is_framed & ~is_cut, lambda: read(frame), lambda: photo)
+    crop = tf.cond(is_framed & is_cut, cut, lambda: photo)
+    return Picture(crop, whole, box, is_framed)
 
 
 def _pixels(
@@ -114,11 +122,10 @@ def _pixels(
     """Left, top, width and height of a box, at least two pixels a side."""
     scale = tf.cast(tf.stack([width, height, width, height]), tf.float32)
     sides = tf.cast(tf.round(box * scale), tf.int32)
-    left, top = tf.clip_by_value(sides[0], 0, width - 2), tf.clip_by_value(sides[1], 0, height - 2)
-    wide, high = (
-        tf.clip_by_value(sides[2] - left, 2, width - left),
-        tf.clip_by_value(sides[3] - top, 2, height - top),
-    )
+    left = tf.clip_by_value(sides[0], 0, width - 2)
+    top = tf.clip_by_value(sides[1], 0, height - 2)
+    wide = tf.clip_by_value(sides[2] - left, 2, width - left)
+    high = tf.clip_by_value(sides[3] - top, 2, height - top)
     return left, top, wide, high
 
 
@@ -132,15 +139,13 @@ def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
     alone = tf.logical_or(tf.logical_not(picture.framed), draw < CROP_SHARE)
     sharp = tf.logical_and(tf.logical_not(alone), draw < CROP_SHARE + SHARP_SHARE * (not plain))
     strongly = tf.logical_and(alone, uniform(0, 1) < STRONG_SHARE * (not plain))
-    made = tf.cond(
+    image, box, known = tf.cond(
         strongly,
         lambda: View(augmentation.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
         lambda: _cut_window(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
     )
-    image, box, weight = made
-    return View(
-        tf.ensure_shape(image, (*size, 3)), tf.ensure_shape(box, (4,)), tf.ensure_shape(weight, ())
-    )
+    image = tf.ensure_shape(image, (*size, 3))
+    return View(image, tf.ensure_shape(box, (4,)), tf.ensure_shape(known, ()))
 
 
 def _cut_window(
@@ -174,10 +179,8 @@ def side_by_side(one: View, other: View) -> View:
     split = tf.cast(tf.round(share * width), tf.int32)
     halves = [resize(one.image, (height, split)), resize(other.image, (height, width - split))]
     image = tf.ensure_shape(tf.concat(halves, axis=1), one.image.shape)
-    left, right = (
-        one.box * [share, 1, share, 1],
-        other.box * [1 - share, 1, 1 - share, 1] + [share, 0, share, 0],
-    )
+    left = one.box * [share, 1, share, 1]
+    right = other.box * [1 - share, 1, 1 - share, 1] + [share, 0, share, 0]
     return View(image, tf.where(uniform(0, 1) < 0.5, left, right), one.known * other.known)
 
 
@@ -216,13 +219,10 @@ def random_window(box: tf.Tensor) -> tf.Tensor:
     tight = tf.clip_by_value(box + outwards * margin * size, 0.0, 1.0)
     way = tf.clip_by_value(uniform(0, 1) + tf.random.normal((4,), stddev=BETWEEN_SPREAD), 0.0, 1.0)
     between = box + way * (whole - box)
-    draw, shares = (
-        uniform(0, 1),
-        (WHOLE_SHARE, WHOLE_SHARE + FAR_SHARE, WHOLE_SHARE + FAR_SHARE + TIGHT_SHARE),
-    )
-    for share, window in zip(shares[::-1], (tight, far, nearly), strict=True):
-        between = tf.where(draw < share, window, between)
-    return between
+    draw, far_end = uniform(0, 1), WHOLE_SHARE + FAR_SHARE
+    window = tf.where(draw < far_end + TIGHT_SHARE, tight, between)
+    window = tf.where(draw < far_end, far, window)
+    return tf.where(draw < WHOLE_SHARE, nearly, window)
 
 
 def box_in(window: tf.Tensor, box: tf.Tensor, mirrored: tf.Tensor) -> tf.Tensor:

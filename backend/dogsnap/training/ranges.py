@@ -1,7 +1,7 @@
 """Finds the ranges of a classifier's int8 network on training photos."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
 from dogsnap.training.dataset import (
     DatasetError,
+    Report,
+    paths_of,
     photo_bytes,
     read_list,
     readable_photos,
@@ -46,10 +48,10 @@ def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
         )
     lists = {folder: read_list(folder, "train_list") for folder in data}
     _, cut = split_validation(lists[data[0]], recipe["validation_per_breed"], recipe["seed"])
-    validation = {each.path.stem for each in cut}
+    validation = {path.stem for path in paths_of(cut)}
     found: list[Path] = []
     for folder, examples in lists.items():
-        training = [each.path for each in examples if each.path.stem not in validation]
+        training = [path for path in paths_of(examples) if path.stem not in validation]
         if not training:
             raise DatasetError(
                 f"all {len(examples)} photos that {folder} lists are for validation; "
@@ -60,7 +62,7 @@ def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
     return found
 
 
-def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], None]) -> Ranges:
+def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
     """The ranges for a version that takes images.
 
     Raises FreezingError, IncompatibleNetwork, or DatasetError.
@@ -98,7 +100,7 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
         low = min(ends[name][0] for name in group)
         high = max(ends[name][1] for name in group)
         if low >= 0:  # as wide as the values for negative ones
-            values = np.concatenate([sample for name in sorted(group) for sample in samples[name]])
+            values = np.concatenate([np.concatenate(samples[name]) for name in sorted(group)])
             low, high = 0.0, min(SHARES * high, key=partial(_squared_error, values))
         ranges |= dict.fromkeys(group, (float(low), float(high)))
     kernels = [list(node.input_value(1).get_shape()) for node in convolutions]
@@ -116,7 +118,8 @@ def _sample(
     settings = {"INFERENCE_PRECISION_HINT": "f32"}
     request = import_openvino().Core().compile_model(model, "CPU", settings).create_infer_request()
     samples: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
-    ends, random, count = dict.fromkeys(tensors, (np.inf, -np.inf)), np.random.default_rng(0), 0
+    ends = dict.fromkeys(tensors, (np.inf, -np.inf))
+    random, count = np.random.default_rng(0), 0
     for image in images:
         request.infer([image[np.newaxis]])
         count += 1

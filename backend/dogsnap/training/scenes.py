@@ -3,6 +3,7 @@ the head that finds every dog learns from.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -49,10 +50,10 @@ class Scenes:
         self.several = [each for each in self.whole if each.others] or self.whole
         self.no_dogs = list(no_dogs)
         self.kinds: list[tuple[float, Callable[[np.random.Generator], Scene]]] = [
-            (0.22, lambda random: self._cut(random, self._frame(random, self.whole))),
-            (0.22, lambda random: self._cut(random, self._frame(random, self.several))),
+            (0.22, partial(self._cut_frame, examples=self.whole)),
+            (0.22, partial(self._cut_frame, examples=self.several)),
             (0.05, self._crop),
-            (0.22, lambda random: self._beside(random, 2)),
+            (0.22, partial(self._beside, count=2)),
             (0.07, self._grid),
             (0.12, self._paste),
             (0.10, self._without),
@@ -60,8 +61,8 @@ class Scenes:
         if real:
             several = [each for each in real if each.others] or real
             self.kinds += [
-                (0.09, lambda random: self._cut(random, self._frame(random, real))),
-                (0.21, lambda random: self._cut(random, self._frame(random, several))),
+                (0.09, partial(self._cut_frame, examples=real)),
+                (0.21, partial(self._cut_frame, examples=several)),
                 (0.10, self._without),
             ]
 
@@ -69,11 +70,11 @@ class Scenes:
         """Picture `number`: float32 (height, width, 3) in [0, 1], and its boxes (k, 4)."""
         random = np.random.default_rng((self.seed, number))
         shares = np.array([share for share, _ in self.kinds])
-        scene = self.kinds[random.choice(len(shares), p=shares / shares.sum())][1](random)
-        image = _change_light(
-            random, scene.image.resize(self.size[::-1], Image.Resampling.BILINEAR, reducing_gap=2.0)
-        )
-        return np.asarray(image, np.float32) / 255, scene.boxes
+        _, draw_kind = self.kinds[random.choice(len(shares), p=shares / shares.sum())]
+        scene = draw_kind(random)
+        size = self.size[::-1]
+        image = scene.image.resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0)
+        return np.asarray(_change_light(random, image), np.float32) / 255, scene.boxes
 
     def _frame(self, random: np.random.Generator, examples: Sequence[Example]) -> Scene:
         """A whole picture in its own proportions; where one dog is in it,
@@ -92,19 +93,18 @@ class Scenes:
         return _mirror(random, Scene(image, boxes))
 
     def _crop(self, random: np.random.Generator) -> Scene:
-        return _mirror(
-            random,
-            Scene(open_photo(_one(random, self.crops).path), np.array([WHOLE_BOX], np.float32)),
-        )
+        image = open_photo(_one(random, self.crops).path)
+        return _mirror(random, Scene(image, np.array([WHOLE_BOX], np.float32)))
 
     def _any(self, random: np.random.Generator) -> Scene:
         """One dog near or far, as people snap it."""
         if random.random() < 0.2:
             return self._crop(random)
-        return self._cut(random, self._frame(random, self.whole))
+        return self._cut_frame(random, self.whole)
 
-    def _cut(self, random: np.random.Generator, scene: Scene) -> Scene:
+    def _cut_frame(self, random: np.random.Generator, examples: Sequence[Example]) -> Scene:
         """The whole picture, or a part that shows each dog whole enough or not at all."""
+        scene = self._frame(random, examples)
         for _ in range(TRIES if random.random() < 0.65 else 0):
             cut = cut_out(scene, _window(random, 0.45))
             if cut is not None and len(cut.boxes):
@@ -135,26 +135,24 @@ class Scenes:
         for number in range(random.integers(1, 6)):
             crop = open_photo(_one(random, self.crops).path)
             factor = random.uniform(0.15, 0.62) * LONGEST / max(crop.size)
-            sides = [
-                min(most, max(8, round(side * factor)))
-                for side, most in zip(crop.size, image.size, strict=True)
+            across = min(wide, max(8, round(crop.width * factor)))
+            down = min(high, max(8, round(crop.height * factor)))
+            left = int(random.integers(0, wide - across + 1))
+            top = int(random.integers(0, high - down + 1))
+            after = shown.copy()
+            after[top : top + down, left : left + across] = number
+            seen = [
+                (after[upper:lower, first:last] == earlier).mean()
+                for earlier, (first, upper, last, lower) in enumerate(places)
             ]
-            left = int(random.integers(0, image.width - sides[0] + 1))
-            top = int(random.integers(0, image.height - sides[1] + 1))
-            box, after = (left, top, left + sides[0], top + sides[1]), shown.copy()
-            after[box[1] : box[3], box[0] : box[2]] = number
-            if any(
-                (after[b:d, a:c] == earlier).mean() < LEAST_SEEN
-                for earlier, (a, b, c, d) in enumerate(places)
-            ):
+            if min(seen, default=1.0) < LEAST_SEEN:
                 break
-            crop = crop.resize(sides)
-            image.paste(crop, box[:2], _feather(crop.size) if random.random() < 0.7 else None)
+            crop = crop.resize((across, down))
+            image.paste(crop, (left, top), _feather(crop.size) if random.random() < 0.7 else None)
             shown = after
-            places.append(box)
-        return Scene(
-            image, np.array(places, np.float32) / np.array([wide, high, wide, high], np.float32)
-        )
+            places.append((left, top, left + across, top + down))
+        sides = np.array([wide, high, wide, high], np.float32)
+        return Scene(image, np.array(places, np.float32) / sides)
 
     def _without(self, random: np.random.Generator) -> Scene:
         """A photo without a dog, or the part of a whole picture beside its dog."""
@@ -188,10 +186,8 @@ def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     seen = _areas(clipped) / np.maximum(_areas(boxes), 1e-9)
     if ((seen > HIDDEN) & (seen < LEAST_SEEN)).any():
         return None
-    return Scene(
-        scene.image.crop(_pixels(window, scene.image)),
-        clipped[seen >= LEAST_SEEN].astype(np.float32),
-    )
+    image = scene.image.crop(_pixels(window, scene.image))
+    return Scene(image, clipped[seen >= LEAST_SEEN].astype(np.float32))
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:
@@ -202,17 +198,14 @@ def join_scenes(scenes: Sequence[Scene], across: bool) -> Scene:
     """Pictures of one height beside each other, or of one width above each other."""
     turned = scenes if across else [_transpose(each) for each in scenes]
     widths = [max(8, round(each.image.width * LONGEST / each.image.height)) for each in turned]
-    images = [
-        each.image.resize((width, LONGEST)) for each, width in zip(turned, widths, strict=True)
-    ]
     wide = sum(widths)
     picture, boxes, left = Image.new("RGB", (wide, LONGEST)), [], 0
-    for image, each in zip(images, turned, strict=True):
-        picture.paste(image, (left, 0))
+    for scene, width in zip(turned, widths, strict=True):
+        picture.paste(scene.image.resize((width, LONGEST)), (left, 0))
         boxes.append(
-            each.boxes * np.array([image.width / wide, 1] * 2) + np.array([left / wide, 0] * 2)
+            scene.boxes * [width / wide, 1, width / wide, 1] + [left / wide, 0, left / wide, 0]
         )
-        left += image.width
+        left += width
     whole = Scene(picture, np.concatenate(boxes).astype(np.float32))
     return whole if across else _transpose(whole)
 
@@ -233,22 +226,21 @@ def _change_light(random: np.random.Generator, image: Image.Image) -> Image.Imag
     """Other light and colour, sometimes blurred."""
     for kind in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
         image = kind(image).enhance(random.uniform(0.75, 1.25))
-    return (
-        image.filter(ImageFilter.GaussianBlur(random.uniform(0.5, 1.2)))
-        if random.random() < 0.15
-        else image
-    )
+    if random.random() < 0.15:
+        image = image.filter(ImageFilter.GaussianBlur(random.uniform(0.5, 1.2)))
+    return image
 
 
 def _feather(size: tuple[int, int]) -> Image.Image:
     """A mask that fades within 8 % of the sides: a hard edge would show the box."""
-    shares = [
-        np.minimum(np.arange(side) + 0.5, side - np.arange(side) - 0.5) / (0.08 * side)
-        for side in size
-    ]
-    return Image.fromarray(
-        (255 * np.minimum.outer(shares[1], shares[0]).clip(0, 1)).astype(np.uint8)
-    )
+    across, down = map(_distances_to_ends, size)
+    shares = np.minimum.outer(down, across).clip(0, 1)
+    return Image.fromarray((255 * shares).astype(np.uint8))
+
+
+def _distances_to_ends(side: int) -> np.ndarray:
+    pixels = np.arange(side)
+    return np.minimum(pixels + 0.5, side - pixels - 0.5) / (0.08 * side)
 
 
 def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
@@ -257,12 +249,11 @@ def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
 
 def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, int]:
     """At least one pixel a side."""
-    left, right = round(float(box[0]) * image.width), round(float(box[2]) * image.width)
-    top, bottom = round(float(box[1]) * image.height), round(float(box[3]) * image.height)
-    left, top = min(max(left, 0), image.width - 1), min(max(top, 0), image.height - 1)
-    return (
-        left,
-        top,
-        min(max(right, left + 1), image.width),
-        min(max(bottom, top + 1), image.height),
-    )
+    left, right = _whole_pixels(box[0], box[2], image.width)
+    top, bottom = _whole_pixels(box[1], box[3], image.height)
+    return left, top, right, bottom
+
+
+def _whole_pixels(start: float, end: float, side: int) -> tuple[int, int]:
+    first = min(max(round(float(start) * side), 0), side - 1)
+    return first, min(max(round(float(end) * side), first + 1), side)

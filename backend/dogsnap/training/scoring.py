@@ -17,11 +17,12 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     [0, 1] (Naeini et al., 2015).
     """
     top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
-    place = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    filled = [place == index for index in np.unique(place)]
-    return float(
-        sum(inside.mean() * abs(right[inside].mean() - top[inside].mean()) for inside in filled)
-    )
+    bins = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    error = 0.0
+    for index in np.unique(bins):
+        inside = bins == index
+        error += inside.mean() * abs(right[inside].mean() - top[inside].mean())
+    return float(error)
 
 
 def report(
@@ -68,12 +69,11 @@ def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dic
     """How well the boxes `found` (n, 4) overlap with the true ones, where these
     are known: intersection over union.
     """
-    known = np.array([box is not None for box in true])
-    overlaps = np.asarray(
-        overlap(found[known], np.array([box for box in true if box is not None], np.float32))
-    )
+    known = [index for index, box in enumerate(true) if box is not None]
+    boxes = np.array([true[index] for index in known], np.float32)
+    overlaps = np.asarray(overlap(found[known], boxes))
     return {
-        "photos": int(known.sum()),
+        "photos": len(known),
         "mean_overlap": round(float(overlaps.mean()), 4),
         "over_half": share(overlaps > 0.5),
     }

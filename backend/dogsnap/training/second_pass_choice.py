@@ -22,10 +22,8 @@ def mix_passes(
     passes: these, and which photos have a second pass.
     """
     twice = before.max(-1) <= np.log(max(passing.surest, LEAST))
-    least = np.log(LEAST)
-    mean = (1 - passing.weight) * np.maximum(before, least) + passing.weight * np.maximum(
-        after, least
-    )
+    first, second = np.maximum(before, np.log(LEAST)), np.maximum(after, np.log(LEAST))
+    mean = (1 - passing.weight) * first + passing.weight * second
     both = np.log(softmax(passing.sharpness * mean))
     return np.where(twice[:, np.newaxis], both, before), twice
 

@@ -2,6 +2,7 @@
 versions that know them.
 """
 
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -19,7 +20,6 @@ from dogsnap.exporting import TAUGHT
 from dogsnap.exporting.export import (
     STATISTICS_FILE,
     breed_weights,
-    export_classifier,
     prior_of,
     read_json,
     read_looks,
@@ -473,14 +473,15 @@ class Teacher:
             self.stored, self.head.labels, self.head.kernel, self.head.bias - prior, log_prior
         )
         groups = named_groups(self.groups, self._named_groups, self.head.labels)
-        description = {**stored.description, "groups": [asdict(group) for group in groups]}
-        description["taught"] = list(self.taught.values())
-        model, calibration = stored.model, stored.calibration
-        taught = description["taught"]
-        looks = read_looks(calibration, self._artefacts, description, taught)
-        return export_classifier(
-            model, calibration, description, model_folder, report, stored.dogs, looks
-        ).folder
+        taught = list(self.taught.values())
+        description = {
+            **stored.description,
+            "groups": [asdict(group) for group in groups],
+            "taught": taught,
+        }
+        looks = read_looks(stored.calibration, self._artefacts, description, taught)
+        stored = dataclasses.replace(stored, description=description, looks=looks)
+        return stored.export(model_folder, report).folder
 
 
 def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:

@@ -55,8 +55,8 @@ def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> fl
     """
     if not others.size:
         return 0.0
-    kept = min(float(np.quantile(dogs[whole == kind], 1 - KEPT_DOGS)) for kind in np.unique(whole))
-    return round(min(kept, float(np.quantile(others, REFUSED_OTHERS))), 4)
+    lowest = [np.quantile(dogs[whole == kind], 1 - KEPT_DOGS) for kind in np.unique(whole)]
+    return round(float(min(*lowest, np.quantile(others, REFUSED_OTHERS))), 4)
 
 
 def fit_decision(
@@ -92,19 +92,14 @@ def fit_decision(
     rest = first < confident
     group = bounded_threshold(shared[rest], held[rest], weights[rest], GROUP_PRECISION)
     scores = top_z_score(probabilities)
-    unknown = min(
-        weighted_quantile(scores[whole == kind], weights[whole == kind], UNKNOWN_SHARE)
-        for kind in np.unique(whole)
-    )
+    unknown = []
+    for kind in np.unique(whole):
+        own = whole == kind
+        unknown.append(weighted_quantile(scores[own], weights[own], UNKNOWN_SHARE))
     given = probabilities[np.arange(len(breeds)), breeds]
     calibrates = whole if whole.any() else ~whole
-    return Decision(
-        dog,
-        confident,
-        group,
-        set_threshold(given[calibrates], weights[calibrates]),
-        round(unknown, 4),
-    )
+    of_sets = set_threshold(given[calibrates], weights[calibrates])
+    return Decision(dog, confident, group, of_sets, round(min(unknown), 4))
 
 
 def effective_count(weights: np.ndarray) -> float:
@@ -198,14 +193,15 @@ def report(
     all photos with a dog.
     """
     claims = [levels.claim(row) for row in probabilities]
-    held = np.array([breed in claim.held for claim, breed in zip(claims, breeds, strict=True)])
-    grouped = [
-        claim.level == Level.GROUP and levels.ids[breed] in claim.group.members
-        for claim, breed in zip(claims, breeds, strict=True)
-    ]
     told = np.where(is_dog, [claim.level for claim in claims], Level.NO_DOG)
-    first = probabilities.argmax(-1) == breeds
-    right = np.select([told == Level.SET, told == Level.GROUP], [held, grouped], first)
+    right = probabilities.argmax(-1) == breeds
+    held = np.zeros(len(breeds), bool)
+    for index, (claim, breed) in enumerate(zip(claims, breeds, strict=True)):
+        held[index] = breed in claim.held
+        if told[index] == Level.SET:
+            right[index] = held[index]
+        elif told[index] == Level.GROUP:
+            right[index] = levels.ids[breed] in claim.group.members
     sure = np.isin(told, (Level.BREED, Level.GROUP))
 
     def shares(chosen: np.ndarray) -> dict:
@@ -258,9 +254,8 @@ def report_unknown(
     taken_for = []
     for (breed, level, name), times in sure.most_common():
         taken_for.append({"is": breed, "level": level, "taken_for": name, "times": times})
-    shares = {}
-    for level in Level:
-        shares[level.value] = share(np.array([claim.level == level for claim in claims]))
+    told = np.array([claim.level for claim in claims])
+    shares = {level.value: share(told == level) for level in Level}
     return {"photos": len(claims), **shares, "taken_for": taken_for}
 
 

@@ -113,9 +113,8 @@ class Progress:
         elapsed = time.monotonic() - self._begun
         text = f"step {index + 1} of {len(names)}: {step}"
         if before and elapsed > 1:
-            text += (
-                f"; about {max(1, round(elapsed * left / before / 60))} min left of the training"
-            )
+            minutes = max(1, round(elapsed * left / before / 60))
+            text += f"; about {minutes} min left of the training"
         self._report(text)
 
 
@@ -155,18 +154,15 @@ def _run_teacher(
     file = folder / "teacher.npy"
     if not file.is_file():
         report(f"teacher: answers to {len(training)} photos")
-        crops = picture_views.files(training).map(
-            lambda path, frame, box, *_: resize(
-                picture_views.load(path, frame, box).crop, recipe.size
-            ),
-            num_parallel_calls=tf.data.AUTOTUNE,
+        crops = picture_views.map_in_parallel(
+            picture_views.files(training),
+            lambda files: resize(picture_views.load(files).crop, recipe.size),
         )
-        batches = crops.batch(recipe.batch).prefetch(2)
-        answers = np.concatenate(
-            [keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in batches]
-        )
-        with replacing(file) as temporary, temporary.open("wb") as stream:
-            np.save(stream, answers)
+        answers = []
+        for images in crops.batch(recipe.batch).prefetch(2):
+            answers.append(keras.ops.softmax(model.predict_on_batch(images)["breeds"]))
+        with replacing(file) as temporary:
+            np.save(temporary, np.concatenate(answers))
     return np.load(file)
 
 
@@ -177,10 +173,8 @@ def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
     for stage, share in recipe.soup:
         model.load_weights(folder / f"{stage}{WEIGHTS}")
-        mean = [
-            so_far + share * weight
-            for so_far, weight in zip(mean, model.get_weights(), strict=True)
-        ]
+        for index, weight in enumerate(model.get_weights()):
+            mean[index] += share * weight
     boxes = _paths(model, BOX_LAYERS)
     for weight, value in zip(model.weights, mean, strict=True):
         if weight.path not in boxes:
@@ -189,9 +183,11 @@ def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
 
 def _paths(model: keras.Model, names: Sequence[str]) -> set[str]:
     """The paths of the weights of those of these layers that the model has."""
-    return {
-        weight.path for layer in model.layers if layer.name in names for weight in layer.weights
-    }
+    paths = set()
+    for layer in model.layers:
+        if layer.name in names:
+            paths |= {weight.path for weight in layer.weights}
+    return paths
 
 
 def use_precision(precision: str) -> None:
@@ -253,38 +249,29 @@ def training_batches(
     size = recipe.size
     with_frames = any(example.frame for example in examples)
 
-    def one(
-        path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor
-    ) -> tuple:
+    def make_view(files: picture_views.Files) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         if with_frames:
-            view = picture_views.view(picture_views.load(path, frame, box), size)
+            image, box, known = picture_views.view(picture_views.load(files), size)
         else:
-            view = picture_views.View(
-                augment(picture_views.read(path), size, strength), tf.zeros(4), tf.zeros(())
-            )
-        return view.image, {
-            "breeds": breed,
-            "number": number,
-            "box": tf.concat([view.box, [view.known]], axis=0),
-        }
+            image = augment(picture_views.read(files.path), size, strength)
+            box, known = tf.zeros(4), tf.zeros(())
+        box = tf.concat([box, [known]], axis=0)
+        return image, {"breeds": files.breed, "number": files.number, "box": box}
 
-    dataset = picture_views.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
-    dataset = dataset.map(one, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
+    files = picture_views.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
+    views = picture_views.map_in_parallel(files, make_view)
+    return views.batch(recipe.batch, drop_remainder=True).prefetch(2)
 
 
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in
     [0, 1], {"breeds": int32 (n,)}).
     """
-    dataset = picture_views.files(examples).map(
-        lambda path, frame, box, breed, number: (
-            resize(picture_views.read(path), size),
-            {"breeds": breed},
-        ),
-        num_parallel_calls=tf.data.AUTOTUNE,
+    photos = picture_views.map_in_parallel(
+        picture_views.files(examples),
+        lambda files: (resize(picture_views.read(files.path), size), {"breeds": files.breed}),
     )
-    return dataset.batch(batch).prefetch(2)
+    return photos.batch(batch).prefetch(2)
 
 
 def fit_head(
@@ -326,7 +313,8 @@ def features_of(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.nd
     """Pooled features float32 (n, f) of a data set's images, and their "breeds"
     int32 (n,); with a progress bar.
     """
-    progress, features, breeds = keras.utils.Progbar(int(batches.cardinality())), [], []
+    progress = keras.utils.Progbar(int(batches.cardinality()))
+    features, breeds = [], []
     for image, target in batches:
         features.append(extractor.predict_on_batch(image))
         breeds.append(target["breeds"])
@@ -379,16 +367,15 @@ def _run_stage(
         """A batch of `training_batches` or `plain_batches` with the targets of
         the learner's outputs.
         """
-        breeds, share = (
-            tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1]),
-            recipe.teacher_share,
-        )
+        breeds = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1])
         if teacher is not None:
-            breeds = (1 - share) * breeds + share * tf.gather(
-                tf.constant(teacher), target["number"]
-            )
-        box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
-        return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
+            answers = tf.gather(tf.constant(teacher), target["number"])
+            share = recipe.teacher_share
+            breeds = (1 - share) * breeds + share * answers
+        targets = {"breeds": breeds}
+        if "cells" in learner.output:
+            targets["cells"] = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
+        return image, targets
 
     seen = chunks_done(checkpoint) * chunk * recipe.batch
     size = model.input_shape[1:3]
@@ -443,13 +430,12 @@ def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
     with the layers up to `from_block` frozen.
     """
     layers = architectures.backbone_of(model).layers
-    held = [layer.name for layer in layers].index(stage.from_block) + 1 if stage.from_block else 0
+    names = [layer.name for layer in layers]
+    first = names.index(stage.from_block) + 1 if stage.from_block else 0
     for place, layer in enumerate(layers):
-        layer.trainable = place >= held
-    return keras.Model(
-        model.input,
-        {name: model.output[name] for name in ("breeds", "cells") if name in model.output},
-    )
+        layer.trainable = place >= first
+    outputs = {name: model.output[name] for name in ("breeds", "cells") if name in model.output}
+    return keras.Model(model.input, outputs)
 
 
 class SgdWithAdam(keras.optimizers.SGD):
@@ -463,11 +449,11 @@ class SgdWithAdam(keras.optimizers.SGD):
 
     def build(self, variables) -> None:
         super().build(variables)
-        self._squares = {
-            place: self.add_variable_from_reference(variable, name="square")
-            for place, variable in enumerate(variables)
-            if variable.path in self._adam_paths
-        }
+        self._squares = {}
+        for place, variable in enumerate(variables):
+            if variable.path in self._adam_paths:
+                square = self.add_variable_from_reference(variable, name="square")
+                self._squares[place] = square
 
     def update_step(self, gradient, variable, learning_rate) -> None:
         place = self._get_variable_index(variable)

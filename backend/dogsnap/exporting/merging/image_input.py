@@ -139,10 +139,8 @@ def _explain_none(inputs: Mapping[str, Specs], options: Options) -> str:
 def kind_of(spec: tf.TensorSpec) -> str:
     if spec.shape.rank is None:
         return f"{spec.dtype.name} of unknown shape"
-    return (
-        f"{spec.dtype.name} "
-        f"({', '.join('-1' if size is None else str(size) for size in spec.shape)})"
-    )
+    sizes = ["-1" if size is None else str(size) for size in spec.shape]
+    return f"{spec.dtype.name} ({', '.join(sizes)})"
 
 
 def layout_of(

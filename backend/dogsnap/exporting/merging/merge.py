@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.exporting import layers
-from dogsnap.exporting.acceleration import NotFaster, Report
+from dogsnap.exporting import Report, layers
+from dogsnap.exporting.acceleration import NotFaster
 from dogsnap.exporting.export import INT8_RANGES, write_version
 from dogsnap.exporting.freezing import Source
 from dogsnap.exporting.inspection import input_specs
@@ -189,11 +189,9 @@ def merge_answering(
         return [merge(source, Options(fast=True, second_pass=second_pass), report)]
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
-        return (
-            [merge(source, Options(second_pass=second_pass), report)]
-            if second_pass or required
-            else []
-        )
+    if second_pass or required:
+        return [merge(source, Options(second_pass=second_pass), report)]
+    return []
 
 
 def _second_pass(

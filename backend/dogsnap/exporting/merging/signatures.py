@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.exporting import layers
+from dogsnap.exporting import Report, layers
 from dogsnap.exporting.acceleration import Acceleration, Steps, takes_images_of_one_size
 from dogsnap.exporting.freezing import Source
+from dogsnap.exporting.layers import Tensors
 from dogsnap.exporting.merging.image_input import (
     Function,
     NetworkInput,
@@ -30,7 +31,6 @@ from dogsnap.serving.photos.preprocessing import ROWS, WINDOWS, decode_base64, i
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
 from dogsnap.serving.versions.openvino_runtime import PICTURE, SECOND
 
-Tensors = dict[str, tf.Tensor]
 # A signature: its input, and the function from the network's outputs to its outputs.
 SignatureParts = tuple[str, Callable[[Tensors], Tensors]]
 
@@ -359,7 +359,7 @@ class Merger:
         kept = [self.renamed.get(name, name) for name in self.main_outputs]
         return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
 
-    def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
+    def find_output_range(self, description: Mapping, report: Report) -> None:
         """Find out which numbers become black and white in the PNG files.
 
         Raises MergeError if that is unknown.

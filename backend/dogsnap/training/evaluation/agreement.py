@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.training.dataset import Example, photo_bytes
+from dogsnap.training.dataset import Example, Report, breeds_of, class_ids, photo_bytes
 from dogsnap.training.evaluation.exported_version import ExportedVersion
 from dogsnap.training.evaluation.labelled_photos import UNKNOWN
 from dogsnap.training.evaluation.paired_tests import drop_bound, mcnemar
@@ -21,9 +21,8 @@ def joined_labels(first: Sequence[Mapping], second: Sequence[Mapping]) -> list[M
     """The classes of two versions by id: those of the first, then those that
     only the second has.
     """
-    known = {label["id"] for label in first}
-    further = [label for label in second if label["id"] not in known]
-    return [*first, *further]
+    known = class_ids(first)
+    return [*first, *(label for label in second if label["id"] not in known)]
 
 
 @dataclass
@@ -46,15 +45,15 @@ class Answers:
 
     def of(self, places: np.ndarray) -> np.ndarray:
         """The probabilities of classes that the version has, (n, places)."""
-        columns = {place: column for column, place in enumerate(self.places.tolist())}
-        return self.probabilities[:, [columns[place] for place in places.tolist()]]
+        columns = list(map(self.places.tolist().index, places))
+        return self.probabilities[:, columns]
 
 
 def compare(
     first: ExportedVersion,
     second: ExportedVersion,
     examples: Sequence[Example],
-    report: Callable[[str], None] = lambda _: None,
+    report: Report = lambda _: None,
     progress: Callable[[], None] = lambda: None,
 ) -> dict:
     """Run both versions on every photo, alternating, so that a busy machine
@@ -74,10 +73,11 @@ def compare(
     Files that cannot be decoded are reported and left out. Raises ValueError when no photo is left.
     """
     labels = joined_labels(first.labels, second.labels)
-    ids = [label["id"] for label in labels]
+    ids = class_ids(labels)
     given = []
     for version in (first, second):
-        given.append(Answers(np.array([ids.index(label["id"]) for label in version.labels])))
+        places = map(ids.index, class_ids(version.labels))
+        given.append(Answers(np.array(list(places))))
     kept = []
     for example in examples:
         try:
@@ -108,7 +108,7 @@ def _summarise(
 ) -> dict:
     first, second = given
     best = np.stack([first.best(), second.best()])
-    true = np.array([example.breed for example in examples])
+    true = breeds_of(examples)
     shared = np.intersect1d(first.places, second.places)
     difference = np.abs(first.of(shared) - second.of(shared))
     times = np.array([answers.milliseconds for answers in given])

@@ -3,12 +3,15 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 from PIL import Image, ImageDraw, ImageFont
 
 from dogsnap.files import replacing
+from dogsnap.training.dataset import class_ids
 
 PRINTED_CLASSES = 12  # a terminal shows no larger table
 CELL, MARGIN, TEXT_SIZE = 28, 8, 14  # of the picture, in pixels
@@ -20,9 +23,7 @@ def confusion_matrix(answered: np.ndarray, true: np.ndarray, classes: int) -> np
     """How often photos of a class (row) get an answer (column): int (classes,
     classes), of places (n,) each.
     """
-    matrix = np.zeros((classes, classes), int)
-    np.add.at(matrix, (true, answered), 1)
-    return matrix
+    return tf.math.confusion_matrix(true, answered, classes, dtype=tf.int64).numpy()
 
 
 def class_scores(matrix: np.ndarray, labels: Sequence[Mapping]) -> list[dict]:
@@ -56,16 +57,16 @@ def as_table(matrix: np.ndarray, labels: Sequence[Mapping]) -> str:
     if len(shown) > PRINTED_CLASSES:
         return f"confusion of {len(shown)} classes: --save FOLDER writes the table and its picture"
     names = [labels[place]["name"] for place in shown]
-    width = max(len("is \\ taken for"), *map(len, names))
-    columns = [max(len(name), 4) for name in names]
-    head = [name.rjust(column) for name, column in zip(names, columns, strict=True)]
-    lines = ["  ".join(["is \\ taken for".ljust(width), *head])]
+    rows = [["is \\ taken for", *names]]
     for place, name in zip(shown, names, strict=True):
-        counts = [
-            str(matrix[place, other]).rjust(column)
-            for other, column in zip(shown, columns, strict=True)
-        ]
-        lines.append("  ".join([name.ljust(width), *counts]))
+        rows.append([name, *map(str, matrix[place, shown])])
+    width = max(len(row[0]) for row in rows)
+    lines = []
+    for first, *cells in rows:
+        line = first.ljust(width)
+        for name, cell in zip(names, cells, strict=True):
+            line += "  " + cell.rjust(max(len(name), 4))
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -80,7 +81,7 @@ def write_table(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> No
     """A CSV file: a row for each class that photos show, a column for each that
     they are taken for.
     """
-    ids = [label["id"] for label in labels]
+    ids = class_ids(labels)
     rows = [["is", *ids]]
     for class_id, counts in zip(ids, matrix.tolist(), strict=True):
         rows.append([class_id, *counts])
@@ -90,10 +91,7 @@ def write_table(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> No
 def write_classes(scores: Sequence[Mapping], file: Path) -> None:
     """A CSV file of what `class_scores` gives."""
     names = ("id", "name", "photos", "recall", "precision", "taken_for")
-    rows = [list(names)]
-    for each in scores:
-        rows.append([each[name] for name in names])
-    _write_csv(rows, file)
+    _write_csv([names, *map(itemgetter(*names), scores)], file)
 
 
 def _write_csv(rows: Sequence[Sequence], file: Path) -> None:

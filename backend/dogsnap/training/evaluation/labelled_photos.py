@@ -28,10 +28,14 @@ def find_examples(
     all below it, in folders named <id>, <id>-<Name> or <name>. Raises
     DatasetError.
     """
-    rows = _rows(data, list_name)
-    places = ClassNames(labels)
-    examples = [Example(path, places.find(name)) for path, name in rows]
-    unknown = Counter(name for _, name in rows if places.find(name) == UNKNOWN)
+    classes = ClassNames(labels)
+    examples = []
+    unknown: Counter[str] = Counter()
+    for path, name in _rows(data, list_name):
+        place = classes.find(name)
+        examples.append(Example(path, place))
+        if place == UNKNOWN:
+            unknown[name] += 1
     if unknown:
         named = ", ".join(f"{name} ({count})" for name, count in unknown.most_common(SHOWN))
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
@@ -84,22 +88,21 @@ class ClassNames:
 
     def __init__(self, labels: Sequence[Mapping]):
         self._ids = {label["id"]: place for place, label in enumerate(labels)}
-        names: list[str] = []
-        for label in labels:
-            names += {_fold(label["name"]), _fold(label.get("name_zh", ""))}
-        self._names: dict[str, int] = {}
+        named: dict[str, set[int]] = {}
         for place, label in enumerate(labels):
-            for name in (_fold(label["name"]), _fold(label.get("name_zh", ""))):
-                if name and names.count(name) == 1:  # ImageNet has two cranes
-                    self._names[name] = place
+            for name in (label["name"], label.get("name_zh", "")):
+                named.setdefault(_fold(name), set()).add(place)
+        self._names: dict[str, int] = {}
+        for name, places in named.items():
+            if name and len(places) == 1:  # ImageNet has two cranes
+                self._names[name] = places.pop()
 
     def find(self, text: str) -> int:
         """The place of a class, or UNKNOWN."""
         if text in self._ids:
             return self._ids[text]
-        if _fold(text) in self._names:
-            return self._names[_fold(text)]
-        return self._ids.get(text.partition("-")[0], UNKNOWN)
+        by_number = self._ids.get(text.partition("-")[0], UNKNOWN)
+        return self._names.get(_fold(text), by_number)
 
 
 def _fold(name: str) -> str:
