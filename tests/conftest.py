@@ -49,8 +49,9 @@ WEB_BY_THEMSELVES = (
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
     WEB, "calibrate_command", "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer",
-    "faults", "restarts", "gateway", "console", "tf_serving_grpc", "box_head", "second_pass", "train_command", "image_to_image",
-    "hostile_requests", "runtimes", "app_api", "tutorials", "tensorflow_import", "acceleration", "predict",
+    "faults", "restarts", "gateway", "fleet", "kept_photos", "console", "train_command", "taps", "rollout", "tf_serving_grpc",
+    "box_head", "second_pass", "every_dog", "image_to_image", "hostile_requests", "runtimes", "app_api", "tutorials",
+    "tensorflow_import", "acceleration", "predict",
     "hostile_photos", "switches", "shadow", "serve",
 )  # fmt: skip
 
