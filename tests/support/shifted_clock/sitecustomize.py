@@ -10,8 +10,11 @@ _right = time.time
 
 
 def _shifted() -> float:
-    with open(os.environ["CLOCK_FILE"], encoding="ascii") as file:
-        return _right() + float(file.read() or 0)
+    try:
+        with open(os.environ["CLOCK_FILE"], encoding="ascii") as file:
+            return _right() + float(file.read() or 0)
+    except FileNotFoundError:  # the test is over and its files are gone, the server is to end
+        return _right()
 
 
 time.time = _shifted
