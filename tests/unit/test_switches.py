@@ -1,5 +1,6 @@
 """Switching without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
+import shutil
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -196,6 +197,21 @@ def test_who_planned_a_switch_before_another_one_was_made_is_told_who_was_first(
     with pytest.raises(Aborted, match=r"bob 10\.0\.0\.2 was first: switch 1 \(label stable"):
         scenario.repository.switch(planned, ALICE)
     assert scenario.repository.labels("half")[0] == {"stable": 1}
+
+
+def test_who_planned_a_switch_of_several_models_is_told_who_was_first_at_any_of_them(scenario):
+    shutil.copytree(scenario.models / "half", scenario.models / "another")
+    scenario.scan()
+
+    def move_to_2(choices, versions):
+        return changes.change_label(choices, versions, "stable", 2)
+
+    planned = scenario.repository.plan({"another": move_to_2, "half": move_to_2})
+    scenario.label("stable", 1, by=Who("bob", "10.0.0.2"))
+    with pytest.raises(
+        Aborted, match=r"bob 10\.0\.0\.2 was first: switch \d+ \(label stable of half"
+    ):
+        scenario.repository.switch(planned, ALICE)
 
 
 def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can_be_loaded_again(

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
@@ -86,6 +86,15 @@ class Router:
         """The newest switches, newest first; of one model if it is named."""
         newest = reversed(self._switches.copy())
         return [switch for switch in newest if model in ("", *switch.models)]
+
+    def newest_switch(self, models: Set[str]) -> Switch:
+        """The last one that has changed what is chosen for any of these models.
+
+        Raises StopIteration if there is none.
+        """
+        newest = reversed(self._switches.copy())
+        changed = (switch for switch in newest if switch.by != WATCHER)
+        return next(switch for switch in changed if not models.isdisjoint(switch.models))
 
     def undone_by(self, number: int) -> int | None:
         """The id of the switch that undid this one."""

@@ -39,10 +39,11 @@ LOADING_POLL_SECONDS = 1.0
 class Plan:
     """What a switch would change, and how versions differ from those that they replace.
 
-    `find_changes` finds the changes again, for what is chosen then. `undoes`:
-    the switch that it takes back.
+    `models`: those that it may change. `find_changes` finds the changes again,
+    for what is chosen then. `undoes`: the switch that it takes back.
     """
 
+    models: frozenset[str]
     find_changes: Callable[[], Sequence[Change]]
     changes: Sequence[Change]
     differences: Differences
@@ -129,7 +130,7 @@ class ModelRepository(Protocol):
             for model in planners:
                 of_model = [change for change in changes if change.model == model]
                 differences += self._compare(versions[model], of_model, is_guarded)
-        return Plan(find, changes, differences, is_guarded, undoes)
+        return Plan(frozenset(planners), find, changes, differences, is_guarded, undoes)
 
     def _compare(
         self, versions: Versions, changes: Sequence[Change], is_guarded: bool
@@ -174,8 +175,7 @@ class ModelRepository(Protocol):
 
         def make() -> Sequence[Change]:
             if plan.find_changes() != plan.changes:
-                model = plan.changes[0].model if plan.changes else ""
-                raise was_second(self.router.switches(model)[0])
+                raise was_second(self.router.newest_switch(plan.models))
             return plan.changes
 
         marks = {"is_guarded": plan.is_guarded, "undoes": undoes, "reason": reason}
