@@ -76,7 +76,7 @@ class TensorDocument:
         self.fields.clear()
         self._reading.close()
 
-    def releasing(self, read: Callable[..., Any]) -> Callable[..., Any]:
+    def release_after(self, read: Callable[..., Any]) -> Callable[..., Any]:
         """`read` for the fields and further arguments, which releases the document
         when it has made its arrays.
         """

@@ -104,7 +104,7 @@ def _from_json(predictor: Predictor, document: TensorDocument) -> Prediction:
             signature_name,
             lambda signature: json_tensors.takes(signature, fields["data"]),
         )
-    read = document.releasing(
+    read = document.release_after(
         lambda fields, signature: json_tensors.from_data(fields["data"], signature, base64_decode)
     )
     work = Values(read, signature_name)

@@ -101,7 +101,7 @@ def _version(digits: str | None) -> int | None:
 def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
     with TensorDocument(read_tensor_body(settings), settings) as document:
         by_rows = "instances" in document.fields
-        read = document.releasing(json_tensors.from_body)
+        read = document.release_after(json_tensors.from_body)
         work = Values(read, signature_name(document.fields))
         (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     hold_answer(prediction.outputs, settings, by_rows)
@@ -126,7 +126,7 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
     most = settings.max_tensor_body_mb * MEBIBYTE
     with TensorDocument(read_tensor_body(settings), settings) as document:
         task = Task(method, signature_name(document.fields))
-        read = document.releasing(partial(examples_from_body, method=method, max_bytes=most))
+        read = document.release_after(partial(examples_from_body, method=method, max_bytes=most))
         work = Examples(task, read)
         ((servable, rows),) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": rows}, headers=version_header(servable))
