@@ -16,10 +16,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 import requests
-from administration import with_token
-from forked import ForkedServer
-from ports import START_SECONDS, free_port
-from waiting import answers
+from support.administration import with_token
+from support.forked import ForkedServer
+from support.ports import START_SECONDS, free_port
+from support.waiting import answers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -276,7 +276,7 @@ def servers_end_with_their_test(running):
 @pytest.fixture(scope="session")
 def colour_models(tmp_path_factory) -> Path:
     """A models folder whose inception_v3 tells red, green and blue apart: version 1 takes images, version 2 base64 text."""
-    import tiny_models
+    from support import tiny_models
 
     models = tmp_path_factory.mktemp("colour_models")
     tiny_models.colours(models / "inception_v3")
@@ -286,7 +286,7 @@ def colour_models(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def half_models(tmp_path_factory) -> Path:
     """A models folder with half: x / 2 + 1. Not to be changed."""
-    import tiny_models
+    from support import tiny_models
 
     models = tmp_path_factory.mktemp("half_models")
     tiny_models.half_plus(1, models / "half" / "1")
@@ -296,7 +296,7 @@ def half_models(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def made_half(tmp_path_factory) -> Path:
     """A version that computes x / 2 + 2, to be copied to wherever one is wanted."""
-    import tiny_models
+    from support import tiny_models
 
     return tiny_models.half_plus(2, tmp_path_factory.mktemp("made_half") / "version")
 
@@ -304,7 +304,7 @@ def made_half(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def sleeper(tmp_path_factory) -> Path:
     """A models folder with sleeper, which takes as many seconds as it is told. Not to be changed."""
-    import tiny_models
+    from support import tiny_models
 
     models = tmp_path_factory.mktemp("sleeper_models")
     tiny_models.sleeper(models / "sleeper" / "1")
@@ -326,6 +326,6 @@ def colour_server(start_server, colour_models) -> Server:
 @pytest.fixture(scope="session")
 def app_server(start_server) -> Server:
     """`dogsnap serve` with the real network, shared by all tests that do it no harm."""
-    from real_model import built_models
+    from support.real_model import built_models
 
     return start_server(built_models(), lasting=True)

@@ -3,12 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-import accelerated
-import exported
 import numpy as np
 import pytest
 import tensorflow as tf
-from command_line import dogsnap, output_of
 from dogsnap.exporting import acceleration
 from dogsnap.exporting.acceleration import Acceleration, Steps, accelerate, trial_images
 from dogsnap.exporting.drawn_pictures import drawn_pictures
@@ -23,6 +20,8 @@ from dogsnap.serving.versions.openvino_runtime import (
     import_openvino,
 )
 from dogsnap.training.ranges import find_ranges
+from support import accelerated, exported
+from support.command_line import dogsnap, output_of
 
 
 @pytest.fixture(scope="module")

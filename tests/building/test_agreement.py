@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.training.dataset import DatasetError
 from dogsnap.training.evaluation.agreement import compare
 from dogsnap.training.evaluation.exported_version import ExportedVersion
 from dogsnap.training.evaluation.labelled_photos import find_examples, spread
-from exported import LABELS, export, network, photos
+from support.command_line import dogsnap, output_of, refused
+from support.exported import LABELS, export, network, photos
 
 
 @pytest.fixture(scope="module")

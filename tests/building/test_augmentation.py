@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 from dogsnap.training.augmentation import augment
-from photos import striped
+from support.photos import striped
 
 
 def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:

@@ -10,8 +10,8 @@ import tensorflow as tf
 from dogsnap.networks import architectures, box_head
 from dogsnap.training import artefacts, dataset, picture_views, trainer
 from dogsnap.training.recipes import RECIPES
-from photos import make_data_set, make_frames
-from tiny_network import tiny_recipe, tiny_with_box
+from support.photos import make_data_set, make_frames
+from support.tiny_network import tiny_recipe, tiny_with_box
 
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
 

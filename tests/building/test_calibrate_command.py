@@ -7,12 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import accelerated
 import keras
 import numpy as np
 import pytest
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap.exporting import TAUGHT
 from dogsnap.exporting.export import STATISTICS_FILE, export_stored
 from dogsnap.exporting.merging.merge import merge_all
@@ -23,8 +21,10 @@ from dogsnap.serving.versions import checksums
 from dogsnap.training import artefacts, calibration, class_statistics, dataset, passes, teaching
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.trainer import with_whole_pictures
-from photos import make_data_set, make_frames, striped
-from tiny_network import tiny_recipe, tiny_with_box
+from support import accelerated
+from support.command_line import dogsnap, output_of, refused
+from support.photos import make_data_set, make_frames, striped
+from support.tiny_network import tiny_recipe, tiny_with_box
 
 WRITTEN = ("scores.json", RANGES, STATISTICS_FILE)
 BREEDS = ("n00000001-red_hound", "n00000002-green_terrier", "n00000003-blue_spaniel")

@@ -4,16 +4,15 @@ import json
 import re
 from pathlib import Path
 
-import coloured_dogs
 import numpy as np
 import pytest
-import spotting
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.training.evaluation import card
 from dogsnap.training.evaluation.exported_version import ExportedVersion
-from photos import make_data_set, make_frames
+from support import coloured_dogs, spotting
+from support.command_line import dogsnap, output_of, refused
+from support.photos import make_data_set, make_frames
 
 BOXES = {"red": coloured_dogs.RED, "blue": coloured_dogs.BLUE, "green": coloured_dogs.GREEN}
 DECISION = {

@@ -6,15 +6,15 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import colour_photos
 import numpy as np
 import pytest
 import tensorflow as tf
 from dogsnap.serving.photos import preprocessing
 from dogsnap.training import dataset, picture_views
 from dogsnap.training.evaluation.labelled_photos import find_examples
-from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
+from support import colour_photos
+from support.photos import BREEDS, make_data_set, make_frames
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap.exporting.export import ExportError, read_stored
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
@@ -20,10 +19,11 @@ from dogsnap.training.dataset import Example
 from dogsnap.training.dogs_training import MOST_DOGS, Judged, shares
 from dogsnap.training.recipes import RECIPES
 from dogsnap.training.scenes import Scene, Scenes, cut_out, join_scenes
-from exported import LABELS
-from photos import make_data_set, make_frames
 from PIL import Image
-from tiny_network import tiny_with_box
+from support.command_line import dogsnap, output_of, refused
+from support.exported import LABELS
+from support.photos import make_data_set, make_frames
+from support.tiny_network import tiny_with_box
 
 SIZE = (32, 32)
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import spotting
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
-from exported import export
-from photos import make_data_set, make_frames
+from support import spotting
+from support.command_line import dogsnap, output_of, refused
+from support.exported import export
+from support.photos import make_data_set, make_frames
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import spotting
 import tensorflow as tf
-from coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, export
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from dogsnap.networks.every_dog import CELLS
 from dogsnap.serving.answers.classification import name_breeds
 from dogsnap.serving.versions.servable import Servable
-from exported import SIZE, png
-from spotting import COLOURS, RUNTIMES, load, photo, place, scores
+from support import spotting
+from support.coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, export
+from support.exported import SIZE, png
+from support.spotting import COLOURS, RUNTIMES, load, photo, place, scores
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from command_line import dogsnap, refused
 from dogsnap.exporting.export import STATISTICS_FILE, export_stored
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
@@ -17,7 +16,8 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 from dogsnap.training.calibration import MADE_BY
 from dogsnap.training.class_statistics import ClassStatistics
-from exported import (
+from support.command_line import dogsnap, refused
+from support.exported import (
     DESCRIPTION,
     LABELS,
     LAPSE,
@@ -29,8 +29,8 @@ from exported import (
     export,
     network,
 )
-from small_disk import fill, small_disk
-from tiny_network import tiny, tiny_recipe
+from support.small_disk import fill, small_disk
+from support.tiny_network import tiny, tiny_recipe
 
 
 @pytest.fixture(scope="module")

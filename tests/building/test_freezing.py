@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from dogsnap.exporting import freezing
 from dogsnap.exporting.freezing import FreezingError, freeze
-from exported import nodes_of
+from support.exported import nodes_of
+from support.tiny_models import signature, spec
 from tensorflow.python.grappler import tf_optimizer
-from tiny_models import signature, spec
 
 
 def saved(

@@ -10,7 +10,7 @@ from dogsnap.networks.groups import (
     named_groups,
     of_groups,
 )
-from twelve_breeds import LABELS
+from support.twelve_breeds import LABELS
 
 JUST_BELOW = CONFUSED * 2 - 0.001
 

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from command_line import dogsnap, refused
 from dogsnap.exporting.merging.input_range import fitting_range
 from dogsnap.exporting.merging.merge import merge
 from dogsnap.exporting.merging.options import Options
-from exported import SIZE, Loaded, photos
 from keras import layers
+from support.command_line import dogsnap, refused
+from support.exported import SIZE, Loaded, photos
 
 PHOTOS = photos()
 BGR_MEANS = keras.applications.resnet50.preprocess_input

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from command_line import dogsnap, refused
 from dogsnap.exporting.inspection import InspectionError, meta_graphs, nodes_text, version_folder
 from dogsnap.exporting.merging.merge import Options, merge
-from exported import contents_of, export
-from forked import printed_by
-from tiny_models import half_plus_two_of_examples
+from support.command_line import dogsnap, refused
+from support.exported import contents_of, export
+from support.forked import printed_by
+from support.tiny_models import half_plus_two_of_examples
 
 
 @pytest.fixture(scope="module")

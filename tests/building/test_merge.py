@@ -9,8 +9,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow1_models
-from command_line import dogsnap, output_of
 from dogsnap.exporting.freezing import SHARED_BYTES, FreezingError
 from dogsnap.exporting.merging import merge as merging
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
@@ -20,8 +18,10 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import warm_up
-from exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
-from tiny_models import save, signature
+from support import tensorflow1_models
+from support.command_line import dogsnap, output_of
+from support.exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
+from support.tiny_models import save, signature
 
 PHOTOS = photos(4)
 PLACE = 'input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default"'

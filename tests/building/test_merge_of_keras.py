@@ -3,12 +3,12 @@
 import keras
 import numpy as np
 import pytest
-from colour_photos import encode
-from command_line import dogsnap, output_of
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
-from exported import Loaded
 from keras import layers
 from PIL import Image
+from support.colour_photos import encode
+from support.command_line import dogsnap, output_of
+from support.exported import Loaded
 
 PAIR = [{"id": "cat", "name": "cat"}, {"id": "dog", "name": "dog"}]
 

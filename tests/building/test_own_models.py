@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import numpy as np
-import own_models
 import pytest
-from command_line import dogsnap, output_of, refused
 from PIL import Image
+from support import own_models
+from support.command_line import dogsnap, output_of, refused
 
 
 @pytest.fixture(scope="module")

@@ -3,16 +3,15 @@
 import json
 from pathlib import Path
 
-import accelerated
-import exported
 import pytest
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap import processor
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.openvino_runtime import FOLDER, NetworkManifest
-from photos import make_data_set
+from support import accelerated, exported
+from support.command_line import dogsnap, output_of, refused
+from support.photos import make_data_set
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import spotting
 import tensorflow as tf
 from dogsnap.exporting.export import export_classifier
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
@@ -18,9 +17,10 @@ from dogsnap.serving.photos.preprocessing import windows_to_images
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.training import second_pass_choice
 from dogsnap.training.second_pass_choice import choose
-from exported import SIZE, network, png
 from PIL import Image
-from spotting import PASS, RUNTIMES, load, photo, place, scores
+from support import spotting
+from support.exported import SIZE, network, png
+from support.spotting import PASS, RUNTIMES, load, photo, place, scores
 
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
 NEAR = photo([("red hound", (10, 10, 315, 235))])

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from command_line import dogsnap, output_of, refused
 from dogsnap.commands.helpers.own_process import beside
 from dogsnap.commands.teach import _write_first
 from dogsnap.exporting.export import STATISTICS_FILE
@@ -26,9 +25,10 @@ from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.training import artefacts, calibration, class_statistics, dataset, teaching, trainer
 from dogsnap.training.teaching import TeachingError, breeds_in
-from photos import BREEDS, make_data_set
 from PIL import Image
-from tiny_network import tiny, tiny_recipe
+from support.command_line import dogsnap, output_of, refused
+from support.photos import BREEDS, make_data_set
+from support.tiny_network import tiny, tiny_recipe
 
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = tiny_recipe(head_views=4, head_strength=0.0, chunk=12)

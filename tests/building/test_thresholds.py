@@ -5,7 +5,7 @@ import pytest
 from dogsnap.networks.groups import of_groups
 from dogsnap.serving.answers.levels import Decision, Level, Levels
 from dogsnap.training import thresholds as fitting
-from twelve_breeds import HUSKIES, IDS, LABELS, LEVELS, probabilities
+from support.twelve_breeds import HUSKIES, IDS, LABELS, LEVELS, probabilities
 
 
 def photos_of(classes: int, count: int, sharpness: float) -> tuple[np.ndarray, np.ndarray]:

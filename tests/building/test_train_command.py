@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap.exporting.export import STATISTICS_FILE
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures
@@ -18,10 +17,11 @@ from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.serving.versions import checksums
 from dogsnap.training import recipes
 from dogsnap.training.recipes import Stage
-from photos import make_data_set
 from PIL import Image
-from small_disk import fill, small_disk
-from tiny_network import tiny, tiny_recipe
+from support.command_line import dogsnap, output_of, refused
+from support.photos import make_data_set
+from support.small_disk import fill, small_disk
+from support.tiny_network import tiny, tiny_recipe
 
 TINY = tiny_recipe(
     stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),

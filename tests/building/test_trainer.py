@@ -21,8 +21,8 @@ from dogsnap.networks.architectures import (
 )
 from dogsnap.training import artefacts, dataset, trainer
 from dogsnap.training.recipes import Stage
-from photos import make_data_set
-from tiny_network import tiny, tiny_recipe
+from support.photos import make_data_set
+from support.tiny_network import tiny, tiny_recipe
 
 SIZE = (16, 16)
 RECIPE = tiny_recipe(

@@ -15,7 +15,7 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import version_folders
 from dogsnap.serving.versions.warmup import MAX_RECORDS, RECORDS_FILE, read_records
 from google.protobuf import text_format
-from real_model import ROOT, built_models
+from support.real_model import ROOT, built_models
 from tensorflow_serving.config import model_server_config_pb2
 
 DEPLOY = ROOT / "backend" / "deploy"

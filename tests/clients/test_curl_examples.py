@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from colour_photos import encode
 from PIL import Image
+from support.colour_photos import encode
 
 README = Path(__file__).parents[2] / "docs" / "protocols.md"
 BLOCK = README.read_text(encoding="utf-8").partition("```\n")[2].partition("```")[0]

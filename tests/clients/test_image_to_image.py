@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import Result
-from colour_photos import encode
-from command_line import dogsnap
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import warm_up
-from exported import png
 from PIL import Image
-from stub_service import StubService
+from support.colour_photos import encode
+from support.command_line import dogsnap
+from support.exported import png
+from support.stub_service import StubService
 
 SIZE = (16, 16)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 import pytest
-import tiny_models
-from colour_photos import GREEN, encode, plain
-from command_line import dogsnap
 from dogsnap.commands.helpers.json_instances import Instances, read_instances
+from support import tiny_models
+from support.colour_photos import GREEN, encode, plain
+from support.command_line import dogsnap
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 import requests
-import tensorflow1_models
-import tiny_models
-from command_line import dogsnap, refused
 from dogsnap.commands import model_server
-from exported import png
-from ports import START_SECONDS, free_port
-from waiting import answers, wait_until
+from support import tensorflow1_models, tiny_models
+from support.command_line import dogsnap, refused
+from support.exported import png
+from support.ports import START_SECONDS, free_port
+from support.waiting import answers, wait_until
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"

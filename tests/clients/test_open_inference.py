@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import requests
-from colour_photos import RED, encode, plain
 from dogsnap.server.protocols.open_inference import DESCRIPTORS, SERVICE
 from dogsnap.serving.tensors.json_parsing import LARGE, WAIT_SECONDS
 from google.protobuf.descriptor import Descriptor
-from refusals import assert_refused
+from support.colour_photos import RED, encode, plain
+from support.refusals import assert_refused
 
 PHOTO = encode(plain(RED), "JPEG")
 CLIENT = Path(__file__).parents[1] / "support" / "clients" / "open_inference_client.py"

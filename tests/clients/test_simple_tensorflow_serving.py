@@ -10,18 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import colour_photos
 import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-import tensorflow1_models
-import tiny_models
-from colour_photos import BLUE, GREEN, RED, encode, plain
 from dogsnap.server.protocols import generated_clients
 from dogsnap.serving.tensors.signatures import Signature
 from PIL import Image
-from refusals import assert_refused
+from support import colour_photos, tensorflow1_models, tiny_models
+from support.colour_photos import BLUE, GREEN, RED, encode, plain
+from support.refusals import assert_refused
 
 CLIENTS = Path(__file__).parents[1] / "support" / "clients"
 NODE = str(

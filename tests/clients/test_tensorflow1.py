@@ -7,19 +7,18 @@ import sys
 import weakref
 from pathlib import Path
 
-import colour_photos
 import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-import tensorflow1_models
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
-from exported import png
-from grpc_client import connected
 from PIL import Image
-from refusals import assert_refused
+from support import colour_photos, tensorflow1_models
+from support.exported import png
+from support.grpc_client import connected
+from support.refusals import assert_refused
 
 CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"
 PIXELS = tensorflow1_models.noise(1)

@@ -9,26 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-import contract_table
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_models
-from administration import token_of
 from dogsnap.addresses import SPARE_THREADS
 from dogsnap.server.protocols.tf_serving_grpc import peer_address
-from grpc_client import SECONDS, Client, connected, predict_request, values
-from grpc_contract import CALLS, ask, outcome, status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from process_readings import children, held
+from support import contract_table, tiny_models
+from support.administration import token_of
+from support.grpc_client import SECONDS, Client, connected, predict_request, values
+from support.grpc_contract import CALLS, ask, outcome, status
+from support.process_readings import children, held
+from support.waiting import wait_until
 from tensorflow_serving.apis import (
     get_model_status_pb2,
     model_management_pb2,
     prediction_service_pb2_grpc,
 )
-from waiting import wait_until
 
 
 @pytest.fixture(scope="module")

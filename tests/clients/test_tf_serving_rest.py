@@ -6,8 +6,8 @@ import subprocess
 from typing import Any
 
 import pytest
-from contract_table import CASES, make_models
-from rest_client import assert_contract, raw
+from support.contract_table import CASES, make_models
+from support.rest_client import assert_contract, raw
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from dogsnap.cli import main
 from dogsnap.commands import deploy as deploy_command
 from dogsnap.settings import OTHER_VARIABLES, Settings, table, variable
-from ports import free_port
-from real_model import ROOT
+from support.ports import free_port
+from support.real_model import ROOT
 
 DEPLOY = ROOT / "backend" / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"

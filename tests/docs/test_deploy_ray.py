@@ -6,9 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
-import grpc_contract
 import pytest
-import tiny_models
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.ray.model_files import VersionFiles, versions_below
 from dogsnap.ray.replica import Replica
@@ -17,6 +15,7 @@ from dogsnap.settings import Settings
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 from grpc import StatusCode
+from support import grpc_contract, tiny_models
 from tensorflow_serving.apis import (
     get_model_status_pb2,
     model_service_pb2,

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from colour_photos import RED, encode, plain
 from dogsnap.server.app import create_app
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import Settings
+from support.colour_photos import RED, encode, plain
 
 ROOT = Path(__file__).parents[2]
 Step = tuple[str, str]

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from colour_photos import RED, encode, plain
 from PIL import Image
-from real_model import built_models
-from tutorials import run_page
+from support.colour_photos import RED, encode, plain
+from support.real_model import built_models
+from support.tutorials import run_page
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"

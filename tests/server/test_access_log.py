@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from colour_photos import RED, encode, plain
-from grpc_client import connected
+from support.colour_photos import RED, encode, plain
+from support.grpc_client import connected
 
 PHOTO = encode(plain(RED), "JPEG")
 

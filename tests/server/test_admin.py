@@ -2,10 +2,10 @@
 
 import pytest
 import requests
-import tiny_models
-from grpc_client import SECONDS, Client, connected, predict_request
-from process_readings import sample
-from refusals import assert_refused
+from support import tiny_models
+from support.grpc_client import SECONDS, Client, connected, predict_request
+from support.process_readings import sample
+from support.refusals import assert_refused
 
 
 @pytest.fixture(scope="module")

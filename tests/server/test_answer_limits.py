@@ -2,12 +2,12 @@
 
 import grpc
 import pytest
-import tiny_models
 from dogsnap.server.protocols.open_inference import SERVICE
 from google.protobuf.message_factory import GetMessageClass
-from grpc_client import connected
-from process_readings import memory, worker_of
-from refusals import assert_refused
+from support import tiny_models
+from support.grpc_client import connected
+from support.process_readings import memory, worker_of
+from support.refusals import assert_refused
 
 MILLION = 1_000_000
 

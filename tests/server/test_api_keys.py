@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 import requests
-from command_line import dogsnap, refused
 from dogsnap.server.middleware import api_keys
-from grpc_client import connected, predict_request
-from grpc_contract import outcome, status
-from ports import free_port, listens
-from process_readings import most_seconds, sample
-from refusals import assert_refused
-from waiting import wait_until
+from support.command_line import dogsnap, refused
+from support.grpc_client import connected, predict_request
+from support.grpc_contract import outcome, status
+from support.ports import free_port, listens
+from support.process_readings import most_seconds, sample
+from support.refusals import assert_refused
+from support.waiting import wait_until
 
 PATH = "/v1/models/half:predict"
 BODY = {"instances": [2.0]}

@@ -5,14 +5,13 @@ import io
 import resource
 import shutil
 
-import colour_photos
-import own_models
 import pytest
-from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
 from PIL import Image
-from process_readings import worker_of
-from refusals import assert_refused
-from tiny_models import COLOURS, colours, half_plus, with_levels
+from support import colour_photos, own_models
+from support.colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
+from support.process_readings import worker_of
+from support.refusals import assert_refused
+from support.tiny_models import COLOURS, colours, half_plus, with_levels
 
 KINDS = {"red dog": (RED, "JPEG"), "green dog": (GREEN, "PNG"), "blue dog": (BLUE, "WEBP")}
 PHOTOS = {name: encode(plain(colour), kind) for name, (colour, kind) in KINDS.items()}

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_models
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.assembly import create_predictor
@@ -18,7 +17,8 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings
 from prometheus_client.exposition import generate_latest
-from waiting import wait_until
+from support import tiny_models
+from support.waiting import wait_until
 
 SECONDS = 60
 DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from process_readings import memory, worker_of
+from support.process_readings import memory, worker_of
 
 BODIES = 100
 CALLS = 16  # at a time: the client holds each message before it compresses it

@@ -24,9 +24,9 @@ from dogsnap.settings import Settings
 from flask import Flask, Response
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from gunicorn.config import Config
-from process_readings import memory, most_seconds, worker_of
-from refusals import assert_refused
-from waiting import wait_until
+from support.process_readings import memory, most_seconds, worker_of
+from support.refusals import assert_refused
+from support.waiting import wait_until
 
 SLOW_CLIENTS = 200
 PREDICT = "/v1/models/half:predict"

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email import message_from_bytes
 
-import colour_photos
 import pytest
 import requests
-from colour_photos import RED, encode, plain
 from PIL import Image
-from ports import LOST_PROXY
-from process_readings import most_seconds
-from refusals import assert_refused
-from stub_service import StubService
+from support import colour_photos
+from support.colour_photos import RED, encode, plain
+from support.ports import LOST_PROXY
+from support.process_readings import most_seconds
+from support.refusals import assert_refused
+from support.stub_service import StubService
 
 # As https://api.weixin.qq.com/wxa/img_sec_check answered: recorded.
 PASSED = {"errcode": 0, "errmsg": "ok"}

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 import requests
-from command_line import dogsnap, refused
-from half_models import PATH, answer, switched
-from ports import free_port
-from process_readings import held, worker_of
-from real_model import ROOT, built_models
-from refusals import assert_refused
-from small_disk import fill, small_disk
-from waiting import answers, wait_until
+from support.command_line import dogsnap, refused
+from support.half_models import PATH, answer, switched
+from support.ports import free_port
+from support.process_readings import held, worker_of
+from support.real_model import ROOT, built_models
+from support.refusals import assert_refused
+from support.small_disk import fill, small_disk
+from support.waiting import answers, wait_until
 
 NETWORK = "assets.extra/runtime/network.bin"
 

@@ -13,21 +13,20 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 
-import colour_photos
 import pytest
 import requests
-import tiny_models
-from colour_photos import BLUE, GREEN, RED
-from command_line import dogsnap
 from dogsnap.routing.choices import Split
 from dogsnap.server.middleware import api_keys
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.store import COLUMNS
-from feedback_ids import SECRET, signed
-from process_readings import sample, worker_of
-from refusals import assert_refused
-from small_disk import fill, small_disk
-from waiting import wait_until
+from support import colour_photos, tiny_models
+from support.colour_photos import BLUE, GREEN, RED
+from support.command_line import dogsnap
+from support.feedback_ids import SECRET, signed
+from support.process_readings import sample, worker_of
+from support.refusals import assert_refused
+from support.small_disk import fill, small_disk
+from support.waiting import wait_until
 
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in
           (("c1", RED), ("c2", GREEN), ("c3", BLUE))}  # fmt: skip

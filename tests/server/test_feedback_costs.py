@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import pytest
 import requests
-from administration import with_token
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.feedback import Feedback
@@ -13,7 +12,8 @@ from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.signed_ids import Signer
 from dogsnap.serving.feedback.store import TIME, Store
 from dogsnap.serving.metrics import Metrics
-from feedback_ids import ARMS, DOGS, SECRET, SplitRepository, answer, row
+from support.administration import with_token
+from support.feedback_ids import ARMS, DOGS, SECRET, SplitRepository, answer, row
 
 MOST_SECONDS = 0.0001
 ANSWERS = 2000

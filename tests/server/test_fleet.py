@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 import requests
-from command_line import dogsnap
 from dogsnap.routing.choices import Choices
 from dogsnap.routing.resolver import resolve
 from dogsnap.routing.router import FOLLOW_SECONDS, Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.store import open_store
-from grpc_client import connected
-from grpc_contract import CLASSIFY_TASK, REGRESS_TASK, multi_inference
-from half_models import PATH, answer
-from process_readings import worker_of
-from redis_server import RedisServer, needs_redis
-from refusals import assert_refused
-from tiny_models import half_plus, half_plus_two_of_examples
-from waiting import answers, wait_until
+from support.command_line import dogsnap
+from support.grpc_client import connected
+from support.grpc_contract import CLASSIFY_TASK, REGRESS_TASK, multi_inference
+from support.half_models import PATH, answer
+from support.process_readings import worker_of
+from support.redis_server import RedisServer, needs_redis
+from support.refusals import assert_refused
+from support.tiny_models import half_plus, half_plus_two_of_examples
+from support.waiting import answers, wait_until
 
 STABLE = "/v1/models/half/labels/stable:predict"
 VERSION = "X-Dogsnap-Model-Version"

@@ -13,29 +13,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-import colour_photos
 import grpc
 import numpy as np
 import pytest
 import requests
-import stub_engine
-from contract_table import CASES, make_models
 from dogsnap.commands.serve import checked_settings
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.gateway.target import Target
 from dogsnap.routing.spec import ModelSpec
-from forked import FORKS
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
-from loading import Load, span
 from PIL import Image
-from ports import LOST_PROXY, free_port, listens
-from process_readings import memory, sample, worker_of
-from refusals import assert_refused
-from rest_client import assert_contract
-from stub_engine import StubEngine
+from support import colour_photos, stub_engine
+from support.contract_table import CASES, make_models
+from support.forked import FORKS
+from support.loading import Load, span
+from support.ports import LOST_PROXY, free_port, listens
+from support.process_readings import memory, sample, worker_of
+from support.refusals import assert_refused
+from support.rest_client import assert_contract
+from support.stub_engine import StubEngine
+from support.waiting import answers, wait_until
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
-from waiting import answers, wait_until
 
 RED = colour_photos.encode(colour_photos.plain(), "JPEG")
 SECONDS = 60

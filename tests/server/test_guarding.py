@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from command_line import dogsnap
 from dogsnap.routing.choices import Change
 from dogsnap.routing.guard import LEAST_PIECES
 from dogsnap.routing.router import Router
@@ -22,11 +21,12 @@ from dogsnap.routing.switches import Who
 from dogsnap.serving.inference.guarding import NOTES, Guard
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.tensors.signatures import ServableId
-from process_readings import worker_of
-from redis_server import RedisServer, needs_redis
-from refusals import assert_refused
-from tiny_models import half_of_positive, half_plus, sleeper
-from waiting import answers, wait_until
+from support.command_line import dogsnap
+from support.process_readings import worker_of
+from support.redis_server import RedisServer, needs_redis
+from support.refusals import assert_refused
+from support.tiny_models import half_of_positive, half_plus, sleeper
+from support.waiting import answers, wait_until
 
 PREDICT = "/v1/models/half:predict"
 PER_SECOND = 40

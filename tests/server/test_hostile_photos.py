@@ -5,11 +5,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import hostile_photos
 import pytest
-from hostile_photos import Case
-from process_readings import memory, worker_of
-from refusals import assert_clear, assert_refused
+from support import hostile_photos
+from support.hostile_photos import Case
+from support.process_readings import memory, worker_of
+from support.refusals import assert_clear, assert_refused
 
 CLIENTS = 4
 MOST_GROWTH = 50  # MiB

@@ -10,19 +10,18 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import colour_photos
 import hypothesis
 import pytest
 import requests
 import schemathesis
-import tiny_models
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from process_readings import memory, most_seconds, worker_of
-from refusals import assert_clear
-from rest_client import raw
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
+from support import colour_photos, tiny_models
+from support.process_readings import memory, most_seconds, worker_of
+from support.refusals import assert_clear
+from support.rest_client import raw
 
 MOST_GROWTH = 50  # MiB
 JSON_EXAMPLES = 60

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import spotting
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.serving.photos.photo import windows
-from exported import png
+from support import spotting
+from support.exported import png
 
 LONG, TOP, BOTTOM = 1600, 1200, 1480  # pixels: of a picture, and where its dog begins and ends
 

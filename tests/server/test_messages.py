@@ -7,14 +7,14 @@ import zlib
 import pytest
 import requests
 import tensorflow as tf
-import tiny_models
-from command_line import dogsnap, refused
 from dogsnap.serving.versions.warmup import RECORDS_FILE
-from grpc_client import connected, predict_request
-from refusals import assert_refused
+from support import tiny_models
+from support.command_line import dogsnap, refused
+from support.grpc_client import connected, predict_request
+from support.refusals import assert_refused
+from support.waiting import wait_until
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
-from waiting import wait_until
 
 
 def write_records(version, *records: bytes) -> None:

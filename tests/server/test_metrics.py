@@ -8,12 +8,12 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from colour_photos import encode, plain
 from dogsnap.server.middleware import api_keys
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.tensors.signatures import ServableId
-from grpc_client import connected, predict_request
 from prometheus_client.exposition import generate_latest
+from support.colour_photos import encode, plain
+from support.grpc_client import connected, predict_request
 
 DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
 PROMTOOL = shutil.which("promtool")

@@ -4,16 +4,16 @@ import json
 import shutil
 
 import pytest
-import tiny_models
 from click.testing import Result
-from command_line import dogsnap, output_of, refused
 from dogsnap.admin_token import find_token
 from dogsnap.commands.helpers.admin_client import port_here
 from dogsnap.settings import Settings
-from grpc_client import SECONDS, connected
-from stub_service import StubService
+from support import tiny_models
+from support.command_line import dogsnap, output_of, refused
+from support.grpc_client import SECONDS, connected
+from support.stub_service import StubService
+from support.waiting import wait_until
 from tensorflow_serving.apis import get_model_status_pb2
-from waiting import wait_until
 
 TOKEN = "a-long-random-text"
 

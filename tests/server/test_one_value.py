@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from colour_photos import GREEN, encode, plain
-from command_line import dogsnap
-from grpc_client import connected, predict_request
-from refusals import assert_refused
-from tiny_models import colours
+from support.colour_photos import GREEN, encode, plain
+from support.command_line import dogsnap
+from support.grpc_client import connected, predict_request
+from support.refusals import assert_refused
+from support.tiny_models import colours
 
 PHOTO = encode(plain(GREEN), "PNG")
 TEXT = base64.b64encode(PHOTO).decode()

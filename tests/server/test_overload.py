@@ -7,13 +7,13 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import tiny_models
-from colour_photos import encode
-from hostile_photos import textured
-from loading import Load, percentile
-from process_readings import held, sample
-from real_model import built_models
-from waiting import wait_until
+from support import tiny_models
+from support.colour_photos import encode
+from support.hostile_photos import textured
+from support.loading import Load, percentile
+from support.process_readings import held, sample
+from support.real_model import built_models
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.long
 

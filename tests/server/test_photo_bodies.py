@@ -6,12 +6,12 @@ import tracemalloc
 from contextlib import suppress
 from urllib.parse import quote
 
-import colour_photos
 import pytest
-from colour_photos import GREEN, encode, plain
 from dogsnap.errors import InvalidArgument
 from dogsnap.server.protocols.photo_bodies import parse
-from refusals import assert_refused
+from support import colour_photos
+from support.colour_photos import GREEN, encode, plain
+from support.refusals import assert_refused
 
 PHOTO = encode(plain(GREEN), "JPEG")
 TEXT = base64.b64encode(PHOTO)

@@ -5,13 +5,10 @@ import time
 from pathlib import Path
 
 import grpc
-import hostile_photos
 import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-import tiny_models
-from colour_photos import encode, huge_png, plain
 from dogsnap.errors import DeadlineExceeded, InvalidArgument, TooLarge
 from dogsnap.exporting.merging import merge
 from dogsnap.serving.inference.executor import within
@@ -21,10 +18,12 @@ from dogsnap.serving.photos.photo import DEFAULTS
 from dogsnap.serving.photos.photo_values import Decoding, check_and_cut_photos, decode_photos
 from dogsnap.settings import Settings
 from google.protobuf import any_pb2, wrappers_pb2
-from grpc_client import connected
-from hostile_photos import gif_of_frames
-from process_readings import memory, most_seconds, worker_of
-from refusals import assert_refused
+from support import hostile_photos, tiny_models
+from support.colour_photos import encode, huge_png, plain
+from support.grpc_client import connected
+from support.hostile_photos import gif_of_frames
+from support.process_readings import memory, most_seconds, worker_of
+from support.refusals import assert_refused
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
 LONG_GIF = gif_of_frames(10_000)

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import tiny_models
 from click.testing import Result
-from colour_photos import BLUE, GREEN, encode, huge_png, plain
-from command_line import dogsnap, output_of, refused
 from dogsnap.server.middleware import api_keys
-from ports import LOST_PROXY
-from refusals import assert_refused
+from support import tiny_models
+from support.colour_photos import BLUE, GREEN, encode, huge_png, plain
+from support.command_line import dogsnap, output_of, refused
+from support.ports import LOST_PROXY
+from support.refusals import assert_refused
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 

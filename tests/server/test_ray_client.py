@@ -5,13 +5,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import colour_photos
 import grpc
 import pytest
-from ports import free_port
-from refusals import assert_refused
-from stub_engine import StubEngine
-from waiting import wait_until
+from support import colour_photos
+from support.ports import free_port
+from support.refusals import assert_refused
+from support.stub_engine import StubEngine
+from support.waiting import wait_until
 
 RED = colour_photos.encode(colour_photos.plain(), "JPEG")
 MODELS, LIST = "tensorflow.serving.ModelService", "ray.serve.RayServeAPIService"

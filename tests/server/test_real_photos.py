@@ -12,7 +12,7 @@ import pytest
 from dogsnap.exporting.acceleration import TOLERANCES
 from dogsnap.serving.versions import openvino_runtime
 from PIL import Image
-from real_model import built_models
+from support.real_model import built_models
 
 
 def _test_list(data_dir: Path, every: int = 1) -> list[Path]:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-import tensorflow1_models
-import tiny_models
 from dogsnap.commands.helpers.local_models import only_model
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.changes import change_load
@@ -21,9 +19,10 @@ from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import configs_in_file, model_source
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 from dogsnap.settings import Settings
+from support import tensorflow1_models, tiny_models
+from support.waiting import wait_until
+from support.watched_models import WatchedModels
 from tensorflow_serving.apis import prediction_log_pb2
-from waiting import wait_until
-from watched_models import WatchedModels
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ import pytest
 import requests
 from dogsnap.exporting.export import write_warmup_requests
 from dogsnap.serving.versions.warmup import RECORDS_FILE
-from grpc_client import connected, predict_request
-from half_models import PATH, answer, switched
-from loading import Load, percentile
-from process_readings import children, held, sample, worker_of
-from waiting import wait_until
+from support.grpc_client import connected, predict_request
+from support.half_models import PATH, answer, switched
+from support.loading import Load, percentile
+from support.process_readings import children, held, sample, worker_of
+from support.waiting import wait_until
 
 BACK_SECONDS = 10.0
 CLIENTS = 4

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import requests
-from command_line import dogsnap, output_of, refused
-from process_readings import worker_of
-from redis_server import RedisServer, needs_redis
-from refusals import assert_refused
-from tiny_models import half_of_positive, half_plus
-from waiting import answers, wait_until
+from support.command_line import dogsnap, output_of, refused
+from support.process_readings import worker_of
+from support.redis_server import RedisServer, needs_redis
+from support.refusals import assert_refused
+from support.tiny_models import half_of_positive, half_plus
+from support.waiting import answers, wait_until
 
 STABLE = "/v1/models/half/labels/stable:predict"
 STEPS = "30,60"

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
-import accelerated
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,8 +22,9 @@ from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums, low_priority, openvino_runtime
 from dogsnap.serving.versions.servable import Servable
-from exported import LABELS, SIZE, photos
-from waiting import wait_until
+from support import accelerated
+from support.exported import LABELS, SIZE, photos
+from support.waiting import wait_until
 
 PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]

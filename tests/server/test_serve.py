@@ -10,15 +10,15 @@ import time
 import tomllib
 from pathlib import Path
 
-import colour_photos
 import grpc
 import pytest
 import requests
-from command_line import dogsnap, refused
-from grpc_client import connected
-from process_readings import held
-from refusals import assert_refused
-from waiting import wait_until
+from support import colour_photos
+from support.command_line import dogsnap, refused
+from support.grpc_client import connected
+from support.process_readings import held
+from support.refusals import assert_refused
+from support.waiting import wait_until
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 ROOT = Path(__file__).parents[2]

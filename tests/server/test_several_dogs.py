@@ -3,13 +3,13 @@
 import base64
 import json
 
-import coloured_dogs
 import pytest
-from coloured_dogs import NONE, ONE, TWO
-from command_line import dogsnap
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.serving.feedback.signed_ids import Signer
-from feedback_ids import SECRET
+from support import coloured_dogs
+from support.coloured_dogs import NONE, ONE, TWO
+from support.command_line import dogsnap
+from support.feedback_ids import SECRET
 
 
 @pytest.fixture(scope="module")

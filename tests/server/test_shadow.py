@@ -6,9 +6,7 @@ import shutil
 import threading
 from functools import partial
 
-import colour_photos
 import pytest
-import tiny_models
 from dogsnap.routing.changes import change_shadow
 from dogsnap.routing.choices import Change
 from dogsnap.routing.spec import ModelSpec
@@ -18,7 +16,8 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.model_configs import ModelFolders
-from waiting import wait_until
+from support import colour_photos, tiny_models
+from support.waiting import wait_until
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_line import dogsnap, output_of, refused
-from tiny_models import half_plus
+from support.command_line import dogsnap, output_of, refused
+from support.tiny_models import half_plus
 
 STATE = """
 format: 1

@@ -12,13 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import colour_photos
 import pytest
 import requests
 import tensorflow as tf
-import tiny_models
-from grpc_client import Client, connected, predict_request
-from waiting import wait_until
+from support import colour_photos, tiny_models
+from support.grpc_client import Client, connected, predict_request
+from support.waiting import wait_until
 
 CLIENTS = 6  # threads: enough to keep two processors busy
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")

@@ -11,14 +11,14 @@ from pathlib import Path
 import grpc
 import pytest
 import requests
-from colour_photos import encode, plain
-from command_line import dogsnap, refused
 from dogsnap.server.app import create_app
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import Settings
-from grpc_client import predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
+from support.colour_photos import encode, plain
+from support.command_line import dogsnap, refused
+from support.grpc_client import predict_request, values
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 OPENSSL = shutil.which("openssl")

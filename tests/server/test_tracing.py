@@ -7,10 +7,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from colour_photos import encode, plain
-from grpc_client import connected, predict_request
-from ports import LOST_PROXY
-from stub_service import StubService
+from support.colour_photos import encode, plain
+from support.grpc_client import connected, predict_request
+from support.ports import LOST_PROXY
+from support.stub_service import StubService
 
 pytest.importorskip(
     "opentelemetry.instrumentation.grpc",

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import spotting
-import upright_dogs
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.serving.answers.classification import turn_back
 from dogsnap.serving.answers.levels import Level
@@ -18,9 +16,10 @@ from dogsnap.serving.photos.photo import turn
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings
-from exported import png
-from feedback_ids import answer as answer_of
 from PIL import Image
+from support import spotting, upright_dogs
+from support.exported import png
+from support.feedback_ids import answer as answer_of
 
 DECISION = {"dog_threshold": 0.4, "confident_threshold": 0.99}
 DEGREES = {"top": 0, "left": 90, "bottom": 180, "right": 270}  # that turn a half to the top

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-import tiny_models
-from changed_version import changed_version
-from command_line import dogsnap
-from refusals import assert_refused
-from tiny_models import half_plus, save, signature, spec
+from support import tiny_models
+from support.changed_version import changed_version
+from support.command_line import dogsnap
+from support.refusals import assert_refused
+from support.tiny_models import half_plus, save, signature, spec
 
 STABLE = "labels/stable"
 

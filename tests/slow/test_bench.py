@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import real_model
+from support import real_model
 
 SCRIPT = Path(__file__).parents[2] / "backend" / "bench" / "measure.py"
 

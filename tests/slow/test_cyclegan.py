@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import dogsnap, output_of
 from PIL import Image
+from support.command_line import dogsnap, output_of
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "tutorials" / "cyclegan.py"
 RANGE = ("--input-range", -1, 1, "--output-range", -1, 1)

@@ -16,15 +16,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import requests
-import tiny_models
 import yaml
-from colour_photos import RED, encode, plain
-from flood import flood
-from grpc_client import connected, values
-from ports import free_port
-from process_readings import worker_of
-from real_model import ROOT, built_models
-from waiting import answers, wait_until
+from support import tiny_models
+from support.colour_photos import RED, encode, plain
+from support.flood import flood
+from support.grpc_client import connected, values
+from support.ports import free_port
+from support.process_readings import worker_of
+from support.real_model import ROOT, built_models
+from support.waiting import answers, wait_until
 
 DEPLOY = ROOT / "backend" / "deploy"
 BASE = "docker.io/library/python:3.12-slim-bookworm"

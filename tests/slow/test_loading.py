@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from loading import Answer, Load, percentile, span
-from waiting import wait_until
+from support.loading import Answer, Load, percentile, span
+from support.waiting import wait_until
 
 MODEL = Path(__file__).parents[2] / "models" / "inception_v3"
 PREDICT = "/v1/models/inception_v3/versions/2:predict"

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 import requests
-from ports import free_port, listens
-from process_readings import most_seconds
+from support.ports import free_port, listens
+from support.process_readings import most_seconds
+from support.waiting import wait_until
 from test_connections import many_files  # noqa: F401 (a fixture)
 from test_tls import certificate  # noqa: F401 (a fixture)
-from waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
 CONFIGURATION = DEPLOY / "nginx.conf"

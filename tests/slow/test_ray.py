@@ -12,19 +12,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import contract_table
-import exported
 import grpc
 import numpy as np
 import pytest
-import tiny_models
-from command_line import dogsnap
-from grpc_client import SECONDS, Client, connected, predict_request, values
-from grpc_contract import CALLS, outcome
-from ports import free_port
-from ray_cluster import RayCluster
+from support import contract_table, exported, tiny_models
+from support.command_line import dogsnap
+from support.grpc_client import SECONDS, Client, connected, predict_request, values
+from support.grpc_contract import CALLS, outcome
+from support.ports import free_port
+from support.ray_cluster import RayCluster
+from support.waiting import wait_until
 from test_fleet import FIVE_COMMANDS, PRINTED, ask, versions_of
-from waiting import wait_until
 
 pytestmark = pytest.mark.ray
 # A client's pause before its next request: two cores run the clients, the proxies and both nodes.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_models
-from loading import Load, percentile
-from process_readings import sample
+from support import tiny_models
+from support.loading import Load, percentile
+from support.process_readings import sample
 
 STEP, THREADS, CLIENTS = 0.02, 2, 8  # every thread is busy and six requests wait, all the time
 SAMPLE_SECONDS = 0.25

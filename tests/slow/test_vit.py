@@ -18,17 +18,17 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-import tiny_vit
-from command_line import dogsnap, refused
 from dogsnap.exporting.export import ExportError
 from dogsnap.exporting.vit import export_vit, load_classifier
 from dogsnap.serving.photos.preprocessing import decode
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import warm_up
-from exported import Loaded, contents_of, nodes_of
-from grpc_client import connected, values
 from PIL import Image
+from support import tiny_vit
+from support.command_line import dogsnap, refused
+from support.exported import Loaded, contents_of, nodes_of
+from support.grpc_client import connected, values
 
 PHOTOS = tiny_vit.photos(32)  # as many as a request may have
 TEXTS = [base64.urlsafe_b64encode(photo) for photo in PHOTOS]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from colour_photos import RED, encode, plain
-from ports import free_port
-from waiting import answers, wait_until
+from support.colour_photos import RED, encode, plain
+from support.ports import free_port
+from support.waiting import answers, wait_until
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-import exported
 import pytest
 from dogsnap.exporting import acceleration
 from dogsnap.exporting.merging.merge import Options, merge
+
+from support import exported
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, *speedups: float) -> None:

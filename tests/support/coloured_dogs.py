@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import keras
-import spotting
 from dogsnap.exporting.export import export_classifier
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.temperature import Calibration
-from exported import DESCRIPTION
-from spotting import PASS, photo
+
+from support import spotting
+from support.exported import DESCRIPTION
+from support.spotting import PASS, photo
 
 EVERY = EveryDog(PASS, score=0.5, overlap=0.4, dog=0.7, margin=0.1, weight=1.0, sharpness=1.0)
 RED, BLUE, GREEN = (10, 10, 150, 230), (200, 40, 300, 200), (160, 20, 190, 60)

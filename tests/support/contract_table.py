@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tensorflow1_models
-import tiny_models
+from support import tensorflow1_models, tiny_models
 
 MODELS = {
     "half_plus_two": (tensorflow1_models.half_plus_two, 123),

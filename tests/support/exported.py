@@ -9,8 +9,9 @@ from dogsnap.exporting.export import export_classifier
 from dogsnap.exporting.inspection import meta_graphs
 from dogsnap.networks.architectures import backbone_of
 from dogsnap.networks.temperature import Calibration
-from photos import striped
-from tiny_network import tiny
+
+from support.photos import striped
+from support.tiny_network import tiny
 
 SIZE = (16, 16)
 LABELS = [

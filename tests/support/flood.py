@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import numpy as np
 import requests
-from grpc_client import connected, predict_request
+
+from support.grpc_client import connected, predict_request
 
 
 def flood(server, model: str, alias: str) -> Counter:

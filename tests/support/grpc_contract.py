@@ -7,8 +7,6 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
-from grpc_client import SECONDS, Client
-from grpc_client import predict_request as predict
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -18,6 +16,9 @@ from tensorflow_serving.apis import (
     predict_pb2,
     regression_pb2,
 )
+
+from support.grpc_client import SECONDS, Client
+from support.grpc_client import predict_request as predict
 
 CLASSIFY, REGRESS = classification_pb2.ClassificationRequest, regression_pb2.RegressionRequest
 METADATA, STATUS = (

@@ -1,7 +1,8 @@
 """Asks and switches the small model of the fixture `models`."""
 
 import requests
-from administration import with_token
+
+from support.administration import with_token
 
 PATH = "/v1/models/half:predict"
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from colour_photos import (
+from PIL import Image
+
+from support.colour_photos import (
     RED,
     chunk,
     encode,
@@ -19,7 +21,6 @@ from colour_photos import (
     plain,
     with_orientation,
 )
-from PIL import Image
 
 CUT_EVERY = 64  # bytes
 FLIPS = 45  # of one bit, in each kind of file

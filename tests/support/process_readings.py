@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 import requests
-from administration import with_token
+
+from support.administration import with_token
 
 
 def worker_of(server) -> int:

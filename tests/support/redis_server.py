@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import redis
-from ports import free_port
-from waiting import wait_until
+
+from support.ports import free_port
+from support.waiting import wait_until
 
 PROGRAM = shutil.which("redis-server")
 needs_redis = pytest.mark.skipif(

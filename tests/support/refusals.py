@@ -3,7 +3,8 @@
 from collections.abc import Container
 
 import requests
-from process_readings import most_seconds
+
+from support.process_readings import most_seconds
 
 
 def assert_refused(response: requests.Response, status: int, *sentences: str) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import requests
-from contract_table import Case
-from refusals import assert_refused
+
+from support.contract_table import Case
+from support.refusals import assert_refused
 
 
 def raw(

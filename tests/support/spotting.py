@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import accelerated
 import keras
 import numpy as np
 import pytest
@@ -12,7 +11,9 @@ from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable
-from exported import DESCRIPTION, LABELS, SIZE, png
+
+from support import accelerated
+from support.exported import DESCRIPTION, LABELS, SIZE, png
 
 PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)
 COLOURS = {

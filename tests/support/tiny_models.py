@@ -9,8 +9,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from changed_version import changed_version
 from tensorflow.core.protobuf import saved_model_pb2
+
+from support.changed_version import changed_version
 
 SIZE = (16, 16)
 COLOURS = (

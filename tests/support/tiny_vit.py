@@ -9,10 +9,11 @@ import keras
 import keras_hub
 import numpy as np
 import tensorflow as tf
-from exported import png
-from photos import striped
 from PIL import Image
 from safetensors.numpy import save_file
+
+from support.exported import png
+from support.photos import striped
 
 SIZE = (32, 32)
 PATCH, LAYERS, HEADS, HIDDEN, MLP = 8, 2, 2, 16, 32

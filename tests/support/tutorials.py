@@ -12,8 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from ports import START_SECONDS, free_port
-from waiting import answers, wait_until
+
+from support.ports import START_SECONDS, free_port
+from support.waiting import answers, wait_until
 
 STEP_SECONDS = 300
 PORTS = ("8501", "8500", "8511", "8510", "8521", "6379")  # in pages, which free ones replace

@@ -6,8 +6,9 @@ import keras
 import numpy as np
 from dogsnap.exporting.export import export_classifier
 from dogsnap.networks.temperature import Calibration
-from exported import DESCRIPTION, SIZE, png
-from spotting import COLOURS
+
+from support.exported import DESCRIPTION, SIZE, png
+from support.spotting import COLOURS
 
 SIDE = 200  # pixels
 HALVES = {

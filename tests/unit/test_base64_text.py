@@ -4,12 +4,12 @@ import base64
 
 import pytest
 import tensorflow as tf
-from base64_forms import FORMS
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.photos import preprocessing
 from dogsnap.serving.photos.base64_text import decode_base64, web_safe
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.base64_forms import FORMS
 
 BYTES = bytes(range(256))
 STANDARD = base64.b64encode(BYTES).decode()

@@ -9,7 +9,7 @@ from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.signed_ids import Signer
 from dogsnap.serving.feedback.store import Store
 from dogsnap.serving.metrics import Metrics
-from feedback_ids import DOGS, SECRET, SplitRepository, answer
+from support.feedback_ids import DOGS, SECRET, SplitRepository, answer
 
 REFUSED = "CREATE TRIGGER refused BEFORE INSERT ON phones WHEN NEW.version = 2 BEGIN SELECT RAISE(FAIL, 'full'); END"
 

@@ -24,7 +24,7 @@ from dogsnap.serving.feedback.comparison import (
 )
 from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.store import TIME, Store
-from feedback_ids import ARMS, DOGS, row
+from support.feedback_ids import ARMS, DOGS, row
 
 ROWS = list(
     itertools.product((1, 5, 20), (0, 0.1, 0.3), (0.5, 0.1))

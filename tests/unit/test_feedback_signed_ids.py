@@ -4,9 +4,9 @@ import pytest
 from dogsnap.errors import DogsnapError
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.signed_ids import Signer, read_or_create_secret
-from feedback_ids import SECRET
 from hypothesis import given
 from hypothesis import strategies as st
+from support.feedback_ids import SECRET
 
 SIGNER = Signer(SECRET.encode())
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from dogsnap.server.protocols.grpc_health import Health
 from grpc_health.v1 import health_pb2
-from waiting import wait_until
+from support.waiting import wait_until
 
 
 def test_a_client_that_ends_its_watch_while_it_is_told_holds_up_neither_itself_nor_the_stop():

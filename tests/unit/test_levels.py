@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dogsnap.serving.answers.levels import LARGEST_SET, Level, Levels, top_z_score
-from twelve_breeds import DECISION, HUSKIES, IDS, LABELS, LEVELS, probabilities
+from support.twelve_breeds import DECISION, HUSKIES, IDS, LABELS, LEVELS, probabilities
 
 GENERATOR = np.random.default_rng(5)
 

@@ -3,13 +3,13 @@
 import io
 import struct
 
-import colour_photos
 import numpy as np
 import pytest
-from colour_photos import encode, huge_png, plain, stored, with_orientation
 from dogsnap.errors import TooLarge, UnsupportedPhoto
 from dogsnap.serving.photos import photo, preprocessing
 from PIL import Image, ImageCms, PngImagePlugin
+from support import colour_photos
+from support.colour_photos import encode, huge_png, plain, stored, with_orientation
 
 KINDS = colour_photos.every_kind()
 GREYS = colour_photos.every_grey()

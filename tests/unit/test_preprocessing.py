@@ -7,8 +7,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from base64_forms import FORMS
-from colour_photos import encode
 from dogsnap.serving.photos.preprocessing import (
     Resizing,
     decode,
@@ -21,8 +19,10 @@ from dogsnap.serving.photos.preprocessing import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from photos import striped
 from PIL import Image
+from support.base64_forms import FORMS
+from support.colour_photos import encode
+from support.photos import striped
 
 SIZE = (16, 12)
 VECTOR = [tf.TensorSpec([None], tf.string)]

@@ -15,7 +15,7 @@ from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.store import NumberTaken, Store, check_switch_log, name_store, open_store
 from dogsnap.routing.switches import FORMAT, Switch, Who
 from dogsnap.settings import Settings
-from redis_server import RedisServer, needs_redis
+from support.redis_server import RedisServer, needs_redis
 
 ALICE, BOB = Who("alice", "10.0.0.1"), Who("bob", "10.0.0.2")
 

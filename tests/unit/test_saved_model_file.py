@@ -4,13 +4,13 @@ import time
 
 import pytest
 import tensorflow as tf
-import tiny_models
 from dogsnap.errors import FailedPrecondition
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import missing
 from google.protobuf import text_format
+from support import tiny_models
 from tensorflow.core.protobuf import saved_model_pb2
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_models
-from colour_photos import GREEN, encode, plain
 from dogsnap.errors import FailedPrecondition, Internal, InvalidArgument, Unavailable
 from dogsnap.serving.answers.classification import name_breeds
 from dogsnap.serving.assembly import create_predictor
@@ -19,6 +17,8 @@ from dogsnap.serving.tensors.signatures import ServableId, UnknownSignature
 from dogsnap.serving.versions.servable import Servable, kernel_sentence
 from dogsnap.serving.versions.warmup import warm_up
 from dogsnap.settings import Settings
+from support import tiny_models
+from support.colour_photos import GREEN, encode, plain
 
 ME = ServableId("m", 1)
 LABELS = list(tiny_models.COLOURS)

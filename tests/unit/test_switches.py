@@ -19,7 +19,7 @@ from dogsnap.serving.repository.model import State
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import version_folders
-from watched_models import WatchedModels
+from support.watched_models import WatchedModels
 
 ALICE = Who("alice", "127.0.0.1")
 LABELLED = (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import requests
-from changed_version import changed_version
-from colour_photos import encode, plain
 from phone import DEVICES, STATUS_NOTICE, Phone
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from real_model import built_models
+from support.changed_version import changed_version
+from support.colour_photos import encode, plain
+from support.real_model import built_models
 
 expect.set_options(
     timeout=30_000

@@ -2,8 +2,8 @@
 
 import pytest
 import requests
-from path_proxy import PATH, path_proxy
 from playwright.sync_api import expect
+from support.path_proxy import PATH, path_proxy
 
 TOKEN = "0123456789abcdef"
 SIZE = {"width": 1280, "height": 800}

@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tiny_models
-from administration import console_path
 from dogsnap.server.middleware import api_keys
 from google.protobuf import text_format
 from phone import serious_violations
 from playwright.sync_api import expect
+from support import tiny_models
+from support.administration import console_path
 from tensorflow_serving.config import model_server_config_pb2
 
 TOKEN = "a-long-random-text"

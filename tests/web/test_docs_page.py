@@ -3,10 +3,10 @@
 import base64
 import json
 
-import colour_photos
 import pytest
 import requests
 from playwright.sync_api import Page, expect
+from support import colour_photos
 
 
 @pytest.fixture

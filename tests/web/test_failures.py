@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
-from process_readings import children, held
-from waiting import wait_until
+from support.process_readings import children, held
+from support.waiting import wait_until
 
 # More than the largest body, also after the browser's own attempt to make it smaller: it is no picture.
 TOO_LARGE_BYTES = 14 * 2**20

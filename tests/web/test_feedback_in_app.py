@@ -5,17 +5,16 @@ import shutil
 import sqlite3
 from contextlib import closing
 
-import colour_photos
 import pytest
-import tiny_models
-from administration import console_path
 from click.testing import CliRunner
 from dogsnap.cli import main
-from feedback_ids import SECRET, signed
 from phone import DEVICE, serious_violations
 from playwright.sync_api import expect
-from real_model import built_models
-from waiting import wait_until
+from support import colour_photos, tiny_models
+from support.administration import console_path
+from support.feedback_ids import SECRET, signed
+from support.real_model import built_models
+from support.waiting import wait_until
 
 COLOURS = {"c1": colour_photos.RED, "c2": colour_photos.GREEN, "c3": colour_photos.BLUE}
 

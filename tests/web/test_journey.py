@@ -4,7 +4,7 @@ import re
 
 import pytest
 from phone import DEVICE
-from real_model import built_models
+from support.real_model import built_models
 
 SPOKEN_LANGUAGE = "document.documentElement.lang"
 

@@ -8,7 +8,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from real_model import ROOT
+from support.real_model import ROOT
 
 DIST = ROOT / "backend" / "dogsnap" / "server" / "pages" / "app"
 KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".png": "image/png"}

@@ -3,12 +3,11 @@
 import re
 import shutil
 
-import colour_photos
-import own_models
 import pytest
 from phone import serious_violations
 from playwright.sync_api import expect
-from real_model import ROOT, built_models
+from support import colour_photos, own_models
+from support.real_model import ROOT, built_models
 
 DOG_WORDS = {"en-US": r"\bdogs?\b|breed", "zh-CN": "狗|犬|品种"}
 NAMES = [name.capitalize() for name, _ in own_models.COLOURS.values()]

@@ -5,9 +5,9 @@ import itertools
 import random
 
 import pytest
-from colour_photos import BLUE, GREEN, RED, encode, plain
 from phone import Phone
 from playwright.sync_api import Error, FileChooser, Route
+from support.colour_photos import BLUE, GREEN, RED, encode, plain
 
 COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}
 MOST_WAITING = 9  # the app keeps ten

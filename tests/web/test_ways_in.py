@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pillow_heif
 import pytest
-from colour_photos import stored
 from PIL import Image
+from support.colour_photos import stored
 
 RED, GREEN, BLUE, GREY = (200, 30, 30), (30, 160, 30), (30, 30, 200), (128, 128, 128)
 MOST_SENT_BYTES = 60_000

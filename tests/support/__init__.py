@@ -1,0 +1,1 @@
+"""What tests share: tiny models, photos, servers, stand-ins for other programs."""
