@@ -157,6 +157,7 @@ CLOSED = (
     ),
     *(
         "GET /api/admin/switches",
+        "GET /api/admin/series",
         "GET /api/admin/verdict",
         "GET /api/admin/feedback.csv",
         "POST /api/admin/undo",

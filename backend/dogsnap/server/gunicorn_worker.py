@@ -81,6 +81,7 @@ class Server(BaseApplication):
         gc.freeze()
         announce = partial(log.info, "ready: open %s/", local_url(self.settings))
         self.predictor.repository.start(self.settings.poll_seconds, announce)
+        self.predictor.series.start()
         return app
 
     def _create_app(self) -> Flask:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from dogsnap.errors import NotFound, UnsupportedMediaType
+from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from dogsnap.routing import changes
 from dogsnap.routing.changes import ANY, Versions
 from dogsnap.routing.choices import HIDDEN, Choices
@@ -32,13 +32,16 @@ from dogsnap.server.protocols.request_fields import (
     percent,
     text_field,
     truth,
+    whole_number,
 )
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
 from dogsnap.serving.repository.interface import ModelRepository, Plan
+from dogsnap.serving.series import BUCKET_SECONDS, BUCKETS
 from dogsnap.settings import Settings
 
+SERIES_SECONDS, MOST_SECONDS = 3600, BUCKETS * BUCKET_SECONDS
 SHOWN_SWITCHES = 50
 LEAST_REQUESTS = 100  # of the new version in each step of a rollout, if nothing is said
 STEERS = {"pause": pause_rollout, "resume": resume_rollout, "end": stop_rollout}
@@ -154,15 +157,6 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
                 repository.try_again(name)
         return response
 
-    @routes.get("/verdict")
-    def verdict() -> Response:
-        model = request.args.get("model") or predictor.default_model()
-        return json_response(verdict_on(model, settings, predictor, feedback))
-
-    @routes.get("/feedback.csv")
-    def feedback_csv() -> Response:
-        return Response(require_feedback(feedback).store.csv(), mimetype="text/csv")
-
     @routes.get("/switches")
     def switches() -> Response:
         return json_response({"switches": log_of(repository, request.args.get("model", ""))})
@@ -174,6 +168,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         return _answer(predictor, plan, fields, plan.undoes.model)
 
     _add_rollouts(routes, switch)
+    _add_reports(routes, settings, predictor, feedback)
     return routes
 
 
@@ -197,6 +192,32 @@ def _add_rollouts(routes: Blueprint, switch: Callable[..., Response]) -> None:
         return switch(model, steered, STEERS[what], fields.get("label", ""), *values)
 
 
+def _add_reports(
+    routes: Blueprint, settings: Settings, predictor: Predictor, feedback: Feedback | None
+) -> None:
+    @routes.get("/verdict")
+    def verdict() -> Response:
+        model = request.args.get("model") or predictor.default_model()
+        return json_response(verdict_on(model, settings, predictor, feedback))
+
+    @routes.get("/series")
+    def series() -> Response:
+        model = request.args.get("model") or predictor.default_model()
+        _check_model(predictor, model)
+        seconds = whole_number("seconds", request.args.get("seconds"))
+        until = whole_number("until", request.args.get("until"))
+        seconds = SERIES_SECONDS if seconds is None else seconds
+        if not BUCKET_SECONDS <= seconds <= MOST_SECONDS:
+            raise InvalidArgument(
+                f"seconds is {seconds}; expected {BUCKET_SECONDS} to {MOST_SECONDS}, a day"
+            )
+        return json_response({"model": model, **predictor.series.describe(model, seconds, until)})
+
+    @routes.get("/feedback.csv")
+    def feedback_csv() -> Response:
+        return Response(require_feedback(feedback).store.csv(), mimetype="text/csv")
+
+
 def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can
     be undone.
@@ -218,17 +239,20 @@ def verdict_on(
 
     Raises NotFound, Unavailable.
     """
-    if model not in predictor.repository.models():
-        raise NotFound(
-            f"there is no model {model!r}; there are: "
-            f"{', '.join(predictor.repository.models()) or 'none'}"
-        )
+    _check_model(predictor, model)
     return {
         "model": model,
         "kept_days": settings.feedback_days if feedback else None,
         "feedback": feedback.verdict(model) if feedback else None,
         "shadow": shadow_report(predictor, model),
     }
+
+
+def _check_model(predictor: Predictor, model: str) -> None:
+    """Raises NotFound."""
+    models = predictor.repository.models()
+    if model not in models:
+        raise NotFound(f"there is no model {model!r}; there are: {', '.join(models) or 'none'}")
 
 
 def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str = "") -> Response:

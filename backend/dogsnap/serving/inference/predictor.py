@@ -21,6 +21,7 @@ from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import check
 from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.series import Series
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from dogsnap.serving.versions.servable import BaseServable
 from dogsnap.settings import Settings
@@ -48,6 +49,7 @@ class Predictor:
         self._executor = executor
         self.guard = Guard(repository, metrics)
         self.shadow = Shadow(repository, metrics, executor.is_busy)
+        self.series = Series(metrics)
 
     def default_model(self) -> str:
         """The model for requests that name none: the configured one, or the only one."""
@@ -186,6 +188,7 @@ class Predictor:
                 raise self._executor.full()
 
     def close(self) -> None:
+        self.series.close()
         self._executor.close()
         self.shadow.close()
         self.repository.close()
