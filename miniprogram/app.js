@@ -1,6 +1,7 @@
 /** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It has no state. */
 const appearance = require('./services/appearance')
 const feedback = require('./services/feedback')
+const { texts } = require('./services/language')
 const snaps = require('./services/snaps')
 const waiting = require('./services/waiting')
 
@@ -20,12 +21,12 @@ App({
 
   /** Only browsers call this: something was dropped or pasted that is no photo. */
   onUnsupportedMaterial() {
-    wx.showToast({ title: appearance.texts().notPhoto, icon: 'none' })
+    wx.showToast({ title: texts().notPhoto, icon: 'none' })
   },
 
   /** Only browsers call this: of several photos one was taken. */
   onFurtherMaterial() {
-    wx.showToast({ title: appearance.texts().onePhoto, icon: 'none', duration: 4000 })
+    wx.showToast({ title: texts().onePhoto, icon: 'none', duration: 4000 })
   },
 })
 

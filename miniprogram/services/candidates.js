@@ -43,7 +43,7 @@ function lookAlikes({ state, breeds: guesses, group }) {
  * How to tell the candidates apart: what the model's group says, where it holds just them, else their height and coat.
  * @param {import('./classifier').Outcome} outcome
  * @param {string} sentence  about the looks of one candidate, with places for name, height and coat
- * @param {import('./appearance').Language} language
+ * @param {import('./language').Language} language
  * @returns {Promise<string[]>}  a sentence or more each; none for a single breed; rejects where facts cannot be had
  */
 async function differences(outcome, sentence, language) {

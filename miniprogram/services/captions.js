@@ -1,6 +1,6 @@
 /** What an answer says, in one line: the headline of the result page, and the caption of a small picture. */
-const appearance = require('./appearance')
 const candidates = require('./candidates')
+const { currentLanguage, texts } = require('./language')
 const wording = require('./wording')
 
 /** Sets of more breeds than these are counted, not named. */
@@ -12,7 +12,7 @@ const MOST_NAMED = 2
  */
 function headline(outcome) {
   const { state, breeds, group, set } = outcome
-  const { captions: text } = appearance.texts()
+  const { captions: text } = texts()
   if (['no_dog', 'unknown', 'refused'].includes(state)) return text[state]
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
   const named = candidates.named(outcome)
@@ -22,7 +22,7 @@ function headline(outcome) {
 
 /** The same where no lead stands above it. @param {import('./history').Entry['outcome']} outcome */
 function caption(outcome) {
-  const { captions: text } = appearance.texts()
+  const { captions: text } = texts()
   if (!outcome) return text.waits
   if (outcome.dogs) {
     const names = outcome.dogs.map((dog) => short({ outcome: dog }))
@@ -35,33 +35,33 @@ function caption(outcome) {
 
 /** How many dogs there are, in words; '' for one. @param {import('./classifier').Outcome} outcome */
 function count({ dogs = [], moreDogs }) {
-  const { dogs: counts, moreDogs: more } = appearance.texts().captions
+  const { dogs: counts, moreDogs: more } = texts().captions
   return moreDogs ? more : counts[dogs.length - 2] || ''
 }
 
 /** What the user said that it is. @param {import('./feedback').Said} said */
 function said({ verdict, name, name_zh: chinese }) {
-  const { result, correct } = appearance.texts().pages
+  const { result, correct } = texts().pages
   const words = name ? nameOf({ name, name_zh: chinese }) : verdict === 'right' ? result.right : correct.verdicts[verdict]
-  return wording.fill(appearance.texts().captions.said, { words })
+  return wording.fill(texts().captions.said, { words })
 }
 
 /** The breeds that an answer leaves open. @param {import('./classifier').Outcome} outcome */
 function names(outcome) {
-  return wording.list(candidates.rows(outcome, 0).map(nameOf), appearance.language())
+  return wording.list(candidates.rows(outcome, 0).map(nameOf), currentLanguage())
 }
 
 /** A line with the look-alikes of the breed that is named; '' without any. @param {import('./classifier').Outcome} outcome */
 function alike(outcome) {
   const named = candidates.lookAlikes(outcome).map(nameOf)
-  const { captions: text } = appearance.texts()
-  return named.length ? wording.fill(text.alike, { names: wording.list(named, appearance.language()) }) : ''
+  const { captions: text } = texts()
+  return named.length ? wording.fill(text.alike, { names: wording.list(named, currentLanguage()) }) : ''
 }
 
 /** A few words for under a small picture. @param {{outcome: import('./history').Entry['outcome'], said?: import('./history').Entry['said']}} entry */
 function short({ outcome, said: correction }) {
   if (correction && correction.name) return nameOf(correction)
-  const { captions: text } = appearance.texts()
+  const { captions: text } = texts()
   if (!outcome) return text.waits
   const { state, breeds, dogs } = outcome
   if (dogs) return count(outcome)
@@ -78,12 +78,12 @@ function anyOf(set, breeds, text) {
 
 /** @param {{name: string, name_zh: string}} named  a breed or a group */
 function nameOf(named) {
-  return wording.names(named, appearance.language()).main
+  return wording.names(named, currentLanguage()).main
 }
 
 /** The one thing that an answer names, for a card: with its look-alikes not each by name. @param {import('./classifier').Outcome} outcome */
 function shared(outcome) {
-  const { captions: text } = appearance.texts()
+  const { captions: text } = texts()
   if (outcome.dogs) return { title: caption(outcome), percent: '' }
   const { state, breeds, group } = outcome
   const isGroup = state === 'group' && !candidates.named(outcome)

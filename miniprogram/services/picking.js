@@ -2,7 +2,7 @@
  * Lets the user pick a photo, and says what to do where the phone does not allow it. What becomes of the photo is the
  * pages' business.
  */
-const appearance = require('./appearance')
+const { texts } = require('./language')
 const photo = require('./photo')
 const routes = require('./routes')
 
@@ -20,14 +20,14 @@ async function pick(sources) {
   if (open.sources === sources.join() && Math.abs(Date.now() - open.time) < DOUBLE_TAP_MS) return null
   const opened = (open = { sources: sources.join(), time: Date.now() })
   if (routes.isSinglePage()) {
-    wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })
+    wx.showToast({ title: texts().singlePage, icon: 'none' })
     return null
   }
   try {
     return await photo.choose(sources)
   } catch (refused) {
     console.warn('no photo chosen:', refused.errno, refused.errMsg)
-    const { title, reasons, confirm: confirmText } = appearance.texts().refusedPhoto
+    const { title, reasons, confirm: confirmText } = texts().refusedPhoto
     await wx.showModal({ title, content: reasons[reasonOf(refused, sources)], confirmText, showCancel: false })
     return null
   } finally {

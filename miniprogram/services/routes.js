@@ -1,5 +1,5 @@
 /** The addresses of the pages, and how to get there. No page writes another page's address. */
-const appearance = require('./appearance')
+const { texts } = require('./language')
 
 /** WeChat's number for a page opened from Moments, alone: from there no route leads on. */
 const SINGLE_PAGE = 1154
@@ -31,7 +31,7 @@ function once(start) {
 }
 
 function go(url) {
-  if (isSinglePage()) return wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })
+  if (isSinglePage()) return wx.showToast({ title: texts().singlePage, icon: 'none' })
   return once(() => (getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })))
 }
 

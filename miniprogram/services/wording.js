@@ -1,7 +1,7 @@
 /** Numbers, names and days as the user reads them, in either language. Sentences are in i18n/. */
 const traditional = require('./traditional')
 
-/** @typedef {import('./appearance').Language} Language */
+/** @typedef {import('./language').Language} Language */
 
 /**
  * @param {number} probability  0 to 1

@@ -85,7 +85,7 @@ Page({
 /**
  * @param {import('../../services/breeds').Breed} breed
  * @param {import('../../services/breeds').Breed[]} all
- * @param {{text: any, language: import('../../services/appearance').Language}} dress
+ * @param {{text: any, language: import('../../services/language').Language}} dress
  */
 function toView(breed, all, { text, language }) {
   const { main, second } = wording.names(breed, language)

@@ -3,6 +3,7 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const dogs = require('../../services/dogs')
 const history = require('../../services/history')
+const { texts } = require('../../services/language')
 const loading = require('../../services/loading')
 const routes = require('../../services/routes')
 const wording = require('../../services/wording')
@@ -47,7 +48,7 @@ Page({
 
   show() {
     const { text, language, words, order } = this.data
-    const { sizes } = appearance.texts().pages.breed
+    const { sizes } = texts().pages.breed
     const name = (breed) => wording.names(breed, language).main
     const place = (breed) => (order === 'size' ? SIZES.indexOf(breed.size || '') : 0)
     const compare = (one, other) => place(one) - place(other) || name(one).localeCompare(name(other), language)

@@ -5,6 +5,7 @@ const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const install = require('../../services/install')
+const { texts } = require('../../services/language')
 const routes = require('../../services/routes')
 const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
@@ -103,7 +104,7 @@ function toItem(entry, now, text) {
  */
 function describe(outcome, text) {
   if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
-  if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: appearance.texts().pages.result.failures[outcome.kind] }
+  if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: texts().pages.result.failures[outcome.kind] }
   const { state, breeds, group, set, dogs: several } = outcome
   if (several) return { name: captions.caption(outcome), detail: captions.count(outcome) }
   if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }

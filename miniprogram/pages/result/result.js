@@ -12,6 +12,7 @@ const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const frame = require('../../services/frame')
 const history = require('../../services/history')
+const { texts } = require('../../services/language')
 const picking = require('../../services/picking')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
@@ -210,7 +211,7 @@ Page({
 
   async showAbout() {
     const { best, language } = this.data
-    const { sizes } = appearance.texts().pages.breed
+    const { sizes } = texts().pages.breed
     this.setData({ about: '' })
     const all = best.id ? await breeds.all().catch(() => []) : []
     const known = all.find(({ id }) => id === best.id)
@@ -361,7 +362,7 @@ Page({
 
   /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { app } = appearance.texts().card
+    const { app } = texts().card
     return card.draw({ photo: this.small || this.data.photo, ...this.shared(), app, boxes: dogs.places(this.outcome) })
   },
 
@@ -408,7 +409,7 @@ Page({
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
     const { isOne, text } = this.data
-    if (!isOne) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
+    if (!isOne) return { title: texts().pages.home.headline, path: routes.HOME }
     const { id, title: name, subtitle, percent } = this.shared()
     const several = this.outcome.dogs ? wording.fill(text.shareDogs, { count: subtitle, names: name }) : subtitle
     const title = percent ? wording.fill(text.shareTitle, { name, percent }) : several

@@ -1,6 +1,7 @@
 /** Language, theme, what happens to photos, and the model version that answers. Choices take effect at once. */
 const { VERSION } = require('../../config')
 const appearance = require('../../services/appearance')
+const { texts } = require('../../services/language')
 const loading = require('../../services/loading')
 const models = require('../../services/models')
 const settings = require('../../services/settings')
@@ -50,7 +51,7 @@ Page({
     const { text } = this.data
     const { language, theme, model } = settings.get()
     this.setData({
-      app: appearance.texts().card.app,
+      app: texts().card.app,
       groups: [
         { name: 'language', title: text.language, options: toOptions(LANGUAGES, text.languages, language) },
         { name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },

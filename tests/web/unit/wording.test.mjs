@@ -57,7 +57,7 @@ test('where the classes are no dogs, the app speaks of no dog and no breed', () 
   other.storage.areDogs = false
   for (const [language, words] of [['zh_CN', /狗|犬|品种/], ['en', /\bdogs?\b|breed|mutt|ancestry/i]]) {
     other.language = language
-    const texts = Object.fromEntries(leaves(other.service('appearance').texts()))
+    const texts = Object.fromEntries(leaves(other.service('language').texts()))
     const base = Object.fromEntries(leaves(language === 'en' ? en : zh))
     assert.deepEqual(Object.keys(texts).sort(), Object.keys(base).sort())
     for (const [path, text] of Object.entries(texts)) {
@@ -73,7 +73,7 @@ test('every text is used by its page', () => {
     const source =
       program.files.get(`pages/${page}/${page}.js`) +
       program.files.get(`pages/${page}/${page}.wxml`) +
-      program.files.get('services/appearance.js') +
+      program.files.get('services/language.js') +
       program.files.get('services/wording.js')
     for (const key of Object.keys(texts)) assert.match(source, new RegExp(`\\b${key}\\b`), `${page}.${key}`)
   }
