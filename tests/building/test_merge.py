@@ -19,7 +19,7 @@ from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import warm_up
 from support import tensorflow1_models
-from support.command_line import dogsnap, output_of
+from support.command_line import dogsnap, output_of, refused
 from support.exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
 from support.tiny_models import save, signature
 
@@ -477,3 +477,18 @@ def test_the_command_says_in_a_sentence_why_it_cannot_merge(tmp_path) -> None:
     assert [file.name for file in source.parent.iterdir()] == ["1"]
     for wrong in (["--mean", "grey"], ["--decode", "hex"]):
         assert dogsnap("merge", source, *wrong).exit_code == 2
+
+
+def test_what_is_merged_goes_beside_the_path_that_was_given_or_nowhere(tmp_path: Path) -> None:
+    stored = export(tmp_path / "store" / "tiny").rename(tmp_path / "store" / "abc")
+    (tmp_path / "models" / "dogs").mkdir(parents=True)
+    (tmp_path / "models" / "dogs" / "1").symlink_to(stored)
+    before = contents_of(tmp_path / "store")
+    said = output_of(dogsnap("merge", tmp_path / "models" / "dogs" / "1"))
+    assert f"wrote {tmp_path}/models/dogs/2" in said
+    assert Loaded(tmp_path / "models" / "dogs" / "2").signatures
+    description = merging.read_description(tmp_path / "models" / "dogs" / "2")
+    assert description["source"]["merged_from"] == "dogs/1"
+    refused(dogsnap("merge", stored), f"move its files to {stored}/1")
+    refused(dogsnap("teach", stored, stored), f"move its files to {stored}/1")
+    assert contents_of(tmp_path / "store") == before

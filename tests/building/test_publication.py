@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from dogsnap.exporting import publication
-from dogsnap.exporting.publication import together
+from dogsnap.exporting.publication import next_version, together
 
 
 def written(folder: Path, *versions: int | str | Path) -> None:
@@ -61,3 +61,16 @@ def test_where_another_export_has_taken_a_number_nothing_appears(tmp_path: Path)
     with pytest.raises(OSError, match=words), together(tmp_path / "dogs") as folder:
         written(tmp_path, folder / "1", folder / "2", "dogs/1")
     assert names(tmp_path / "dogs") == ["1"]
+
+
+def test_no_version_is_written_to_the_folder_of_several_models(tmp_path: Path) -> None:
+    written(tmp_path / "dogs", 1)
+    written(tmp_path / "cats", 3)
+    with pytest.raises(
+        ValueError, match=r"holds models \(cats, dogs\); expected the folder of one"
+    ):
+        publication.publish(tmp_path / "dogs" / "1", tmp_path)
+    with pytest.raises(ValueError, match="expected the folder of one"), together(tmp_path):
+        pass
+    assert names(tmp_path) == ["cats", "dogs"]
+    assert next_version(tmp_path / "dogs") == 2

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from dogsnap.serving.versions.version_folders import version_folders
+import pytest
+from dogsnap.serving.versions.version_folders import (
+    model_folder_of,
+    model_folders,
+    version_folders,
+)
 
 
 def test_any_int64_is_a_version_and_nothing_else(tmp_path: Path) -> None:
@@ -21,3 +26,41 @@ def test_any_int64_is_a_version_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "7").write_text("a file")
     assert sorted(version_folders(tmp_path)) == [2, 9, 10, 1763725480123456789]
     assert version_folders(tmp_path / "none") == {}
+
+
+def version(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "saved_model.pb").write_bytes(b"a graph")
+    return folder
+
+
+def test_a_version_without_a_number_is_named_with_where_to_put_it(tmp_path: Path) -> None:
+    version(tmp_path / "dogs" / "1")
+    flowers = version(tmp_path / "flowers")
+    found, troubles = model_folders(tmp_path)
+    assert set(found) == {"dogs"}
+    assert troubles == {
+        flowers: f"{flowers} is a version without a number; move its files to {flowers / '1'}"
+    }
+
+
+def test_models_beside_versions_are_named_as_what_is_not_served(tmp_path: Path) -> None:
+    for name in ("1", "dogs/1", "cats/2"):
+        version(tmp_path / name)
+    found, troubles = model_folders(tmp_path)
+    assert found == {tmp_path.name: tmp_path}
+    assert set(troubles) == {tmp_path / "dogs", tmp_path / "cats"}
+    assert "is the folder of one model" in troubles[tmp_path / "dogs"]
+
+
+def test_the_next_version_goes_beside_the_path_that_was_given(tmp_path: Path) -> None:
+    stored = version(tmp_path / "store" / "abc")
+    (tmp_path / "models" / "dogs").mkdir(parents=True)
+    link = tmp_path / "models" / "dogs" / "1"
+    link.symlink_to(stored)
+    assert model_folder_of(link) == link.parent
+    assert model_folder_of(link / ".." / "1") == link.parent
+    with pytest.raises(ValueError, match=rf"move its files to {stored}/1"):
+        model_folder_of(stored)
+    with pytest.raises(ValueError, match=r"holds models \(dogs\)"):
+        model_folder_of(version(tmp_path / "models" / "7"))

@@ -1,5 +1,6 @@
 """`dogsnap teach`: a version that knows a breed more, from some photos of it."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,7 +58,9 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
     PHOTOS are photo files or folders of them. VERSION_DIR, like
     models/inception_v3/2, stays as it is.
     """
-    model_folder = source.resolve().parent
+    from dogsnap.serving.versions.version_folders import model_folder_of
+
+    model_folder = model_folder_of(source)
     if not dry_run:
         refuse_unwritable(model_folder)
         click.echo(
@@ -90,7 +93,7 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
         click.echo(
             f"{model_folder.name} version {names[-1]} knows what was taught, and "
             "answers who names it. To let it answer the app: "
-            f"{choose.format(names[-1])}; to go back: {choose.format(source.resolve().name)}."
+            f"{choose.format(names[-1])}; to go back: {choose.format(Path(os.path.abspath(source)).name)}."
         )
 
 
@@ -108,10 +111,12 @@ def _write_first(
     `temporary`; without one nothing.
     """
     from dogsnap.exporting.publication import make_staging_folder
+    from dogsnap.serving.versions.version_folders import model_folder_of
     from dogsnap.training import teaching
 
     breeds = _breeds(photos=photos, **named)
-    stored = artefacts or source.resolve().parent
+    model_folder = model_folder_of(source)
+    stored = artefacts or model_folder
     teacher = teaching.Teacher(source, stored)
     shown = teaching.known_photos(known, breeds, teacher.stored.description["recipe"])
     more = teacher.features_of_known(shown, click.echo) if shown else None
@@ -125,7 +130,7 @@ def _write_first(
         )
     if temporary is None:
         return None
-    return teacher.write(make_staging_folder(temporary, source.resolve().parent), click.echo)
+    return teacher.write(make_staging_folder(temporary, model_folder), click.echo)
 
 
 def _breeds(

@@ -9,14 +9,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dogsnap.files import sync
-from dogsnap.serving.versions.version_folders import version_folders
+from dogsnap.serving.versions.version_folders import refuse_several_models, version_folders
 
 # how folders with unfinished versions begin: no server takes them for models or versions
 WRITING = ".writing-"
 
 
 def next_version(model_folder: Path) -> int:
-    """The number after the largest version; 1 for a new model."""
+    """The number after the largest version; 1 for a new model.
+
+    Raises ValueError for the folder of several models.
+    """
+    refuse_several_models(model_folder)
     return max(version_folders(model_folder), default=0) + 1
 
 

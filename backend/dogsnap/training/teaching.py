@@ -4,6 +4,7 @@ versions that know them.
 
 import dataclasses
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -160,7 +161,7 @@ class Teacher:
         """
         self._looks = looks or {}
         self.source = source
-        self.stored = read_stored(source.resolve().parent.name, artefacts)
+        self.stored = read_stored(Path(os.path.abspath(source)).parent.name, artefacts)
         self._artefacts = artefacts
         described = read_description(source)
         self.taught = {each["id"]: each for each in described.get("taught", ())}

@@ -3,6 +3,7 @@ or bytes in, frozen network, answers out.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from dogsnap.networks.second_pass import NEEDED, SecondPass
 from dogsnap.serving.answers.classification import WITHOUT_THRESHOLDS
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, check, check_fields
 from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
+from dogsnap.serving.versions.version_folders import model_folder_of
 
 # Keras' layers of augmentation are active unless they are told otherwise, and keep the
 # state of their random numbers.
@@ -75,8 +77,9 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     versions is then unchanged.
     """
     source = source if isinstance(source, Source) else Source(source)
-    folder = source.folder.resolve()
+    folder = source.folder
     network_input = find_image_input(input_specs(folder), options)
+    model_folder = model_folder_of(folder)
     report(f"decoding {options.decode} in front of {network_input}")
     check_fields(options.description, "--description")
     description = {**read_description(folder), **options.description}
@@ -101,13 +104,13 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         merger.check_probabilities()
     report_outputs(merger, options, report)
     if merger.classes and labels:
-        description = {"model": folder.parent.name, **description, "labels": labels}
+        description = {"model": model_folder.name, **description, "labels": labels}
     if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
     check(description, "the description")
     merged = merger.signatures()
     description["source"] = {
-        "merged_from": f"{folder.parent.name}/{folder.name}",
+        "merged_from": f"{model_folder.name}/{Path(os.path.abspath(folder)).name}",
         "decode": options.decode,
     }
     if wanted.size and (labels or "input_size" in description):
@@ -124,7 +127,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     acceleration = merger.acceleration(folder, _read_ranges(description))
     try:
         return write_version(
-            folder.parent, tf.Module(), merged, description, warmup, acceleration, report
+            model_folder, tf.Module(), merged, description, warmup, acceleration, report
         )
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error

@@ -63,19 +63,71 @@ def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
     The second dict says of the entries that cannot be served why not. Raises
     OSError if `models` itself cannot be read.
     """
-    if any(_is_complete(folder) for folder in version_folders(models).values()):
-        return {Path(os.path.abspath(models)).name: models}, {}
+    if _holds_versions(models):
+        name = Path(os.path.abspath(models)).name
+        others = {
+            child: f"{child} is not served: {models} holds versions itself, so it is the "
+            f"folder of one model; move these to {models / name}"
+            for child in other_models(models)
+        }
+        return {name: models}, others
     found, troubles = {}, {}
     for child in _list(models):
         try:
             str(child.resolve()).encode(), child.name.encode()
             if is_folder(child) and version_folders(child):
                 found[child.name] = child
+            elif saved_model_file.find(child):
+                troubles[child] = (
+                    f"{child} is a version without a number; move its files to {child / '1'}"
+                )
         except UnicodeEncodeError:
             troubles[child] = f"expected a folder whose path is UTF-8, received {str(child)!a}"
         except OSError as error:
             troubles[child] = describe_unreadable(child, error)
     return found, troubles
+
+
+def other_models(folder: Path) -> list[Path]:
+    """The folders of models in a folder, which hold complete versions."""
+    children = [child for child in _list(folder) if not VERSION.fullmatch(child.name)]
+    return list(filter(_holds_versions, children))
+
+
+def _holds_versions(folder: Path) -> bool:
+    try:
+        return any(map(_is_complete, version_folders(folder).values()))
+    except OSError:
+        return False
+
+
+def model_folder_of(version: Path) -> Path:
+    """The folder that versions made of this one are written to: that of the
+    path as it is given, not of what a link leads to.
+
+    Raises ValueError where the version has no number, so that this would be the
+    folder of all models.
+    """
+    folder = Path(os.path.abspath(version))
+    if not VERSION.fullmatch(folder.name):
+        raise ValueError(
+            f"{version} is no version of a model: expected a folder whose name is a number, "
+            f"beside which the next one is written; move its files to {version / '1'}"
+        )
+    refuse_several_models(folder.parent)
+    return folder.parent
+
+
+def refuse_several_models(folder: Path) -> None:
+    """Raises ValueError for the folder of all models: with a version in it, a
+    server would take it for that of one.
+    """
+    if others := other_models(folder):
+        names = ", ".join(other.name for other in others)
+        raise ValueError(
+            f"{folder} holds models ({names}); expected the folder of one model, with nothing "
+            f"but its versions, such as {folder / 'NAME'}"
+        )
 
 
 def is_folder(path: Path) -> bool:
