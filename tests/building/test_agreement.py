@@ -87,10 +87,7 @@ def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed
     files, differing = [each.path for each in examples_of(data)], result["differing"]
     pair = (versions[0], versions[2])
     answers = np.array(
-        [
-            [version.answer([file.read_bytes()])["prediction"][0] for file in files]
-            for version in pair
-        ]
+        [[version.answer(file.read_bytes())["prediction"][0] for file in files] for version in pair]
     )
     best, ids = answers.argmax(-1), [label["id"] for label in LABELS]
     assert result["agreement"] == pytest.approx((best[0] == best[1]).mean())

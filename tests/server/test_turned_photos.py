@@ -1,16 +1,15 @@
 """A dog that lies on its side in the photo: a photo of which little is said is turned."""
 
 import io
+import json
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from dogsnap.exporting.merging.merge import Options, merge
-from dogsnap.serving.answers.classification import turn_back
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.inference.executor import within
-from dogsnap.serving.inference.request_kinds import Breeds
+from dogsnap.serving.inference.request_kinds import Breeds, turned_back
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos.photo import turn
 from dogsnap.serving.tensors.signatures import ServableId
@@ -18,10 +17,23 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings
 from PIL import Image
 from support import spotting, upright_dogs
+from support.command_line import dogsnap, output_of
 from support.exported import png
-from support.feedback_ids import answer as answer_of
+from support.waiting import wait_until
 
 DECISION = {"dog_threshold": 0.4, "confident_threshold": 0.99}
+SURE_ALONE = {"confident_threshold": 0.99}
+# Descriptions by model: own classes, whose names may tell which way is up, and what says they do not.
+OWN = {
+    "arrows": (SURE_ALONE, {}),
+    "digits": (SURE_ALONE, {"subject": "other"}),
+    "x_rays": ({**DECISION, "dog_threshold": 0.01}, {"subject": "other"}),
+    "told_upright": ({**DECISION, "dog_threshold": 0.01}, {"orientation": "upright"}),
+    "flowers": (SURE_ALONE, {"subject": "other", "orientation": "any"}),
+    "breeds": (SURE_ALONE, {"subject": "dogs"}),
+}
+FAINT_GREEN = (0, 40, 0)  # of which the networks think that it may be a green terrier
+TURNED = ("flowers", "breeds")
 DEGREES = {"top": 0, "left": 90, "bottom": 180, "right": 270}  # that turn a half to the top
 
 
@@ -35,6 +47,8 @@ def models(tmp_path_factory):
         "without_thresholds": {},
     }.items():
         merge(upright_dogs.export(folder / name, decision), Options())
+    for name, (decision, fields) in OWN.items():
+        merge(upright_dogs.export(folder / name, decision, **fields), Options())
     return folder
 
 
@@ -57,6 +71,47 @@ def test_the_first_answer_stays_where_no_turn_gives_a_sure_one(server):
     answer = server.classify(png(np.zeros((80, 120, 3), np.uint8))).json()
     assert answer["level"] == "no_dog"
     assert "turned" not in answer
+
+
+@pytest.mark.parametrize("model", OWN)
+def test_own_classes_are_turned_only_where_their_description_says_that_it_means_nothing(
+    server, model
+):
+    answer = server.classify(upright_dogs.photo("left"), model=model).json()
+    assert answer.get("turned", 0) == (90 if model in TURNED else 0)
+    assert answer["confident"] == (model in TURNED)
+
+
+def test_a_shadow_is_judged_by_what_it_would_answer_itself(start_server, tmp_path):
+    """Version 2 turns no photo, version 1 in its shadow does, and finds the same breed at last."""
+    model = tmp_path / "models" / "dogs"
+    upright_dogs.export(model, {**DECISION, "dog_threshold": 0.01})
+    upright_dogs.export(model, SURE_ALONE, subject="other")
+    server = start_server(tmp_path / "models", "--default-model", "dogs")
+    server.post("/api/admin/models/dogs/shadow", json={"version": 1}).raise_for_status()
+    answer = server.classify(
+        upright_dogs.photo("bottom", "blue spaniel", FAINT_GREEN), version=2
+    ).json()
+    assert answer["breeds"][0]["name"] == "green terrier"
+    counted = lambda: server.get("/api/admin/models/dogs").json()["model"]["shadow"]  # noqa: E731
+    wait_until(lambda: counted()["agree"] or counted()["differ"])
+    assert counted()["differ"] == 1
+
+
+@pytest.mark.parametrize(("model", "right"), [("unsure", 1.0), ("no_dog", 1.0), ("digits", 0.75)])
+def test_what_is_evaluated_and_compared_is_what_a_server_answers(models, tmp_path, model, right):
+    for half in DEGREES:
+        for name in ("red hound", "blue spaniel"):
+            folder = tmp_path / "photos" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{half}.png").write_bytes(upright_dogs.photo(half, name, FAINT_GREEN))
+    command = ("--data", tmp_path / "photos", "--json", tmp_path / "scores.json")
+    output_of(dogsnap("evaluate", models / model / "2", *command))
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert scores["top1"] == right
+    output_of(dogsnap("compare", models / model / "1", models / "unsure" / "2", *command))
+    result = json.loads((tmp_path / "scores.json").read_text())
+    assert result["accuracy"] == [right, 1.0]
 
 
 def test_a_version_without_thresholds_answers_at_once(server):
@@ -91,7 +146,7 @@ def test_a_box_is_that_in_the_photo_as_it_was_sent(degrees):
         (columns.max() + 1) / width,
         (rows.max() + 1) / height,
     )
-    dog = replace(answer_of(1), box=seen)
-    answer = turn_back(replace(dog, dogs=(dog,)), degrees)
-    assert answer.box == pytest.approx((0.1, 0.4, 0.4, 0.6))
-    assert answer.dogs[0].box == answer.box
+    outputs = {"box": np.array([seen]), "dogs_box": np.array([[seen, seen]])}
+    answer = turned_back(outputs, degrees)
+    assert answer["box"][0] == pytest.approx((0.1, 0.4, 0.4, 0.6))
+    assert answer["dogs_box"][0] == pytest.approx(np.tile(answer["box"], (2, 1)))

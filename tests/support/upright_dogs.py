@@ -31,13 +31,14 @@ def network() -> keras.Model:
     return model
 
 
-def export(model_folder: Path, decision: dict[str, float]) -> Path:
-    description = {**DESCRIPTION, "decision": decision}
+def export(model_folder: Path, decision: dict[str, float], **fields: str) -> Path:
+    """`fields`: further ones of the description."""
+    description = {**DESCRIPTION, "decision": decision, **fields}
     return export_classifier(network(), Calibration(1.0), description, model_folder).folder
 
 
-def photo(half: str, name: str = "red hound") -> bytes:
-    """A black square whose `half` has a colour of COLOURS."""
-    pixels = np.zeros((SIDE, SIDE, 3), np.uint8)
+def photo(half: str, name: str = "red hound", rest: tuple[int, int, int] = (0, 0, 0)) -> bytes:
+    """A square whose `half` has a colour of COLOURS, and the rest another."""
+    pixels = np.full((SIDE, SIDE, 3), rest, np.uint8)
     pixels[HALVES[half]] = COLOURS[name]
     return png(pixels)

@@ -88,9 +88,7 @@ def evaluate(
     examples = labelled_photos.read_known(data, listed, exported.labels, limit, click.echo)
     scores, matrix = measuring.evaluate(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
-    click.echo(
-        f"median time a photo         {scores['milliseconds']:.1f} ms, in batches, with decoding"
-    )
+    click.echo(f"median time a photo         {scores['milliseconds']:.1f} ms, with decoding")
     click.echo(_classes_text(scores["classes"]))
     click.echo(confusion.as_table(matrix, exported.labels))
     _report_dogs(scores)

@@ -163,24 +163,6 @@ def name_breeds(
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 
 
-def turn_back(answer: Classification, degrees: int) -> Classification:
-    """The answer for a photo that was turned clockwise, with boxes in fractions
-    of the photo before that.
-    """
-    boxed = replace(answer, box=_box_before(answer.box, degrees), turned=degrees)
-    dogs = [replace(dog, box=_box_before(dog.box, degrees)) for dog in answer.dogs]
-    return replace(boxed, dogs=tuple(dogs))
-
-
-def _box_before(box: tuple[float, ...] | None, degrees: int) -> tuple[float, ...] | None:
-    if box is None:
-        return None
-    left, top, right, bottom = box
-    for _ in range(degrees // 90):
-        left, top, right, bottom = top, 1 - right, bottom, 1 - left
-    return left, top, right, bottom
-
-
 def _breed(label: Mapping[str, str], probability: float) -> Breed:
     return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))
 

@@ -3,10 +3,11 @@
 Each is one run of one signature; its methods are called in their order.
 """
 
+import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from dogsnap.serving.answers.classification import (
     Classification,
     checked_top_k,
     name_breeds,
-    turn_back,
 )
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.inference.executor import remaining
@@ -54,6 +54,8 @@ SURE = (Level.GROUP, Level.BREED)
 LEAST_DOG_TURNED = 0.99
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
+# Makes the pictures that a version is shown.
+Upright = Callable[[BaseServable], Sequence[bytes]]
 
 
 @dataclass(frozen=True)
@@ -216,8 +218,13 @@ class Photos:
         return self._ready[least]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        return self._run_on(servable, signature, self.size, self._upright)
+
+    def _run_on(
+        self, servable: BaseServable, signature: Signature, count: int, upright: Upright
+    ) -> tuple[Outputs, BaseServable]:
         try:
-            return servable.answer_photos(signature, self.size, self._upright)
+            return servable.answer_photos(signature, count, upright)
         except (UnsupportedPhoto, TooLarge):
             raise
         except InvalidArgument as error:  # of the graph, to which photos are the only values
@@ -238,83 +245,82 @@ class Breeds(Photos):
     A long one in which no dog is seen is looked at again in overlapping
     squares.
 
-    Any other one of which little is said is turned: a phone held flat lays dogs
-    on their side.
+    Any other one of which little is said is turned, where the version's classes
+    are the same whichever way is up: a phone held flat lays dogs on their side.
     """
 
     def __init__(self, contents: bytes, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
-        # What is shown of the upright photo, for each row of the run; None: the whole.
-        self._view: Callable[[bytes], list[bytes]] | None = None
         self._degrees = 0  # clockwise, of the turn that answers
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
 
-    def _upright(self, servable: BaseServable) -> list[bytes]:
-        wholes = super()._upright(servable)
-        return self._view(wholes[0]) if self._view else wholes
-
-    def _show(self, view: Callable[[bytes], list[bytes]] | None, size: int = 1) -> None:
-        self._view, self.size = view, size
-
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
         began = time.monotonic()
-        outputs, answering = self._run_upright(servable, signature)
+        outputs, answering = super().run(servable, signature)
+        if not _sees_dog(answering, outputs):
+            windows = photo.windows(self._upright(answering)[0])
+            in_window = windows and self._run_windows(answering, signature, windows)
+            if in_window:
+                return in_window
         needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
-        if self._view or remaining(math.inf) < needed:
+        if not answering.description.is_turned or remaining(math.inf) < needed:
             return outputs, answering
         if not _says_little(self._name_row(answering, outputs)):
             return outputs, answering
         return self._run_turned(answering, signature) or (outputs, answering)
 
-    def _run_upright(
-        self, servable: BaseServable, signature: Signature
+    def repeat(self, other: BaseServable) -> Outputs:
+        """What `other` would answer, which may look at other parts of the photo."""
+        again = copy.copy(self)
+        again._count = checked_top_k(other, None)
+        return again.run(other, other.photo_signature())[0]
+
+    def _run_view(
+        self,
+        servable: BaseServable,
+        signature: Signature,
+        count: int,
+        view: Callable[[bytes], list[bytes]],
     ) -> tuple[Outputs, BaseServable]:
-        outputs, answering = super().run(servable, signature)
-        if _sees_dog(answering, outputs):
-            return outputs, answering
-        windows = photo.windows(self._upright(answering)[0])
-        if not windows:
-            return outputs, answering
-        self._show(partial(photo.cut_windows, windows=windows), len(windows))
-        found, answering_parts = super().run(answering, signature)
+        """Run `count` pictures that `view` makes of the upright photo."""
+        return self._run_on(servable, signature, count, lambda each: view(self._upright(each)[0]))
+
+    def _run_windows(
+        self, servable: BaseServable, signature: Signature, windows: list[photo.Box]
+    ) -> tuple[Outputs, BaseServable] | None:
+        """The answer for the window that shows a dog the most; None if none does."""
+        view = partial(photo.cut_windows, windows=windows)
+        found, answering = self._run_view(servable, signature, len(windows), view)
         best = int(np.argmax(found["dog"]))
         part = _row_of(found, best)
-        if not _sees_dog(answering_parts, part):
-            self._show(None)
-            return outputs, answering
-        self._show(partial(photo.cut_windows, windows=[windows[best]]))  # to a shadow as well
-        return _in_whole(part, windows[best]), answering_parts
+        return (_in_whole(part, windows[best]), answering) if _sees_dog(answering, part) else None
 
     def _run_turned(
         self, servable: BaseServable, signature: Signature
     ) -> tuple[Outputs, BaseServable] | None:
-        """Run the photo turned, and keep the turn of the surest answer, for a
-        shadow as well; None if no answer is sure.
-        """
-        self._show(partial(photo.turn, turns=TURNS), len(TURNS))
+        """The surest answer for the photo turned; None if none is sure."""
         try:
-            outputs, answering = super().run(servable, signature)
+            view = partial(photo.turn, turns=TURNS)
+            outputs, answering = self._run_view(servable, signature, len(TURNS), view)
             answers = [self._name_row(answering, outputs, row) for row in range(len(TURNS))]
         except DogsnapError:  # there is an answer already
-            answers = []
-        best = max(range(len(answers)), key=lambda row: _sureness(answers[row]), default=0)
-        if not answers or not _is_sure(answers[best]) or not _sees_surely(outputs, best):
-            self._show(None)
+            return None
+        best = max(range(len(answers)), key=lambda row: _sureness(answers[row]))
+        if not _is_sure(answers[best]) or not _sees_surely(outputs, best):
             return None
         self._degrees = TURNS[best]
-        self._show(partial(photo.turn, turns=[self._degrees]))
-        return _row_of(outputs, best), answering
+        return turned_back(_row_of(outputs, best), self._degrees), answering
 
     def _name_row(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
         return name_breeds(servable, outputs, row, self._count)
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
-            return turn_back(self._name_row(servable, outputs), self._degrees)
+            return replace(self._name_row(servable, outputs), turned=self._degrees)
 
 
 def _says_little(answer: Classification) -> bool:
@@ -363,6 +369,18 @@ def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
     start = np.array([left, top, left, top], np.float32)
     size = np.array([right - left, bottom - top] * 2, np.float32)
     boxes = {alias: start + size * outputs[alias] for alias in BOXES if alias in outputs}
+    return {**outputs, **boxes}
+
+
+def turned_back(outputs: Outputs, degrees: int) -> Outputs:
+    """The outputs for a photo that was turned clockwise, with boxes in
+    fractions of the photo before that.
+    """
+    boxes = {alias: outputs[alias] for alias in BOXES if alias in outputs}
+    for _ in range(degrees // 90):
+        for alias, box in boxes.items():
+            left, top, right, bottom = np.moveaxis(box, -1, 0)
+            boxes[alias] = np.stack([top, 1 - right, bottom, 1 - left], axis=-1)
     return {**outputs, **boxes}
 
 

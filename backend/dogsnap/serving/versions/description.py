@@ -38,6 +38,16 @@ class Description:
         sees_dogs = self.levels.decision.dog is not None
         return sees_dogs or any(label["id"] in breeds for label in self.labels)
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether a picture shows the same class whichever way is up: as
+        `orientation` says, else where the classes are breeds by `subject` or by
+        a threshold for dogs.
+        """
+        is_of_dogs = self.levels.decision.dog is not None
+        subject = self.raw.get("subject", "dogs" if is_of_dogs else "other")
+        return self.raw.get("orientation", "any" if subject == "dogs" else "upright") == "any"
+
     def read_taught_breeds(self) -> tuple[Mapping[str, Any], ...]:
         """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and
         the facts that came with them.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dogsnap.errors import InvalidArgument
-from dogsnap.training.dataset import Example, Report, breeds_of, class_ids, photo_bytes
+from dogsnap.errors import DogsnapError
+from dogsnap.training.dataset import Example, Report, breeds_of, class_ids
 from dogsnap.training.evaluation.exported_version import ExportedVersion
 from dogsnap.training.evaluation.labelled_photos import UNKNOWN
 from dogsnap.training.evaluation.paired_tests import drop_bound, mcnemar
@@ -81,10 +81,10 @@ def compare(
     kept = []
     for example in examples:
         try:
-            contents = photo_bytes(example.path)
+            contents = example.path.read_bytes()
             timed = [_run(version, contents) for version in (first, second)]
-        except (InvalidArgument, OSError, ValueError):
-            report(f"{example.path} cannot be decoded and is left out")
+        except (DogsnapError, OSError) as error:
+            report(f"{example.path} cannot be decoded and is left out: {error}")
         else:
             kept.append(example)
             for answers, (row, milliseconds) in zip(given, timed, strict=True):
@@ -99,7 +99,7 @@ def compare(
 def _run(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
     """The probabilities (classes,), and the milliseconds that they took."""
     start = time.perf_counter()
-    row = version.answer([contents])["prediction"][0]
+    row = version.answer(contents)["prediction"][0]
     return row, 1000 * (time.perf_counter() - start)
 
 

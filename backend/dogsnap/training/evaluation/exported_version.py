@@ -1,5 +1,6 @@
 """Runs an exported version over many photos and collects the answers."""
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,15 @@ import numpy as np
 
 from dogsnap.errors import DogsnapError
 from dogsnap.serving.answers.levels import Levels
+from dogsnap.serving.inference.request_kinds import Breeds
+from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.training.dataset import photo_bytes
+from dogsnap.settings import Settings
 from dogsnap.training.stored_arrays import join_rows
 
-BATCH = 16  # photos that the version is given together
+METRICS, LIMITS = Metrics(), Settings()
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,10 @@ class ExportedVersion:
         Raises ValueError, one sentence, for one that names no classes of
         photos.
         """
-        folder = path.resolve()
+        folder = Path(os.path.abspath(path))
         number = int(folder.name) if folder.name.isdigit() else 0
-        if not (folder / "saved_model.pb").is_file():
-            raise ValueError(f"{path} is no version: it holds no saved_model.pb")
+        if saved_model_file.find(folder) is None:
+            raise ValueError(f"{path} is no version: it holds no {saved_model_file.BINARY}")
         try:
             servable = Servable.load(ServableId(folder.parent.name, number), path)
             if not servable.description.labels:
@@ -74,11 +78,14 @@ class ExportedVersion:
                 "the option out"
             )
 
-    def answer(self, photos: list[bytes]) -> dict[str, np.ndarray]:
-        """Photos, as the bytes of their files -> "prediction" (n, classes) and,
-        if it has them, "dog" (n,) and "box" (n, 4).
+    def answer(self, photo: bytes) -> dict[str, np.ndarray]:
+        """What a server answers for the bytes of a photo file, windows and
+        turns included -> "prediction" (1, classes) and, if it has them, "dog"
+        (1,) and "box" (1, 4). Raises DogsnapError.
         """
-        answer = self.servable.run_photos(self.servable.photo_signature(), photos)
+        work = Breeds(photo, None)
+        signature = work.prepare(self.servable, LIMITS, METRICS)
+        answer = dict(work.run(self.servable, signature)[0])
         if "dog" in answer:
             answer["dog"] = answer["dog"].reshape(-1)
         return answer
@@ -86,19 +93,20 @@ class ExportedVersion:
 
 def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
     """The version's answers to photo files, or to their bytes, in order, and
-    "seconds" (n,) of each; with a progress bar.
+    "seconds" (n,) of each, decoding included; with a progress bar.
 
-    See `ExportedVersion.answer`. Photos run BATCH at a time, and each has its
-    share of the time, decoding included.
+    See `ExportedVersion.answer`. Raises ValueError, naming the photo, for one
+    that a server refuses.
     """
     parts = []
-    with click.progressbar(length=len(photos), label="photos", file=sys.stderr) as bar:
-        for start in range(0, len(photos), BATCH):
-            part = photos[start : start + BATCH]
-            contents = [photo_bytes(photo) for photo in part]
+    with click.progressbar(photos, label="photos", file=sys.stderr) as bar:
+        for photo in bar:
+            contents = photo if isinstance(photo, bytes) else photo.read_bytes()
             begun = time.perf_counter()
-            answer = version.answer(contents)
-            seconds = (time.perf_counter() - begun) / len(part)
-            parts.append({**answer, "seconds": np.full(len(part), seconds)})
-            bar.update(len(part))
+            try:
+                answer = version.answer(contents)
+            except DogsnapError as error:
+                name = "a photo" if isinstance(photo, bytes) else photo
+                raise ValueError(f"{name}: {error.message}") from error
+            parts.append({**answer, "seconds": np.array([time.perf_counter() - begun])})
     return join_rows(parts)
