@@ -168,8 +168,7 @@ class Settings:
     feedback_days: int = setting(90, "days for which feedback is kept", least=1)
     feedback_ask: int = setting(
         1,
-        "the app asks about one in so many answers, chosen by chance; only these count "
-        "in a comparison",
+        "the app asks about one in so many answers, chosen by chance; only these count",
         least=1,
     )
     feedback_secret: str = setting(

@@ -11,11 +11,11 @@ import sqlite3
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 import requests
-from dogsnap.routing.choices import Split
 from dogsnap.server.middleware import api_keys
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.store import COLUMNS
@@ -225,7 +225,6 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     assert row == {
         "request_id": number, "model": MODEL, "split": 0, "asked": 1, "version": 2, "level": "breed", "breeds": '["c1"]',
         "verdict": "breed", "breed": "c2", "is_right": 0, "holds": 0, "text": None,
-        "block": None,
     }  # fmt: skip
 
 
@@ -460,112 +459,72 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
         assert [*query(disk / "feedback.db", "PRAGMA integrity_check")[0]] == ["ok"]
 
 
-def split(server, percent: float = 50) -> int:
-    """Split the default, 3, with version 2; returns the split's number in the reports."""
-    admin(server, "split", version=2 if percent else None, percent=percent, force=True)
-    return verdict(server)["feedback"]["comparisons"][-1]["split"]
-
-
-def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its_salt(server, file):
-    before, first = verdict(server)["feedback"]["answers"], split(server)
-    for person in range(12):
-        for place in range(3):
-            answer = classify(server, "c3", headers={"X-Request-Key": f"person {person}"}).json()
-            told = say(server, answer["request_id"], breed="c3" if place == 0 else "c1").json()
-            assert told["kept"] is True
-            assert ("one vote" in told.get("note", "")) == (place > 0)
-    for version in (2, 3, 3):
-        answer = classify(server, version=version, headers={"X-Request-Key": "another"}).json()
-        assert "note" not in say(server, answer["request_id"], verdict="wrong").json()
-    told = verdict(server)["feedback"]
-    found = told["comparisons"][-1]
-    assert [sum(found[name]) for name in ("asked", "answered", "counted", "right")] == [
-        12,
-        12,
-        12,
-        12,
-    ]
-    assert (found["better"], told["answers"] - before) == (None, 39)
-    assert query(file, "SELECT * FROM phones WHERE phone LIKE '%person%'") == []
-    late = classify(server, "c3", headers={"X-Request-Key": "late"}).json()["request_id"]
-    assert split(server, 30) == first, "another share is the same comparison"
-    split(server, 0)
-    assert split(server, 30) == first + 1
-    assert "has ended" in say(server, late, breed="c3").json()["note"]
-    old, new = verdict(server)["feedback"]["comparisons"][-2:]
-    assert (sum(old["answered"]), sum(new["answered"]), bool(old["ended"]), new["ended"]) == (
-        12,
-        0,
-        True,
-        None,
-    )
-    assert [row[0] for row in query(file, "SELECT salt IS NULL FROM splits ORDER BY id")][-2:] == [
-        1,
-        0,
-    ]
-    wait_until(lambda: query(file, f"SELECT * FROM phones WHERE split = {first}") == [])
-
-
-def test_a_split_goes_on_as_the_same_after_kill_9_and_a_restart(start, tmp_path):
-    flags = ("--switch-log", str(tmp_path / "switches.jsonl"))
-    server = start(*flags)
-    number = split(server)
-    answer = classify(server, "c3", headers={"X-Request-Key": "x"}).json()["request_id"]
-    again = classify(server, "c3", headers={"X-Request-Key": "x"}).json()["request_id"]
-    assert "note" not in say(server, answer, breed="c3").json()
-    kill(server)
-    server = start(*flags)
-    assert "one vote" in say(server, again, breed="c3").json()["note"]
-    classify(server, headers={"X-Request-Key": "x"})
-    (found,) = verdict(server)["feedback"]["comparisons"]
-    assert (found["split"], found["ended"], sum(found["answered"])) == (number, None, 1)
-
-
-def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_answering_differ(
-    server,
-):
-    """By signed ids: that people in a browser do is tests/web/test_feedback_in_app.py."""
-    admin(server, "default", version=3, force=True)
-    number = split(server)
-    for place in range(200):
-        for version, wrong in ((2, place == 140), (3, place % 8 == 0)):
-            answer = signed(version=version, split=number, phone=f"{version}-{place}")
-            assert say(server, answer, breed="c2" if wrong else "c1").status_code == 200
-        if place == 10:
-            early = verdict(server)["feedback"]["comparisons"][-1]
-            assert (early["better"], early["sentence"][:15], early["more"] > 0) == (
-                None,
-                "Not enough yet ",
-                True,
-            )
-    found = verdict(server)["feedback"]["comparisons"][-1]
-    assert (found["versions"], found["better"], found["counted"], found["right"]) == (
-        [3, 2],
-        2,
-        [200, 200],
-        [175, 199],
-    )
-    assert "Version 2 is better than version 3: of those who answered" in printed(server)
-    assert "25 x" in printed(server)
-    people = [key for key in map(str, range(200)) if not Split(2, 0.5).takes(MODEL, key)]
-    for key in people[:60]:  # they are asked about version 3 and say nothing
-        assert classify(server, headers={"X-Request-Key": key}).json()["model"]["version"] == 3
-    found = verdict(server)["feedback"]["comparisons"][-1]
-    assert (found["better"], found["p_of_rates"] < 0.001) == (None, True)
-    assert "different rates" in found["sentence"]
-
-
 def test_of_one_in_k_answers_it_is_asked_and_the_others_do_not_count(start):
     server = start("--feedback-ask", "3")
-    split(server)
     asked = 0
     for number in range(60):
         answer = classify(server, "c3", headers={"X-Request-Key": f"person {number}"}).json()
         asked += answer["feedback_asked"]
         assert "note" not in say(server, answer["request_id"], breed="c3").json()
-    (found,) = verdict(server)["feedback"]["comparisons"]
+    (found,) = verdict(server)["feedback"]["versions"]
     assert 5 < asked < 40
-    assert sum(found["answered"]) == asked
+    assert found["counted"] == asked
+
+
+def test_a_phone_has_one_vote_on_a_version_and_its_further_feedback_is_kept(start):
+    server = start()
+    notes = []
+    for version in (2, 2, 3, 3, 2):
+        answer = classify(server, version=version, headers={"X-Request-Key": "one"}).json()
+        told = say(server, answer["feedback_id"], verdict="right").json()
+        assert told["kept"] is True
+        notes.append(told.get("note", ""))
+    assert [bool(note) for note in notes] == [False, True, False, True, True]
+    assert notes[1].startswith("each phone has one vote on a version")
+    told = verdict(server)["feedback"]
+    assert (told["answers"], [each["counted"] for each in told["versions"]]) == (5, [1, 1])
+
+
+def test_what_people_said_is_told_by_breed_with_an_interval_and_where_versions_are_compared(start):
+    server = start()
+    for person, (photo, breed) in enumerate(
+        [*[("c1", "c1")] * 8, ("c1", "c2"), *[("c3", "c3")] * 3, ("c3", "c1")]
+    ):
+        headers = {"X-Request-Key": f"person {person}"}
+        answer = classify(server, photo, version=2, headers=headers).json()
+        assert say(server, answer["feedback_id"], breed=breed).status_code == 200
+    (version,) = verdict(server)["feedback"]["versions"]
+    breeds = [(each["breed"], each["right"], each["counted"]) for each in version["breeds"]]
+    assert breeds == [("red dog", 8, 9), ("blue dog", 3, 4)]
+    share = version["breeds"][0]["share"]
+    assert (round(share["low"], 3), round(share["high"], 3)) == (0.565, 0.980)  # R: prop.test
+    text = printed(server)
+    assert re.search(r"red dog +8 +9 +88.9 % +56.5 to 98.0 %", text), text
+    assert "which version is better is told by photos with known breeds: dogsnap compare" in text
+
+
+def test_a_file_of_the_release_before_is_read_and_loses_the_salts_of_its_comparisons(
+    start, tmp_path
+):
+    old = (Path(__file__).parents[1] / "support" / "feedback_format_5.sql").read_text()
+    file = tmp_path / "feedback.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(old)
+    salt = bytes.fromhex(re.search(r"X'([0-9A-F]{32})'", old)[1])
+    assert salt in file.read_bytes()
+    server = start()
+    for each in tmp_path.glob("feedback.db*"):
+        assert salt not in each.read_bytes()
+    told = verdict(server)["feedback"]
+    counted = {each["version"]: (each["right"], each["counted"]) for each in told["versions"]}
+    assert (told["answers"], counted) == (13, {2: (4, 6), 3: (4, 6)})
+    assert told["typed"] == [{"text": "shiba inu", "times": 1}]
+    assert [row["split"] for row in rows(file)] == [1] * 12 + [0]
+    assert query(file, "SELECT name FROM sqlite_master WHERE name IN ('splits', 'phones')") == []
+    assert say(server, signed(), verdict="right").status_code == 200
+    assert rows(file)[-1]["split"] == 0
+    header = server.get("/api/admin/feedback.csv").text.partition("\n")[0].strip()
+    assert header == ",".join(COLUMNS)
 
 
 def test_versions_are_counted_by_what_was_asked_one_vote_a_phone_and_not_what_is_taken_back(start):
@@ -629,41 +588,6 @@ def test_another_version_under_the_same_number_knows_its_own_breeds_and_has_its_
     corrections = {(each["answered"], each["said"]) for each in version["corrections"]}
     assert ("new red dog", "new green dog") in corrections
     assert version["counted"] == 2
-
-
-@contextmanager
-def missing_for_a_moment(file):
-    """A file that is away while a server starts, and back before it is asked again."""
-    away = file.rename(file.with_name("away"))
-    yield
-    away.rename(file)
-
-
-def test_a_comparison_outlasts_a_start_at_which_a_version_is_not_there(start, models, tmp_path):
-    shutil.copytree(models, tmp_path / "models")
-    flags = ("--models", tmp_path / "models", "--switch-log", tmp_path / "switches.db")
-    with start(*flags) as server:
-        number = split(server)
-        answer = classify(server, "c3", headers={"X-Request-Key": "x"}).json()["request_id"]
-        say(server, answer, breed="c3")
-    with missing_for_a_moment(tmp_path / "models" / MODEL / "3" / "saved_model.pb"):
-        server = start(*flags)
-        verdict(server)
-    (found,) = verdict(server)["feedback"]["comparisons"]
-    assert (found["split"], found["ended"], sum(found["answered"])) == (number, None, 1)
-
-
-def test_two_servers_with_one_file_end_only_their_own_comparisons(start, models, tmp_path):
-    first = start("--switch-log", tmp_path / "first.db")
-    number = split(first)
-    second = start("--switch-log", tmp_path / "second.db")
-    other = split(second, 20)
-    assert other != number
-    admin(second, "split", version=None, percent=0)
-    ended = {
-        each["split"]: bool(each["ended"]) for each in verdict(second)["feedback"]["comparisons"]
-    }
-    assert ended == {number: False, other: True}
 
 
 def test_a_shadow_is_compared_by_agreement_without_any_feedback(server):

@@ -1,10 +1,9 @@
-"""Ids that take feedback, rows of feedback, and a repository with a split, as far as feedback asks it."""
+"""Ids that take feedback, rows of feedback, and a repository as far as feedback asks it."""
 
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from dogsnap.routing.choices import Choices
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.answers.classification import Breed, Classification
 from dogsnap.serving.answers.levels import Level
@@ -15,12 +14,9 @@ from itsdangerous import TimestampSigner
 
 SECRET = "0123456789abcdef0123456789abcdef"
 DOGS, LABELS = "dogs", [{"id": f"n{number:08}", "name": f"breed {number}"} for number in range(120)]
-ARMS = (DOGS, "", 1, 2)
 
 
-def signed(
-    age: float = 0, secret=SECRET, version=2, split=0, phone="", model="inception_v3"
-) -> str:
+def signed(age: float = 0, secret=SECRET, version=2, model="inception_v3") -> str:
     """The id of an answer `age` seconds ago that named the version's first breed, and that the app asks about.
 
     Each is of another phone as far as the version is concerned.
@@ -37,12 +33,12 @@ def signed(
         "breeds": ["c1"],
         "probability": 0.9,
     }
-    of_phone = {"asked": True, "split": split, "phone": phone, "voter": new_id()}
+    of_phone = {"asked": True, "voter": new_id()}
     return Signer(secret.encode(), Then).sign(new_id(), facts | of_phone)
 
 
 def row(number: int, version: int, is_right: bool | None, **more) -> dict:
-    """The feedback of a phone of its own, now, on an answer of `version` in the first split of a file."""
+    """The feedback of a phone of its own, now, on an answer of `version`."""
     said = {
         "model": DOGS,
         "level": "breed",
@@ -51,10 +47,9 @@ def row(number: int, version: int, is_right: bool | None, **more) -> dict:
         "breed": "b",
         "is_right": is_right,
     }
-    of_split = {
+    of_phone = {
         "asked": True,
-        "split": 1,
-        "phone": str(number),
+        "split": 0,
         "voter": f"{version}-{number}",
         "version": version,
         "request_id": str(number),
@@ -63,28 +58,13 @@ def row(number: int, version: int, is_right: bool | None, **more) -> dict:
         **dict.fromkeys(COLUMNS),
         "answered_at": time.strftime(TIME, time.gmtime()),
         **said,
-        **of_split,
+        **of_phone,
         **more,
     }
 
 
-class SplitRepository:
-    """Versions 1 and 2 of DOGS, of which the second one gets half of the phones."""
-
-    started = True
-
-    def __init__(self) -> None:
-        choices = Choices({("default", ""): 1, ("split", ""): {"version": 2, "share": 0.5}})
-        self.router = SimpleNamespace(
-            is_known=True,
-            revision=1,
-            choices=lambda model: choices,
-            answering=lambda model: None,
-            splits=lambda: [(DOGS, "", 2, 0.5)],
-        )
-
-    def default_version(self, name: str) -> int:
-        return 1
+class TwoVersions:
+    """Versions 1 and 2 of DOGS."""
 
     def status(self, spec):
         return [SimpleNamespace(version=version) for version in (1, 2)]

@@ -1,4 +1,4 @@
-"""What people say about answers, in a browser: one tap or a search in the app, and the console's verdict on a crowd's word."""
+"""What people say about answers, in a browser: one tap or a search in the app."""
 
 import json
 import shutil
@@ -6,13 +6,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from click.testing import CliRunner
-from dogsnap.cli import main
 from phone import DEVICE, serious_violations
 from playwright.sync_api import expect
 from support import colour_photos, tiny_models
-from support.administration import console_path
-from support.feedback_ids import SECRET, signed
 from support.real_model import built_models
 from support.waiting import wait_until
 
@@ -195,38 +191,3 @@ def test_the_settings_page_tells_what_is_asked_and_how_long_kept(
     phone.tap("settings")
     phone.tap(phone.screen.locator(".more"))
     expect(phone.screen).to_contain_text("does not ask whether its answers were right")
-
-
-def test_the_votes_of_a_split_name_the_better_version(
-    open_phone, open_page, start_server, models, photos, tmp_path
-):
-    flags = ("--feedback", str(tmp_path / "feedback.db"), "--feedback-secret", SECRET)
-    server = start_server(models, *flags)
-    for path, fields in (("default", {"version": 2}), ("split", {"version": 3, "percent": 50})):
-        switch = {**fields, "force": True}  # version 3 has classes in other places
-        server.post(f"/api/admin/models/inception_v3/{path}", json=switch).raise_for_status()
-    # Whoever asks for the verdict has the split noticed at once; by itself it is after seconds, until which no answer counts.
-    server.get("/api/admin/verdict")
-    phone = open_phone(server=server)
-    for person in range(4):  # each has a phone of their own, which is known by its key
-        phone.page.evaluate(f"localStorage.setItem('dogsnap:installKey', '\"person {person}\"')")
-        phone.snap(photos["c3"])
-        phone.open("right", ".feedback .hint")
-        phone.back()
-    (found,) = server.get("/api/admin/verdict").json()["feedback"]["comparisons"]
-    assert [sum(found[each]) for each in ("asked", "answered", "right")] == [4, 4, 4]
-    page = open_page(server, console_path(server), {"width": 1280, "height": 900})
-    said = page.locator("section[data-model] p.verdict")
-    expect(said).to_contain_text("Not enough yet")
-    for place in range(150):
-        for version, breed in ((2, "c1"), (3, "c1" if place % 5 else "c2")):
-            voter = f"{version}-{place}"
-            vote = {
-                "request_id": signed(version=version, split=found["split"], phone=voter),
-                "breed": breed,
-            }
-            server.post("/api/feedback", json=vote).raise_for_status()
-    page.reload()
-    expected = "Version 2 is better than version 3: of those who answered"
-    expect(said).to_contain_text(expected)
-    assert expected in CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output

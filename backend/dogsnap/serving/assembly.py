@@ -1,8 +1,6 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
-import hashlib
 import logging
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -122,13 +120,8 @@ def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None
     secret = settings.feedback_secret.encode() or read_or_create_secret(
         file.with_name(f"{file.name}.secret")
     )
-    switches = name_store(settings)
-    if switches == OFF:  # each server then has switches of its own
-        switches = f"{settings.host} {settings.port}"
-    owner = hashlib.sha256(os.fsencode(switches)).hexdigest()[:16]  # a URL may have a password
-    ask_every = settings.feedback_ask
     repository, metrics = predictor.repository, predictor.metrics
-    return Feedback(store, Signer(secret), repository, metrics, ask_every, owner)
+    return Feedback(store, Signer(secret), repository, metrics, settings.feedback_ask)
 
 
 def _keep_one_version(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

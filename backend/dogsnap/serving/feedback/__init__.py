@@ -1,3 +1,3 @@
 """Users' feedback on answers: signed request ids, the table of feedback, and
-the comparison of versions by it.
+the report on it.
 """

@@ -2,10 +2,8 @@
 on them, and reports on it.
 """
 
-import hashlib
 import json
 import secrets
-import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,13 +15,13 @@ from dogsnap.serving.answers.claims import BREED, check_said, claim_of, judge
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.signed_ids import Signer
-from dogsnap.serving.feedback.store import TIME, Arms, Store
+from dogsnap.serving.feedback.store import TIME, Store
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.tensors.signatures import ServableId
 
 TICK_SECONDS = 2.0
-MOST_WAITING = 10_000  # phones asked that wait while the store cannot be written; more are left out
+NO_VOTE = "each phone has one vote on a version; the feedback is kept, and counts in no figure"
 
 
 class Feedback:
@@ -36,22 +34,13 @@ class Feedback:
         repository: ModelRepository,
         metrics: Metrics,
         ask_every: int = 1,
-        owner: str = "",
     ):
-        """The app is to ask about one in `ask_every` answers, chosen by chance;
-        splits are of `owner`, a log of switches.
-        """
+        """The app is to ask about one in `ask_every` answers, chosen by chance."""
         self.store = store
         self._signer = signer
         self._repository = repository
         self._metrics = metrics
         self._ask_every = ask_every
-        self._owner = owner
-        self._following = threading.Lock()  # from reading what is chosen until it is in the store
-        self._splits: Mapping[tuple[str, str], sqlite3.Row] = {}
-        # Split, phone's hash and version of what may not be in the store yet. Each use
-        # of the set is one atomic operation.
-        self._asked: set[tuple[int, str, int]] = set()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
         self._thread.start()
@@ -68,26 +57,15 @@ class Feedback:
             "model": spec.name,
             "version": version,
             "asked": asked,
-            "split": 0,
             "voter": self._signer.voter(spec.name, version, spec.sticky_key) if asked else None,
             **claim_of(result),
         }
-        split = self._splits.get((spec.name, spec.label or ""))
-        if split and spec.version is None and version in (split["first"], split["second"]):
-            # By this a phone is known within one split alone; without the salt nothing
-            # leads from one to the other.
-            key = spec.sticky_key.encode(errors="replace")
-            phone = hashlib.blake2b(key, key=split["salt"], digest_size=8).hexdigest()
-            facts |= {"split": split["id"], "phone": phone}
-            if asked and len(self._asked) < MOST_WAITING:
-                self._asked.add((split["id"], phone, version))
         return self._signer.sign(number, facts), asked
 
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: what `check_said` takes.
 
-        Returns why it does not count as a vote in the split that the answer was
-        part of, or "". Raises InvalidArgument, NotFound (no id of this server,
+        Returns why it is no vote though the app asked, or "". Raises InvalidArgument, NotFound (no id of this server,
         or its version is gone), FailedPrecondition (too late), AlreadyExists,
         Unavailable.
         """
@@ -100,6 +78,7 @@ class Feedback:
             **facts,
             "breeds": json.dumps(facts["breeds"], ensure_ascii=False),
             "request_id": number,
+            "split": 0,
             "answered_at": at.strftime(TIME),
             "text": _in_one_line(text) or None,
             "verdict": said or BREED,
@@ -108,13 +87,13 @@ class Feedback:
             "holds": holds,
             "voter": self._voter(facts, names),
         }
-        why_not = self.store.add(row)
+        is_vote = self.store.add(row)
         outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
         self._metrics.feedback.labels(answered.name, answered.version, outcome).inc()
-        return why_not
+        return NO_VOTE if row["voter"] and not is_vote else ""
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback and the votes on these answers, however old;
+        """Delete the feedback on these answers, however old;
         returns how many. Unknown ids are ignored.
 
         Raises Unavailable.
@@ -130,9 +109,6 @@ class Feedback:
 
         Raises Unavailable.
         """
-        with suppress(Unavailable):  # on a full disk the report is of the splits as they were
-            self._follow_splits()
-        self._write_asked()
         there = [status.version for status in self._repository.status(ModelSpec(model))]
         names: dict[str, str] = {}
         for version in there:
@@ -143,58 +119,12 @@ class Feedback:
     def close(self) -> None:
         self._closed.set()
         self._thread.join()
-        with suppress(Unavailable):
-            self._write_asked()
         self.store.close()
 
     def _work(self) -> None:
         while not self._closed.wait(TICK_SECONDS):
             with suppress(Unavailable):  # it is in the log
-                self._follow_splits()
-                self._write_asked()
                 self.store.sweep()
-
-    def _follow_splits(self) -> None:
-        """Open and close splits in the store as they are chosen; another
-        version makes another split.
-
-        An answer does not wait for it: those of the first TICK_SECONDS of a
-        split do not count in it.
-        """
-        router = self._repository.router
-        if not self._repository.started or not router.is_known:
-            return
-        with self._following:
-            revision = router.revision
-            self._splits = self.store.follow(self._chosen_splits(), self._owner, revision)
-
-    def _chosen_splits(self) -> set[Arms]:
-        """What is chosen, whether or not it can answer at the moment."""
-        router = self._repository.router
-        chosen: set[Arms] = set()
-        for model, label, second, _ in router.splits():
-            first = router.choices(model).labels.get(label) if label else self._default(model)
-            if first not in (None, second):
-                chosen.add((model, label, first, second))
-        return chosen
-
-    def _default(self, model: str) -> int | None:
-        """The version that answers by default: the chosen one, or the one that
-        goes on answering while none is chosen.
-        """
-        router = self._repository.router
-        for version in (router.choices(model).default, router.answering(model)):
-            if version is not None:
-                return version
-        try:
-            return self._repository.default_version(model)
-        except NotFound:  # the model is gone
-            return None
-
-    def _write_asked(self) -> None:
-        if waiting := self._asked.copy():
-            self.store.ask(waiting)
-            self._asked.difference_update(waiting)
 
     def _voter(self, facts: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
         """The phone's hash for the version with these breeds: another version

@@ -1,15 +1,16 @@
 """The report on feedback, as JSON for command and console: how often each
-version was right, and which of a split's is better.
+version was right, and each breed that it named.
 """
 
 import json
-import sqlite3
+import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
-from dogsnap.serving.feedback.comparison import P_OF_RATES, SUMS, p_of_rates, votes_needed, wilson
 from dogsnap.serving.feedback.store import Store
 
+Z = NormalDist().inv_cdf(1 - 0.05 / 2)  # of an interval that holds the share in 95 %
 MOST = 10  # corrections of a version, and typed names
 LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
     sum(answers * (is_right >= 0)) AS counted, sum(answers * (holds = 1)) AS holds,
@@ -22,10 +23,21 @@ ANSWERS = """SELECT ifnull(sum(answers), 0) FROM sums
     WHERE model = ? AND version IN (SELECT value FROM json_each(?))"""
 TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
     GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
-SPLITS = (
-    "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE "
-    "model = ? ORDER BY id"
-)
+BREEDS = """SELECT first AS breed, sum(answers * (is_right = 1)) AS right, sum(answers) AS counted FROM sums
+    WHERE model = ? AND version = ? AND is_vote AND answers > 0 AND is_right >= 0
+    GROUP BY first ORDER BY counted DESC, first"""
+
+
+def wilson(right: int, count: int) -> dict[str, float] | None:
+    """The share (`value`) of `right` in `count`, with the limits of Wilson's
+    score interval (Wilson 1927); None of none.
+    """
+    if count == 0:
+        return None
+    share, weight = right / count, Z * Z / count
+    centre = (share + weight / 2) / (1 + weight)
+    half = Z / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
+    return {"value": share, "low": max(0.0, centre - half), "high": min(1.0, centre + half)}
 
 
 def verdict(
@@ -40,15 +52,11 @@ def verdict(
         report = _report_version(store, model, version, names)
         if report["levels"]:
             reports.append(report)
-    comparisons = []
-    for split in store.run(SPLITS, (model,)):
-        if split["first"] in versions and split["second"] in versions:
-            comparisons.append(_report_split(split))
     typed = [dict(row) for row in store.run(TYPED, (model,))]
     return {
         "answers": answers,
         "versions": reports,
-        "comparisons": comparisons,
+        "comparisons": [],  # votes compare no versions any more; the next release leaves it out
         "typed": typed,
     }
 
@@ -64,7 +72,11 @@ def _report_version(
     for correction in corrections:
         for side in ("answered", "said"):
             breed = correction[side]
-            correction[side] = names.get(breed, breed.replace("_", " "))
+            correction[side] = _name(breed, names)
+    breeds = []
+    for row in store.run(BREEDS, (model, version)):
+        breed = {**row, "breed": _name(row["breed"], names)}
+        breeds.append({**breed, "share": wilson(row["right"], row["counted"])})
     right = sum(level["right"] for level in levels.values())
     counted = sum(level["counted"] for level in levels.values())
     return {
@@ -73,56 +85,11 @@ def _report_version(
         "counted": counted,
         "share": wilson(right, counted),
         "levels": levels,
+        "breeds": breeds,
         "corrections": corrections,
     }
 
 
-def _report_split(split: sqlite3.Row) -> dict[str, Any]:
-    """A split: its sums by phone, for the first and the second version, and
-    what can be said of them.
-    """
-    versions, tally = (split["first"], split["second"]), json.loads(split["tally"])
-    found, p = tally["better"], p_of_rates(tally["answered"], tally["asked"])
-    better = None if found is None or p < P_OF_RATES else versions[found]
-    more = votes_needed(tally) if found is None and split["ended"] is None else None
-    rates = []
-    for answered, asked in zip(tally["answered"], tally["asked"], strict=True):
-        rates.append(answered / asked if asked else None)
-    return {
-        "split": split["split"],
-        "label": split["label"],
-        "started": split["started"],
-        "ended": split["ended"],
-        **{name: tally[name] for name in SUMS},
-        "versions": versions,
-        "rates": rates,
-        "p_of_rates": p,
-        "shares": list(map(wilson, tally["right"], tally["counted"])),
-        "better": better,
-        "more": more,
-        "sentence": _sentence(versions, better, p < P_OF_RATES, more),
-    }
-
-
-def _sentence(
-    versions: Sequence[int], better: int | None, is_stopped: bool, more: int | None
-) -> str:
-    both = f"version {versions[0]} and version {versions[1]}"
-    if is_stopped:
-        return (
-            f"No verdict: people answer at different rates for {both}, so those who "
-            "answered cannot be compared."
-        )
-    if better is not None:
-        worse = sum(versions) - better
-        return (
-            f"Version {better} is better than version {worse}: of those who answered, "
-            "more found its first breed right."
-        )
-    if more is None:
-        return f"The split ended before {both} could be told apart."
-    return (
-        f"Not enough yet to tell {both} apart: about {more:,} more answers, each of "
-        "another phone, if the difference stays "
-        "what it is."
-    )
+def _name(breed: str, names: Mapping[str, str]) -> str:
+    """Of a breed, or of what is none: "no dog"."""
+    return names.get(breed, breed.replace("_", " "))

@@ -26,8 +26,8 @@ MAX_AGE_SECONDS = 24 * 3600
 
 
 class Signer:
-    """Signs and verifies ids with `facts`: columns of the table of feedback,
-    and the phone's hash in its split. Thread-safe.
+    """Signs and verifies ids with `facts`: columns of the table of feedback.
+    Thread-safe.
     """
 
     def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):

@@ -1,5 +1,5 @@
-"""The SQLite file of feedback: a row for each answer with feedback, sums of
-them, and the votes of splits; never a photo.
+"""The SQLite file of feedback: a row for each answer with feedback, and sums of
+them; never a photo.
 
 A loss of power may cost the last seconds, since a commit does not wait for the
 disk (`synchronous=NORMAL`).
@@ -9,17 +9,14 @@ import csv
 import io
 import json
 import logging
-import secrets
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dogsnap.errors import AlreadyExists, FailedPrecondition, Unavailable
-from dogsnap.serving.feedback.comparison import count, new_tally, take_back
 
 log = logging.getLogger("dogsnap.feedback")
 
@@ -41,22 +38,18 @@ COLUMNS = (
     "text",
     "voter",
 )
-# Model, label ("" for the default), the version that a split takes phones from, the one
-# that gets them.
-Arms = tuple[str, str, int, int]
-ARMS = "model, label, first, second"
 # What equal rows of feedback have in common: a report reads their sums instead of a million rows.
 KIND = "model, version, is_vote, level, size, first, verdict, breed, is_right, holds"
 KIND_OF = """{0}.model, {0}.version, {0}.voter IS NOT NULL, {0}.level, json_array_length({0}.breeds),
     ifnull(json_extract({0}.breeds, '$[0]'), {0}.level), {0}.verdict, ifnull({0}.breed, ''), ifnull({0}.is_right, -1),
     ifnull({0}.holds, -1)"""
 TABLES = (
-    # `voter`: the hash of the phone whose vote on the version this is. `block`: in
-    # which block of its split's votes it counts.
+    # `voter`: the hash of the phone whose vote on the version this is. `split`: the
+    # comparison that a row of an earlier release belonged to; 0 for all others.
     """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
     model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
     breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER,
-    text TEXT, voter TEXT UNIQUE, block INTEGER)""",
+    text TEXT, voter TEXT UNIQUE)""",
     "CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL",
     "CREATE INDEX by_time ON feedback (answered_at)",
     f"CREATE TABLE sums ({KIND}, answers, PRIMARY KEY ({KIND})) WITHOUT ROWID",
@@ -64,46 +57,16 @@ TABLES = (
     INSERT INTO sums VALUES ({KIND_OF.format("new")}, 1) ON CONFLICT DO UPDATE SET answers = answers + 1; END""",
     f"""CREATE TRIGGER removed AFTER DELETE ON feedback BEGIN
     UPDATE sums SET answers = answers - 1 WHERE ({KIND}) = ({KIND_OF.format("old")}); END""",
-    # A split's tally (JSON) outlasts the rows that it counts; its salt is deleted when it ends.
-    # `owner`: the log of switches that the split is of.
-    """CREATE TABLE splits (id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, label TEXT NOT NULL,
-    first INTEGER NOT NULL, second INTEGER NOT NULL, started TEXT NOT NULL, ended TEXT, salt BLOB,
-    tally TEXT NOT NULL, owner TEXT NOT NULL)""",
-    # The newest switch by which the splits of an owner were opened and ended, and when that was.
-    "CREATE TABLE followed (owner TEXT PRIMARY KEY, revision INTEGER NOT NULL, at TEXT NOT NULL)",
-    # `vote`: the request id of the feedback that is the phone's vote in the split.
-    """CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, vote TEXT,
-    PRIMARY KEY (split, phone)) WITHOUT ROWID""",
-    "CREATE INDEX by_vote ON phones (vote) WHERE vote IS NOT NULL",
 )
-FORMAT = 5  # PRAGMA user_version of a file; a new one has 0
-NOW = f"strftime('{TIME}', 'now')"
+FORMAT = 6  # PRAGMA user_version of a file; a new one has 0
+# Before, versions were compared by their votes: that goes, with the salts of phones.
+FORMER = 5
+COMPARISONS = ("splits", "phones", "followed")
 # A phone's further feedback on a version is no vote: it is kept without the hash.
 INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{name}" for name in COLUMNS[:-1])},
-    iif(EXISTS (SELECT 1 FROM feedback WHERE voter = :voter), NULL, :voter)) ON CONFLICT (request_id) DO NOTHING"""
-OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL AND owner = ?"
-BEGIN = (
-    f"INSERT INTO splits (started, salt, tally, owner, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
-)
-# Of several servers with one log of switches none goes back to what was chosen before:
-# unless the log began anew.
-LAG_SECONDS = 10
-FOLLOW = f"""INSERT INTO followed VALUES (:owner, :revision, {NOW}) ON CONFLICT (owner)
-    DO UPDATE SET revision = excluded.revision, at = excluded.at WHERE excluded.revision >= revision
-    OR at < strftime('{TIME}', 'now', '-{LAG_SECONDS} seconds') RETURNING 1"""
-ASK = (
-    "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
-)
-VOTE = """UPDATE phones SET vote = :request_id WHERE split = :split AND phone = :phone AND version = :version
-    AND vote IS NULL"""
-SET_BLOCK = "UPDATE feedback SET block = ? WHERE request_id = ?"
-TALLY = "SELECT second, tally FROM splits WHERE id = ?"
-SET_TALLY = "UPDATE splits SET tally = ? WHERE id = ?"
-FORGET = """DELETE FROM feedback WHERE request_id IN (SELECT value FROM json_each(?))
-    RETURNING split, version, is_right, block"""
-FORGET_VOTES = "UPDATE phones SET vote = NULL WHERE vote IN (SELECT value FROM json_each(?))"
-IS_OPEN = "SELECT 1 FROM splits WHERE id = ? AND ended IS NULL"
-KEPT = "the feedback is kept, and counts in no comparison"
+    iif(EXISTS (SELECT 1 FROM feedback WHERE voter = :voter), NULL, :voter)) ON CONFLICT (request_id) DO NOTHING
+    RETURNING voter"""
+FORGET = "DELETE FROM feedback WHERE request_id IN (SELECT value FROM json_each(?)) RETURNING 1"
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
 EXPORT = (
     f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY "
@@ -113,8 +76,6 @@ OLDEST = f"strftime('{TIME}', 'now', :days)"
 # Table, key, and which rows of it are old.
 OLD = (
     ("feedback", "number", f"answered_at < {OLDEST} ORDER BY answered_at"),
-    ("phones", "split, phone", "split IN (SELECT id FROM splits WHERE ended IS NOT NULL)"),
-    ("splits", "id", f"ended < {OLDEST}"),
     ("sums", KIND, "answers = 0"),
 )
 
@@ -138,16 +99,32 @@ class Store:
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
             self._connection.execute(f"PRAGMA {pragma}")
         with self.transaction() as connection:
-            ((found,),) = connection.execute("PRAGMA user_version").fetchall()
-            if found not in (0, FORMAT):
+            found = _format_of(connection)
+            if found not in (0, FORMER, FORMAT):
                 raise FailedPrecondition(
                     f"the file has feedback of format {found}; this version has format "
                     f"{FORMAT}: choose another file"
                 )
-            for statement in () if found else TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={FORMAT}")
+            if found == 0:
+                for statement in TABLES:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={FORMAT}")
+            elif found == FORMER:
+                for table in COMPARISONS:
+                    connection.execute(f"DROP TABLE IF EXISTS {table}")
+        if found == FORMER:
+            self._finish_renewal()
         self.sweep()
+
+    def _finish_renewal(self) -> None:
+        """The file is of FORMAT once what was deleted is gone from the disk:
+        whoever is killed before begins again.
+        """
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self.transaction() as connection:
+            if _format_of(connection) == FORMER:  # no other server was first
+                connection.execute("ALTER TABLE feedback DROP COLUMN block")
+                connection.execute(f"PRAGMA user_version={FORMAT}")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -169,89 +146,26 @@ class Store:
         with self.transaction() as connection:
             return connection.execute(statement, values).fetchall()
 
-    def follow(
-        self, wanted: AbstractSet[Arms], owner: str = "", revision: int = 0
-    ) -> dict[tuple[str, str], sqlite3.Row]:
-        """Let exactly these splits of `owner` be open: an ended one loses its
-        salt, and its votes stay as they are.
-
-        Nothing changes where the owner's splits follow a later `revision`
-        already. Returns the open ones by model and label, with `id` and `salt`,
-        which stay the same while their arms do.
-        """
-        with self.transaction() as connection:
-            was = {}
-            for number, _, *arms in connection.execute(OPEN, (owner,)):
-                was[tuple(arms)] = number
-            followed = {"owner": owner, "revision": revision}
-            if not connection.execute(FOLLOW, followed).fetchall():
-                wanted = was.keys()
-            for arms in was.keys() - wanted:
-                connection.execute(
-                    f"UPDATE splits SET ended = {NOW}, salt = NULL WHERE id = ?", (was[arms],)
-                )
-            for arms in wanted - was.keys():
-                begun = (secrets.token_bytes(16), json.dumps(new_tally()), owner, *arms)
-                connection.execute(BEGIN, begun)
-            return {(row["model"], row["label"]): row for row in connection.execute(OPEN, (owner,))}
-
-    def ask(self, phones: Iterable[tuple[int, str, int]]) -> None:
-        """Count phones (split, hash, version) as asked, each once in a split,
-        if the split is not deleted.
-        """
-        with self.transaction() as connection:
-            for phone in phones:
-                _ask(connection, *phone)
-
-    def add(self, row: Mapping[str, Any]) -> str:
-        """Add a row of feedback: COLUMNS, and the hash of the `phone` in its
-        split, where it counts if the app was to ask.
+    def add(self, row: Mapping[str, Any]) -> bool:
+        """Add a row of feedback: COLUMNS.
 
         `voter` is the phone's hash for the version, None if the app was not to
         ask. The row is its vote if it has none yet.
 
-        Returns why such a vote does not count, or "". Raises AlreadyExists for
-        a request id that has feedback.
+        Returns whether it is a vote. Raises AlreadyExists for a request id that
+        has feedback.
         """
-        with self.transaction() as connection:
-            if not connection.execute(INSERT, row).rowcount:
-                raise AlreadyExists("feedback on this answer was already given")
-            if not (row["asked"] and row["split"]):
-                return ""
-            if not connection.execute(IS_OPEN, (row["split"],)).fetchall():
-                return f"the split that this answer was part of has ended; {KEPT}"
-            _ask(connection, row["split"], row["phone"], row["version"])
-            if not connection.execute(VOTE, row).rowcount:
-                return (
-                    "each phone has one vote in a split, on the version it was first "
-                    f"asked about; {KEPT}"
-                )
-            is_right = row["is_right"]
-            block = _count(
-                connection,
-                row["split"],
-                row["version"],
-                answered=1,
-                counted=is_right is not None,
-                right=bool(is_right),
-            )
-            connection.execute(SET_BLOCK, (block, row["request_id"]))
-            return ""
+        added = self.run(INSERT, row)
+        if not added:
+            raise AlreadyExists("feedback on this answer was already given")
+        return added[0]["voter"] is not None
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback on these answers, and the votes in splits with
-        it; returns how many rows that were.
+        """Delete the feedback on these answers; returns how many rows that were.
 
         The phone can vote again.
         """
-        numbers = json.dumps(request_ids)
-        with self.transaction() as connection:
-            rows = connection.execute(FORGET, (numbers,)).fetchall()
-            for row in rows:
-                if row["block"] is not None:
-                    _take_back(connection, row)
-            connection.execute(FORGET_VOTES, (numbers,))
-            return len(rows)
+        return len(self.run(FORGET, (json.dumps(request_ids),)))
 
     def sweep(self) -> None:
         """Delete what is older than the retention time, a little at a time:
@@ -277,23 +191,6 @@ class Store:
             self._connection.close()
 
 
-def _ask(connection: sqlite3.Connection, split: int, phone: str, version: int) -> None:
-    if connection.execute(ASK, (phone, version, split)).rowcount:
-        _count(connection, split, version, asked=1)
-
-
-def _count(connection: sqlite3.Connection, split: int, version: int, **more: int) -> int:
-    """Count in a split's tally; returns the vote's block, as `comparison.count` does."""
-    ((second, text),) = connection.execute(TALLY, (split,))
-    tally = json.loads(text)
-    block = count(tally, int(version == second), **more)
-    connection.execute(SET_TALLY, (json.dumps(tally), split))
-    return block
-
-
-def _take_back(connection: sqlite3.Connection, row: sqlite3.Row) -> None:
-    """Take a vote off its split's tally, if the split is not deleted."""
-    for second, text in connection.execute(TALLY, (row["split"],)).fetchall():
-        tally = json.loads(text)
-        take_back(tally, int(row["version"] == second), row["is_right"], row["block"])
-        connection.execute(SET_TALLY, (json.dumps(tally), row["split"]))
+def _format_of(connection: sqlite3.Connection) -> int:
+    ((found,),) = connection.execute("PRAGMA user_version").fetchall()
+    return int(found)

@@ -1,0 +1,78 @@
+"""The report on feedback: intervals, votes that are taken back, and files of other formats."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.feedback.report import verdict, wilson
+from dogsnap.serving.feedback.store import Store
+from support.feedback_ids import DOGS, row
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "feedback.db", 30)
+    yield store
+    store.close()
+
+
+def test_a_share_has_the_published_interval():
+    """Newcombe 1998 (Statistics in Medicine 17, 857), table I, method 3: 81 of 263."""
+    found = wilson(81, 263)
+    assert (round(found["low"], 4), round(found["high"], 4)) == (0.2553, 0.3662)
+    assert wilson(0, 0) is None
+
+
+def test_a_phone_that_took_its_vote_back_votes_again(store):
+    assert store.add(row(1, 1, False))
+    assert not store.add(row(1, 1, True, request_id="again"))
+    assert store.forget(["1", "again", "unknown"]) == 2
+    assert store.add(row(1, 1, True, request_id="third"))
+    (version,) = verdict(store, DOGS, [1, 2], {})["versions"]
+    assert (version["right"], version["counted"]) == (1, 1)
+
+
+def test_of_each_breed_the_votes_that_count_are_told_the_most_first(store):
+    said = [("a", True), ("a", False), ("b", True), ("a", None), ("b", True), ("b", False)]
+    for number, (breed, is_right) in enumerate(said):
+        store.add(row(number, 1, is_right, breeds=f'["{breed}"]'))
+    store.add(row(90, 1, True, breeds="[]", level="no_dog"))
+    (version,) = verdict(store, DOGS, [1], {"a": "akita"})["versions"]
+    told = [(each["breed"], each["right"], each["counted"]) for each in version["breeds"]]
+    assert told == [("b", 2, 3), ("akita", 1, 2), ("no dog", 1, 1)]
+    assert version["breeds"][0]["share"] == wilson(2, 3)
+
+
+@pytest.mark.parametrize("number", [1, 4, 7])
+def test_a_file_of_another_format_is_refused_and_stays_as_it_is(tmp_path, number):
+    Store(tmp_path / "feedback.db", 30).close()
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
+        connection.execute(f"PRAGMA user_version={number}")
+        with pytest.raises(
+            FailedPrecondition, match=f"format {number}; this version has format 6: choose another"
+        ):
+            Store(tmp_path / "feedback.db", 30)
+        assert connection.execute("PRAGMA user_version").fetchall() == [(number,)]
+
+
+def test_a_server_that_was_killed_while_it_renewed_a_file_goes_on_at_its_next_start(
+    tmp_path, monkeypatch
+):
+    old = (Path(__file__).parents[1] / "support" / "feedback_format_5.sql").read_text()
+    file = tmp_path / "feedback.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(old)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_finish_renewal", lambda self: None)
+        Store(file, 30).close()
+    for _ in range(2):
+        store = Store(file, 30)
+        (version,) = verdict(store, "inception_v3", [2], {})["versions"]
+        assert (version["right"], version["counted"]) == (4, 6)
+        assert store.add(row(version["counted"] + 50, 2, True, request_id=str(id(store))))
+        store.forget([str(id(store))])
+        store.close()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchall() == [(6,)]
