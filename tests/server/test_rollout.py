@@ -108,7 +108,7 @@ def test_a_step_without_enough_requests_waits_and_says_so(server):
     def listed() -> str:
         return output_of(dogsnap("models", "list", "--url", server.url))
 
-    wait_until(lambda: "waits: too few requests: 0 on the new side" in listed(), 60)
+    wait_until(lambda: "waits: version 3 cannot be judged yet: 0 requests" in listed(), 60)
     for _ in range(200):
         ask(server)
     wait_until(lambda: "requests in this step, 1000 are asked for" in listed(), 60)
@@ -135,7 +135,7 @@ def test_it_can_be_paused_resumed_and_ended(server):
     assert "paused" in output_of(dogsnap(*command, "--pause"))
     for _ in range(200):
         ask(server)
-    wait_until(lambda: "content" in described(server)["guards"][0]["text"], 60)
+    wait_until(lambda: "does as well as" in described(server)["guards"][0]["text"], 60)
     (waiting,) = described(server)["rollouts"]
     assert (waiting["step"], waiting["is_paused"]) == (0, True)
     assert "nothing to change" in output_of(dogsnap(*command, "--pause"))

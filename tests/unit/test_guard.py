@@ -14,6 +14,7 @@ from dogsnap.routing.guard import (
     LEAST_REQUESTS,
     Counts,
     Piece,
+    Versions,
     evidence,
     judge,
     judge_move,
@@ -28,6 +29,7 @@ from dogsnap.serving.tensors.signatures import ServableId
 
 HOUR, PER_SECOND = 3600, 40
 FEW, MANY = 40, 1000  # simulations
+VERSIONS = Versions(1, 2)
 KINDS = ("even", "bursts", "heavy", "own errors")
 STEPS = (5, 25, 50, 100)
 
@@ -78,7 +80,7 @@ def requests_until_undone(clients, is_new, fails, seconds, share: float, tests: 
                 getattr(counts, name)[str(clients[index])] = bool(is_new[index])
         new = int(is_new[: index + 1].sum())
         counts.requests = [index + 1 - new, new]
-        if judge(counts, share, tests).is_worse:
+        if judge(counts, share, VERSIONS, tests).is_worse:
             return new
     return 0
 
@@ -108,7 +110,7 @@ def is_move_undone(pieces: list[Piece], moved: float, tests: int = 1) -> bool:
     before = [piece for piece in pieces if piece.at < moved]
     after = [piece for piece in pieces if piece.at >= moved]
     counts = range(1, len(after) + 1)
-    return any(judge_move(before, after[:count], tests).is_worse for count in counts)
+    return any(judge_move(before, after[:count], VERSIONS, tests).is_worse for count in counts)
 
 
 def undone_splits(kind: str, simulations: int, seconds: int) -> int:
@@ -157,12 +159,12 @@ def test_of_a_thousand_rollouts_of_four_steps_at_most_one_percent_is_undone(kind
 def test_the_steps_of_a_rollout_share_the_rate_of_false_alarms():
     """Three clients of 5 % that fail are enough for one split, and four for a hundredth of it."""
     three, four = (counted([1000, 50], [100, clients]) for clients in (3, 4))
-    assert judge(three, 0.05).is_worse
-    assert not judge(three, 0.05, tests=100).is_worse
-    assert judge(four, 0.05, tests=100).is_worse
+    assert judge(three, 0.05, VERSIONS).is_worse
+    assert not judge(three, 0.05, VERSIONS, tests=100).is_worse
+    assert judge(four, 0.05, VERSIONS, tests=100).is_worse
     slow = pieces(4, slowdown=3.0)
-    assert judge_move(pieces(180), slow[:3]).is_worse
-    assert not judge_move(pieces(180), slow[:3], tests=100).is_worse
+    assert judge_move(pieces(180), slow[:3], VERSIONS).is_worse
+    assert not judge_move(pieces(180), slow[:3], VERSIONS, tests=100).is_worse
     change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
     plan = {"version": 2, "steps": [10.0, 50.0, 100.0]}
     rollout = Change("half", "rollout", "", None, plan)
@@ -196,32 +198,70 @@ def test_without_a_change_the_evidence_of_ranks_is_at_most_one_on_average():
     assert sum(found) / len(found) <= 1
 
 
+def test_it_is_sure_once_a_version_that_fails_for_3_of_100_clients_would_have_been_found():
+    """Simulated, of a tenth where the other side never fails, and of half where it does for 2 of 100."""
+    generator = np.random.default_rng(1)
+    for share, before in ((0.1, 0.0), (0.5, 0.02)):
+        found = 0
+        for _ in range(60):
+            clients, failing, is_over = [0, 0], [0, 0], False
+            while not is_over:
+                for side, part in ((0, 1 - share), (1, share)):
+                    more = round(50 * part / share)
+                    clients[side] += more
+                    failing[side] += generator.binomial(more, before + 0.03 * side)
+                finding = judge(sides(clients, failing), share, VERSIONS)
+                is_over = finding.is_worse or "to be sure" not in finding.text
+            found += finding.is_worse
+        assert found >= 52, (share, before, found)
+    many = judge(sides([9000, 1000], [0, 0]), 0.1, VERSIONS).text
+    assert many.startswith("version 2 does as well as version 1: 0 of 1000 requests failed")
+    few = judge(sides([74, 10], [0, 0]), 0.1, VERSIONS).text
+    assert few.startswith(
+        "version 2 does as well as version 1 so far: 0 of 10 requests failed (1: 0 of 74), "
+    )
+    assert few.endswith("; it needs about 200 more clients to be sure")
+
+
+def sides(clients: list[int], failing: list[int]) -> Counts:
+    """Of clients that ask once."""
+    asked, failed = {}, {}
+    for side in (0, 1):
+        for number in range(clients[side]):
+            asked[f"{side}-{number}"] = bool(side)
+        for number in range(failing[side]):
+            failed[f"{side}-{number}"] = bool(side)
+    return Counts([*clients], [*failing], asked, failed, {})
+
+
 def counted(requests: list[int], clients: list[int]) -> Counts:
     names = [(f"{side}-{number}", bool(side)) for side in (0, 1) for number in range(clients[side])]
     return Counts(requests, [0, requests[1]], dict(names), {n: s for n, s in names if s}, {})
 
 
 def test_it_is_silent_and_says_so_where_it_cannot_tell():
-    few = judge(counted([1000, LEAST_REQUESTS - 1], [100, 5]), 0.05)
+    few = judge(counted([1000, LEAST_REQUESTS - 1], [100, 5]), 0.05, VERSIONS)
     assert not few.is_worse
-    assert "too few requests: 9 on the new side and 1000 before" in few.text
-    few = judge(counted([1000, 1000], [100, LEAST_CLIENTS - 1]), 0.05)
+    assert few.text == (
+        "version 2 cannot be judged yet: 9 requests (1: 1000), at least 10 of each are needed"
+    )
+    few = judge(counted([1000, 1000], [100, LEAST_CLIENTS - 1]), 0.05, VERSIONS)
     assert not few.is_worse
-    assert "too few clients" in few.text
-    others = judge(counted([1000, 1000], [50, 50]), 0.05)
+    assert "2 clients (1: 100), at least 3 of each are needed" in few.text
+    others = judge(counted([1000, 1000], [50, 50]), 0.05, VERSIONS)
     assert not others.is_worse
-    assert "differ in who asks" in others.text
-    few = judge_move(pieces(LEAST_PIECES - 1), pieces(10, 0.5))
+    assert "50 of 100 clients ask it, where 5 % were to" in others.text
+    few = judge_move(pieces(LEAST_PIECES - 1), pieces(10, 0.5), VERSIONS)
     assert not few.is_worse
-    assert "too few requests in the hour before: 99 times 10 seconds" in few.text
-    assert "too few requests since" in judge_move(pieces(LEAST_PIECES), []).text
+    assert "of the hour before it took over there are 99 times 10 seconds" in few.text
+    assert "fewer than 10 clients" in judge_move(pieces(LEAST_PIECES), [], VERSIONS).text
 
 
 def test_a_finding_has_the_figures_of_both_sides():
-    finding = judge(counted([1000, 50], [100, 5]), 0.05)
+    finding = judge(counted([1000, 50], [100, 5]), 0.05, VERSIONS)
     assert finding.is_worse
-    assert finding.text.startswith(
-        "100.0 % of 50 requests fail, of 5 clients; before 0.0 % of 1000"
+    assert finding.text == (
+        "version 2 does worse than version 1: 50 of 50 requests failed (1: 0 of 1000)"
     )
 
 
@@ -235,15 +275,17 @@ def pieces(count: int, failing: float = 0.0, slowdown: float = 1.0) -> list[Piec
 
 def test_a_version_that_is_worse_after_a_move_is_found_in_fifty_seconds():
     """With half an hour before it."""
-    failing = judge_move(pieces(180), pieces(5, failing=0.15))
+    failing = judge_move(pieces(180), pieces(5, failing=0.15), VERSIONS)
     assert failing.is_worse
-    assert failing.text == "15.0 % of the clients fail, 0.0 % in the hour before"
-    slow = judge_move(pieces(180), pieces(5, slowdown=3.0))
+    assert failing.text == (
+        "version 2 does worse than version 1: 15.0 % of the clients failed (1: 0.0 %)"
+    )
+    slow = judge_move(pieces(180), pieces(5, slowdown=3.0), Versions(None, 2))
     assert slow.is_worse
-    assert slow.text.startswith("a run takes 3")
+    assert slow.text.startswith("version 2 is slower than the one before: a run took 3")
     late = [*pieces(30), *pieces(8, failing=0.15)]
-    assert judge_move(pieces(180), late).is_worse
-    assert judge_move(pieces(180), pieces(100)).is_content
+    assert judge_move(pieces(180), late, VERSIONS).is_worse
+    assert judge_move(pieces(180), pieces(100), VERSIONS).is_content
 
 
 def test_one_client_alone_that_fails_decides_nothing():
@@ -255,7 +297,7 @@ def test_one_client_alone_that_fails_decides_nothing():
     before = [piece for piece in pieces.closed if piece.at <= 1500]
     after = [piece for piece in pieces.closed if piece.at > 1500]
     assert len(before) > LEAST_PIECES
-    assert judge_move(before, after).is_content
+    assert judge_move(before, after, VERSIONS).is_content
     assert rank_evidence([0.0] * 100, [0.0] * 10) < 1 / ALARM_RATE
 
 
@@ -279,6 +321,9 @@ class WatchingServer:
 
     def plan(self, planners: dict, is_compared: bool, undoes: Switch) -> Switch:
         return undoes
+
+    def default_version(self, model: str) -> int:
+        return 1
 
     def switch(self, plan: Switch, by: Who, reason: str) -> None:
         self.undone.append(reason)
@@ -310,21 +355,26 @@ def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_n
         server.ask(client, version, seconds)
     (text,) = server.texts()
     if slowdown == 1:
-        assert text.startswith("content: ")
+        assert text.startswith(
+            "version 2 does as well as version 1 so far: 0 of 20 requests failed"
+        )
         assert not server.undone
     else:
         assert server.undone == [text]
-        assert text.startswith("20 of 20 clients wait more than twice the usual time of a run")
+        assert text == (
+            "version 2 is slower than version 1: 20 of 20 clients waited twice the usual time of "
+            "a run (1: 0 of 180)"
+        )
 
 
 def test_a_request_that_finds_no_version_counts_for_the_side_that_it_was_meant_for():
     server = WatchingServer(split(0.5))
-    assert server.texts()[0].startswith("too few requests: 0 on the new side and 0 before")
+    assert server.texts()[0].startswith("version 2 cannot be judged yet: 0 requests (1: 0)")
     server.ask(-1, 1)
     for client in range(100):
         is_new_side = Split(2, 0.5).takes("half", f"client {client}")
         server.ask(client, None if is_new_side else 1)
-    assert server.texts()[0].startswith("100.0 % of")
+    assert server.texts()[0].startswith("version 2 does worse than version 1: ")
     assert server.undone
 
 
@@ -332,7 +382,7 @@ def test_what_cannot_be_told_since_the_store_is_away_is_told_when_it_is_back(mon
     server = WatchingServer(split(0.5))
     server.ask(1, 1)
     before = server.texts()
-    assert before[0].startswith("too few requests: ")
+    assert before[0].startswith("version 2 cannot be judged yet: ")
 
     def fail(kind: str) -> dict[str, str]:
         raise Unavailable("the store is away")
@@ -353,7 +403,7 @@ def test_labels_that_do_not_exist_leave_nothing_behind():
 
 def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_before():
     server = WatchingServer(Change("half", "default", "", 1, 2))
-    assert "too few requests" in server.texts()[0]
+    assert "cannot be judged yet" in server.texts()[0]
 
     def ask(seconds: int) -> None:
         for _ in range(seconds):
@@ -362,7 +412,7 @@ def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_bef
                 server.ask(client, 2)
 
     ask(3500)
-    assert "too few requests" in server.texts()[0]
+    assert "cannot be judged yet" in server.texts()[0]
     (note,) = server.router.store.notes(NOTES).values()
     before, after = json.loads(note)
     assert (len(before), len(after) > 300) == (0, True)

@@ -33,6 +33,9 @@ ODDS_RATIOS = (3.0, 10.0, 100.0)  # how much worse a version may be; the test av
 LEAST_REQUESTS = 10  # on each side
 LEAST_CLIENTS = 3  # on each side
 MOST_CLIENTS = 2000  # that a server remembers for one switch
+# A version is surely as good once one that fails for so many more of its clients would have been
+# found, with SURE (95 %, as a quantile of the normal distribution).
+SURE_RATE, SURE = 0.03, 1.645
 MISMATCH_RATE = 0.001  # below it, the sides differ in who asks (sample ratio mismatch)
 HOUR = 3600.0  # a move is compared with the one before it, and watched for as long
 PIECE_SECONDS, PIECE_CLIENTS = 10.0, 10  # the least of a piece
@@ -78,7 +81,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """`text`: a sentence with the figures of both sides. `is_worse`: undo the switch.
+    """`text`: words for everybody, with the figures of both sides. `is_worse`: undo the switch.
 
     `is_content`: it could tell, and nothing is worse. `requests`: on the new
     side of a split.
@@ -90,62 +93,106 @@ class Finding:
     requests: int = 0
 
 
-def judge(counts: Counts, share: float, tests: int = 1) -> Finding:
+class Versions(NamedTuple):
+    """The version that a switch replaces, None if it is not known, and the new one."""
+
+    before: int | None
+    new: int
+
+    def compare(self, how: str) -> str:
+        """E.g. "version 3 is slower than version 2"."""
+        before = "the one before" if self.before is None else f"version {self.before}"
+        return f"version {self.new} {how} {before}"
+
+    def cannot_be_judged(self, why: str) -> Finding:
+        return Finding(f"version {self.new} cannot be judged yet: {why}")
+
+    def figures(self, new: str, before: str) -> str:
+        """E.g. "0 of 10 requests failed (2: 0 of 74)"."""
+        return f"{new} ({'before' if self.before is None else self.before}: {before})"
+
+
+def judge(counts: Counts, share: float, versions: Versions, tests: int = 1) -> Finding:
     """Compare the sides of a split that sends `share` (0 to 1, both excluded)
     of the clients; `tests`: how many share the rate of false alarms.
     """
     if min(counts.requests) < LEAST_REQUESTS:
-        return Finding(
-            f"too few requests: {_pair(counts.requests)}; at least {LEAST_REQUESTS} on each side"
-        )
+        few = versions.figures(f"{counts.requests[1]} requests", f"{counts.requests[0]}")
+        return versions.cannot_be_judged(f"{few}, at least {LEAST_REQUESTS} of each are needed")
     clients = _by_side(counts.clients)
     if min(clients) < LEAST_CLIENTS:
-        return Finding(f"too few clients: {_pair(clients)}; at least {LEAST_CLIENTS} on each side")
+        few = versions.figures(f"{clients[1]} clients", f"{clients[0]}")
+        return versions.cannot_be_judged(f"{few}, at least {LEAST_CLIENTS} of each are needed")
     if _differ_in_who_asks(clients, share):
-        return Finding(
-            f"the sides differ in who asks: {_pair(clients)} clients, where {100 * share:g} % were "
-            "to be on the new side"
+        return versions.cannot_be_judged(
+            f"{clients[1]} of {sum(clients)} clients ask it, where {100 * share:g} % were to; "
+            "behind a proxy they need an X-Request-Key"
         )
     failing, slow = _by_side(counts.failing), _by_side(counts.slow)
-    rates = [failed / all_ for failed, all_ in zip(counts.failures, counts.requests, strict=True)]
-    errors = (
-        f"{100 * rates[1]:.1f} % of {counts.requests[1]} requests fail, of {failing[1]} clients; "
-        f"before {100 * rates[0]:.1f} % of {counts.requests[0]}, of {failing[0]}"
+    errors = versions.figures(
+        f"{counts.failures[1]} of {counts.requests[1]} requests failed",
+        f"{counts.failures[0]} of {counts.requests[0]}",
     )
-    times = (
-        f"{slow[1]} of {clients[1]} clients wait more than twice the usual time of a run, "
-        f"{slow[0]} of {clients[0]} before"
+    times = versions.figures(
+        f"{slow[1]} of {clients[1]} clients waited twice the usual time of a run",
+        f"{slow[0]} of {clients[0]}",
     )
     if evidence(failing, share) >= tests / ALARM_RATE:
-        return Finding(errors, is_worse=True)
+        return Finding(f"{versions.compare('does worse than')}: {errors}", is_worse=True)
     if evidence(slow, share) >= tests / ALARM_RATE:
-        return Finding(times, is_worse=True)
-    text = f"content: {errors}; {times}"
+        return Finding(f"{versions.compare('is slower than')}: {times}", is_worse=True)
+    missing = _clients_needed(failing, clients, share, tests) - clients[1]
+    so_far, more = "", ""
+    if missing > 0:
+        so_far, more = " so far", f"; it needs about {_rounded(missing)} more clients to be sure"
+    text = f"{versions.compare('does as well as')}{so_far}: {errors}, {times}{more}"
     return Finding(text, is_content=True, requests=counts.requests[1])
 
 
-def judge_move(before: Sequence[Piece], after: Sequence[Piece], tests: int = 1) -> Finding:
+def judge_move(
+    before: Sequence[Piece], after: Sequence[Piece], versions: Versions, tests: int = 1
+) -> Finding:
     """Compare the pieces since a move with those of the hour before it, in the
     order of time; `tests` as in `judge`.
     """
     if len(before) < LEAST_PIECES:
-        return Finding(
-            f"too few requests in the hour before: {len(before)} times {PIECE_SECONDS:g} seconds "
-            f"with {PIECE_CLIENTS} clients; at least {LEAST_PIECES}"
+        return versions.cannot_be_judged(
+            f"of the hour before it took over there are {len(before)} times {PIECE_SECONDS:g} "
+            f"seconds with {PIECE_CLIENTS} clients, at least {LEAST_PIECES} are needed"
         )
     if not after:
-        return Finding(f"too few requests since: less than {PIECE_CLIENTS} clients in one go")
+        return versions.cannot_be_judged(f"fewer than {PIECE_CLIENTS} clients have asked it")
     failing = [[piece.failing for piece in pieces] for pieces in (before, after)]
     seconds = [[piece.seconds for piece in pieces] for pieces in (before, after)]
-    shares = [100 * statistics.fmean(values) for values in failing]
-    runs = [1000 * statistics.median(values) for values in seconds]
-    errors = f"{shares[1]:.1f} % of the clients fail, {shares[0]:.1f} % in the hour before"
-    times = f"a run takes {runs[1]:.1f} ms, {runs[0]:.1f} ms in the hour before"
+    shares = [f"{100 * statistics.fmean(values):.1f} %" for values in failing]
+    runs = [f"{1000 * statistics.median(values):.1f} ms" for values in seconds]
+    errors = versions.figures(f"{shares[1]} of the clients failed", f"{shares[0]}")
+    times = versions.figures(f"a run took {runs[1]}", f"{runs[0]}")
     if rank_evidence(*failing) >= tests / ALARM_RATE:
-        return Finding(errors, is_worse=True)
+        return Finding(f"{versions.compare('does worse than')}: {errors}", is_worse=True)
     if rank_evidence(*seconds) >= tests / ALARM_RATE:
-        return Finding(times, is_worse=True)
-    return Finding(f"content: {errors}; {times}", is_content=True)
+        return Finding(f"{versions.compare('is slower than')}: {times}", is_worse=True)
+    text = f"{versions.compare('does as well as')} so far: {errors}, {times}"
+    return Finding(text, is_content=True)
+
+
+def _clients_needed(failing: list[int], clients: list[int], share: float, tests: int) -> float:
+    """How many clients the new side needs until one that fails for SURE_RATE
+    more of them than the other has most likely been undone.
+    """
+    number = failing[1]
+    while number < MOST_CLIENTS and evidence([failing[0], number], share) < tests / ALARM_RATE:
+        number += 1
+    # The mean of a Poisson distribution that reaches `number` with SURE: its quantile by
+    # chi-square, in the approximation of Wilson and Hilferty (1931).
+    mean = number * (1 - 1 / (9 * number) + SURE / (3 * math.sqrt(number))) ** 3
+    return mean / (failing[0] / clients[0] + SURE_RATE)
+
+
+def _rounded(number: float) -> str:
+    """To two digits, up."""
+    unit = 10 ** max(0, math.ceil(math.log10(max(1.0, number))) - 2)
+    return f"{math.ceil(number / unit) * unit:,}"
 
 
 def rank_evidence(before: Sequence[float], after: Sequence[float]) -> float:
@@ -198,7 +245,3 @@ def _differ_in_who_asks(clients: list[int], share: float) -> bool:
 def _by_side(clients: Mapping[str, bool]) -> list[int]:
     new = sum(clients.values())
     return [len(clients) - new, new]
-
-
-def _pair(counts: list[int]) -> str:
-    return f"{counts[1]} on the new side and {counts[0]} before"

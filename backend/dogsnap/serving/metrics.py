@@ -139,7 +139,9 @@ class Metrics(Collector):
             ("model", "label", "version"),
         )
         self.guard_undone = counter(
-            "dogsnap_guard_undone", "switches that the guard has undone", SPLIT
+            "dogsnap_guard_undone",
+            "guarded switches that were undone since the version did worse or was slower",
+            SPLIT,
         )
         self.answered = counter(
             "dogsnap_answers",

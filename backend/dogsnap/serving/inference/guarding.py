@@ -28,6 +28,7 @@ from dogsnap.routing.guard import (
     Counts,
     Finding,
     Piece,
+    Versions,
     judge,
     judge_move,
 )
@@ -96,6 +97,7 @@ class BaseWatched(ABC):
         self.switch, self.change = switch, change
         self.finding = NOTHING
         self.texts: list[str] | None = None  # of all servers, from which the finding came
+        self.before: int | None = None  # the version that it replaces, as far as it is known
         self.tests = 1  # that share the rate of false alarms: the steps of a rollout
         for other in switch.changes:
             if other.kind == "rollout" and other.name == change.name:
@@ -164,7 +166,8 @@ class WatchedSplit(BaseWatched):
         total = Counts()
         for text in texts:
             total.add(Counts(**json.loads(text)))
-        return judge(total, self._split.share, self.tests)
+        versions = Versions(self.before, self.version)
+        return judge(total, self._split.share, versions, self.tests)
 
 
 class WatchedMove(BaseWatched):
@@ -188,7 +191,8 @@ class WatchedMove(BaseWatched):
             earlier, later = json.loads(text)
             before += map(Piece._make, earlier)
             after += map(Piece._make, later)
-        return judge_move(before, sorted(after), self.tests)
+        versions = Versions(self.before, self.version)
+        return judge_move(before, sorted(after), versions, self.tests)
 
 
 def seconds_of(text: str) -> float:
@@ -318,14 +322,27 @@ class Guard:
             self._router.store.note(NOTES, own_name, own_text)
             notes[own_name] = own_text
         texts = [text for name, text in sorted(notes.items()) if name.startswith(prefix)]
-        if texts != watched.texts:  # the test of a move takes time with the square of its pieces
-            watched.texts, watched.finding = texts, watched.judge(texts)
+        before = self._version_before(watched.change)
+        # The test of a move takes time with the square of its pieces.
+        if (texts, before) != (watched.texts, watched.before):
+            watched.texts, watched.before = texts, before
+            watched.finding = watched.judge(texts)
         if watched.finding.is_worse:
             change = watched.change
             planners = {change.model: partial(withdraw, switch=watched.switch, change=change)}
             plan = self._repository.plan(planners, is_compared=False, undoes=watched.switch)
             self._repository.switch(plan, GUARD, reason=watched.finding.text)
             self._undone.labels(change.model, change.name, watched.version).inc()
+
+    def _version_before(self, change: Change) -> int | None:
+        """The version that a split takes requests from, or that a move left."""
+        if change.kind != "split":
+            return change.before if isinstance(change.before, int) else None
+        if change.name:
+            return self._router.choices(change.model).labels.get(change.name)
+        with suppress(DogsnapError):
+            return self._repository.default_version(change.model)
+        return None
 
     def _forget_old_notes(self) -> None:
         """Delete what was counted for switches that are watched no longer."""
