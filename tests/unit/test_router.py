@@ -4,7 +4,6 @@ import logging
 import sqlite3
 import threading
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from dogsnap.errors import Aborted, InvalidArgument, Unavailable
@@ -12,9 +11,8 @@ from dogsnap.routing.choices import Change
 from dogsnap.routing.redis_store import KEY, RedisStore
 from dogsnap.routing.router import Router
 from dogsnap.routing.sqlite_store import SqliteStore
-from dogsnap.routing.store import NumberTaken, Store, check_switch_log, name_store, open_store
+from dogsnap.routing.store import NumberTaken, Store, check_switch_log, open_store
 from dogsnap.routing.switches import FORMAT, Switch, Who
-from dogsnap.settings import Settings
 from support.redis_server import RedisServer, needs_redis
 
 ALICE, BOB = Who("alice", "10.0.0.1"), Who("bob", "10.0.0.2")
@@ -272,17 +270,21 @@ def test_another_file_is_refused_by_its_name(tmp_path):
             SqliteStore(tmp_path / name)
 
 
-def test_each_folder_of_models_has_a_file_of_its_own_in_the_state_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "link").symlink_to("a")
-    names = [name_store(Settings(models=tmp_path / name)) for name in ("a", "a", "link", "b")]
-    names.append(name_store(Settings(models=tmp_path / "a", engine="grpc://host:1")))
-    assert names[0] == names[1] == names[2]
-    assert len(set(names)) == 3
-    assert {Path(name).parent for name in names} == {tmp_path / "state" / "dogsnap"}
-    assert name_store(Settings(switch_log="redis://h")) == "redis://h"
+@needs_redis
+def test_a_start_names_the_redis_and_its_switches_without_the_password(redis_server, caplog):
+    caplog.set_level(logging.INFO, logger="dogsnap.switches")
+    with redis_server.client() as client:
+        client.flushall()
+        client.config_set("requirepass", "secret")
+    try:
+        url = redis_server.url.replace("//", "//:secret@")
+        move(open_router(url), 1)
+        again = open_router(url.replace("127.0.0.1", "localhost"))
+    finally:
+        open_store(url)._client.config_set("requirepass", "")
+    assert again.choices("half").labels == {"stable": 1}
+    assert f"Redis at localhost:{redis_server.port}, database 0, which has 1 switch" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_without_a_store_nothing_is_kept():

@@ -37,9 +37,13 @@ class RedisStore:
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
             )
-            self._client.connection_pool.make_connection()  # its arguments are checked here
+            pool = self._client.connection_pool
+            pool.make_connection()  # its arguments are checked here
         except (ValueError, TypeError) as error:
             raise InvalidArgument(f"--switch-log is no Redis URL ({error}); {EXPECTED}") from error
+        where = pool.connection_kwargs
+        host = where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
+        self.place = f"Redis at {host}, database {where.get('db', 0)}"
 
     def read(self, after: int) -> list[tuple[int, str]]:
         switches = []

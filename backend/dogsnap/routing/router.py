@@ -9,6 +9,7 @@ from typing import Any
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices, Rollout
 from dogsnap.routing.sqlite_store import SqliteStore
+from dogsnap.routing.state_folder import other_files
 from dogsnap.routing.store import NumberTaken, Store
 from dogsnap.routing.switches import CONFIGURATION, WATCHER, Switch, Who
 
@@ -16,6 +17,7 @@ log = logging.getLogger("dogsnap.switches")
 
 FOLLOW_SECONDS = 0.2
 MOST_SWITCHES = 1000  # newest ones that are shown and can be undone
+MOST_OTHERS = 3  # newest other files that a server with a new one names
 ANSWERING = "answering"  # kind of the notes: the version that answers while none is chosen
 NOTHING = Choices()
 # Why a server is not ready; the trouble itself names files and hosts, and is for administrators.
@@ -168,8 +170,27 @@ class Router:
         self._answering = answering
         if rows:
             self._last = rows[-1]
+        if not self.is_known:
+            self._say_what_is_kept(len(rows))
         self.is_known = True
         self._apply(switches, changed)
+
+    def _say_what_is_kept(self, count: int) -> None:
+        place = self._store.place
+        if self.is_kept:
+            log.info(
+                "what is chosen is kept in %s, which has %d switch%s",
+                place,
+                count,
+                "" if count == 1 else "es",
+            )
+        if self.is_kept and not count and (others := other_files(place)):
+            log.warning(
+                "%s is new; other files here have switches: %s; if one of them was this server's, "
+                "name it by --switch-log",
+                place,
+                ", ".join(others[:MOST_OTHERS]),
+            )
 
     def _apply(self, switches: Sequence[Switch], changed: set[str]) -> None:
         """Replace the choices of each model at once, and tell the repository."""

@@ -2,12 +2,11 @@
 SQLite or Redis.
 """
 
-import hashlib
-import os
 from pathlib import Path
 from typing import Protocol
 
 from dogsnap.errors import InvalidArgument
+from dogsnap.routing.state_folder import find_file
 from dogsnap.settings import Settings
 
 OFF = "off"
@@ -23,7 +22,10 @@ class Store(Protocol):
     """Thread-safe.
 
     What fails raises Unavailable with a sentence; a write is on disk on return.
+    `place`: where it is, without a password.
     """
+
+    place: str
 
     def read(self, after: int) -> list[tuple[int, str]]:
         """The numbers and texts of all switches with a larger number than
@@ -72,17 +74,10 @@ def check_switch_log(switch_log: str) -> None:
 
 
 def name_store(settings: Settings) -> str:
-    """`--switch-log`, or the file of what is served here in the state folder:
-    each has its own.
+    """`--switch-log`, or the file in the state folder of what is served here.
 
     Raises OSError if the state folder cannot be made.
     """
     if settings.switch_log:
         return settings.switch_log
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(state) / "dogsnap"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    models = Path(settings.model_config_file or settings.model_base_path or settings.models)
-    served = f"{models.resolve()} {settings.model_name} {settings.engine}"
-    digest = hashlib.sha256(os.fsencode(served)).hexdigest()[:16]
-    return str(folder / f"switches-{digest}.db")
+    return str(find_file(settings))
