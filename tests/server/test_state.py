@@ -6,6 +6,7 @@ import pytest
 import yaml
 from support.command_line import dogsnap, output_of, refused
 from support.tiny_models import half_plus
+from support.waiting import wait_until
 
 STATE = """
 format: 1
@@ -85,6 +86,43 @@ def test_what_is_not_named_stays_and_what_is_named_is_exactly_that(server, run):
     output_of(run("apply", "FILE", state=empty))
     state = server.get("/api/admin/state").json()
     assert state["models"]["half"] == yaml.safe_load(nothing)
+
+
+def test_a_default_of_null_is_the_largest_then_compared_with_the_one_before_and_stays(
+    start_server, tmp_path
+):
+    made = tmp_path / "made"
+    half_plus(1, made / "half" / "1")
+    server = start_server(made, "--poll-seconds", "0.2")
+    for number in (2, 3):
+        half_plus(number, made / "half" / str(number))
+        wait_until(lambda number=number: version_there(server, number))
+    wanted = {"format": 1, "models": {"half": {"default": None}}}
+
+    def apply(**fields) -> dict:
+        answer = server.post("/api/admin/apply", json={"state": wanted, **fields})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    assert (apply()["switch"], answering(server)) == (None, 1)
+    server.post("/api/admin/models/half/default", json={"version": 1}).raise_for_status()
+    assert apply(dry_run=True)["would"] == ["default of half: 1 -> not chosen"]
+    apply()
+    assert answering(server) == 3
+    half_plus(4, made / "half" / "4")
+    wait_until(lambda: version_there(server, 4))
+    assert (apply()["switch"], answering(server)) == (None, 3)
+    server.post("/api/admin/undo", json={}).raise_for_status()
+    assert answering(server) == 1
+
+
+def version_there(server, number: int) -> bool:
+    return server.get(f"/v1/models/half/versions/{number}").ok
+
+
+def answering(server) -> int:
+    answer = server.post("/v1/models/half:predict", json={"instances": [2.0]})
+    return int(answer.headers["X-Dogsnap-Model-Version"])
 
 
 def test_a_state_unloads_what_it_no_longer_uses_and_nothing_that_it_uses(server, run):

@@ -117,6 +117,44 @@ def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_
     assert scenario.answers(label="stable") == (2 if undone else 3)
 
 
+@pytest.fixture
+def other(made_half, tmp_path) -> Scenario:
+    """Another server on the log of `start()`, with folders of its own, which has versions 1 and 2."""
+    other = Scenario(made_half, tmp_path / "other models", tmp_path / "switches", (1, 2))
+    return other
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_is_moved_where_the_new_version_is_answers_elsewhere_from_the_one_before_until_it_is_there(
+    start, other, made_half, tmp_path, is_restarted
+):
+    first = start(1, 2, 3, 4)
+    for version in (1, 2, 4) if is_restarted else (1, 2, 3, 4):
+        first.label("stable", version)
+        first.default(version)
+        other.repository.router.follow()
+        wanted = min(version, 2)
+        assert (first.answers(label="stable"), first.answers()) == (version, version)
+        assert (other.answers(label="stable"), other.answers()) == (wanted, wanted)
+    if is_restarted:
+        log = tmp_path / "switches"
+        other = Scenario(made_half, tmp_path / "other models", log, (1, 2))
+        assert (other.answers(label="stable"), other.answers()) == (2, 2)
+    other.with_versions(1, 2, 4)
+    assert (other.answers(label="stable"), other.answers()) == (4, 4)
+
+
+def test_a_default_that_is_undone_or_not_chosen_any_more_leaves_the_answer_to_who_had_it(scenario):
+    scenario.with_versions(1, 2, 3)
+    assert scenario.answers() == 2
+    scenario.default(1)
+    scenario.default(3)
+    scenario.undo()
+    assert scenario.answers() == 1
+    scenario.undo()
+    assert scenario.answers() == 2
+
+
 def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest_and_what_came_before_can_be_undone(
     scenario,
 ):

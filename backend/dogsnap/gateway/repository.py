@@ -26,7 +26,7 @@ from dogsnap.files import without_folders
 from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from dogsnap.gateway.servable import RUNTIME, EngineServable
 from dogsnap.routing.changes import Versions
-from dogsnap.routing.resolver import resolve
+from dogsnap.routing.resolver import answering_version, resolve
 from dogsnap.routing.router import NOT_KNOWN, Router
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.inference.executor import InlineExecutor, remaining
@@ -212,7 +212,7 @@ class EngineRepository(ModelRepository):
         if name not in self._folders and (name, None) not in self._meant:
             served = ", ".join(self.models()) or "none"
             raise NotFound(f"there is no model {name}; models served here: {served}")
-        chosen = self.router.choices(name).default
+        chosen = answering_version(self.router.choices(name), "", lambda _: True)
         return self._meant.get((name, None)) if chosen is None else chosen
 
     def versions(self, name: str) -> Versions:

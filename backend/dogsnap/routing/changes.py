@@ -220,22 +220,28 @@ def find_changes(
     planner: Planner, choices: Choices, versions: Versions, is_guarded: bool = False
 ) -> list[Change]:
     """What a planner changes, the main setting first."""
-    after = let_labels_wait(choices, planner(choices, versions), versions)
+    after = keep_answering(choices, planner(choices, versions), versions)
     # Loads first: a version that is unloaded by the same switch is named as in use.
     for kind, name in sorted(after.edits, key=lambda setting: setting[0] != "load"):
         _check_value(choices, after, versions, kind, name)
     return after.changes_since(choices, versions.model, is_guarded)
 
 
-def let_labels_wait(before: Choices, after: Choices, versions: Versions) -> Choices:
-    """While a label that moved waits for its version, the one that answered goes on."""
-    for label in before.labels.keys() | after.labels.keys():
-        number, until = after.labels.get(label), None
-        if number == before.labels.get(label):
+def keep_answering(before: Choices, after: Choices, versions: Versions) -> Choices:
+    """Where a label or default has moved, the version that answered goes on while
+    the new one is not there: here, or at another server that loads it later.
+    """
+    for label in {"", *before.labels, *after.labels}:
+        number, until = after.of(label), None
+        if number == before.of(label):
             continue
-        if number is not None and not versions.is_available(number):
+        if number is not None:
             until = answering_version(before, label, versions.is_available)
-        after = after.with_value(HIDDEN, label, until)
+            if not label:
+                until = versions.default
+        elif not label and not versions.follows_latest:
+            until = after.until.get("")  # as a planner says, or from before what was chosen
+        after = after.with_value(HIDDEN, label, None if until == number else until)
     return after
 
 

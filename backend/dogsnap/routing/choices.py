@@ -10,7 +10,7 @@ from typing import Any
 BUCKETS = 2**32
 # The configuration of a server, which is no part of a model's value.
 CONFIGURATION_KIND = "configuration"
-HIDDEN = "until"  # goes along with a label, and is not shown
+HIDDEN = "until"  # goes along with a label or default, and is not shown
 # The settings of a model, in the order in which changes are shown: the main one first.
 KINDS = (CONFIGURATION_KIND, "default", "label", "split", "rollout", "shadow", "load", HIDDEN)
 # What ends when a setting takes another value.
@@ -94,7 +94,8 @@ class Choices:
         self.default: int | None = self.get("default")
         self.shadow: int | None = self.get("shadow")
         self.labels: dict[str, int] = self._values_of("label")
-        # The versions that answer for labels while these wait for theirs.
+        # The versions that answer for labels, and with "" by default, where that which was
+        # chosen is not available.
         self.until: dict[str, int] = self._values_of("until")
         self.splits: dict[str, Split] = {}  # by label; with "" that of the default
         for label, value in self._values_of("split").items():
@@ -110,6 +111,10 @@ class Choices:
     def get(self, kind: str, name: str = "") -> Any:
         """The value of a setting; None if nothing was chosen."""
         return self._values.get((kind, name))
+
+    def of(self, label: str) -> int | None:
+        """The version of a label, or with "" the default."""
+        return self.labels.get(label) if label else self.default
 
     def is_empty(self) -> bool:
         return not self._values

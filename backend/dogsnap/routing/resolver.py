@@ -19,9 +19,10 @@ def resolve(choices: Choices, spec: ModelSpec, is_available: IsAvailable) -> int
     """
     if spec.version is not None:
         return spec.version
-    number = choices.default
     if spec.label is not None:
-        number = version_of_label(choices, spec.name, spec.label, is_available)
+        number: int | None = version_of_label(choices, spec.name, spec.label, is_available)
+    elif (number := answering_version(choices, "", is_available)) is None:
+        number = choices.default
     split = choices.splits.get(spec.label or "")
     if split and is_available(split.version) and split.takes(spec.name, spec.sticky_key):
         return split.version
@@ -48,8 +49,10 @@ def version_of_label(choices: Choices, model: str, label: str, is_available: IsA
 
 
 def answering_version(choices: Choices, label: str, is_available: IsAvailable) -> int | None:
-    """The version of a label, or the one before while its own is not available."""
-    for number in (choices.labels.get(label), choices.until.get(label)):
+    """The version of a label, or with "" the default; the one before while its
+    own is not available.
+    """
+    for number in (choices.of(label), choices.until.get(label)):
         if number is not None and is_available(number):
             return number
     return None

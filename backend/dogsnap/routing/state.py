@@ -10,7 +10,7 @@ from jsonschema.exceptions import best_match
 
 from dogsnap.errors import InvalidArgument
 from dogsnap.routing.changes import Versions, change_label, change_load
-from dogsnap.routing.choices import Choices
+from dogsnap.routing.choices import HIDDEN, Choices
 from dogsnap.routing.spec import MAX_INT64
 
 FORMAT = 1
@@ -112,6 +112,9 @@ def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]
     for kind in ("default", "shadow"):
         if kind in wanted:
             after = after.with_value(kind, "", wanted[kind])
+    if after.default is None and choices.default is not None:
+        largest = next(iter(versions.available), None)  # it answers, and is not chosen
+        after = after.with_value(HIDDEN, "", largest)
     if "labels" in wanted:
         labels = {**dict.fromkeys(choices.labels), **wanted["labels"]}
         for label, version in labels.items():

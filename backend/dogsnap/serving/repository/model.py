@@ -12,8 +12,8 @@ from typing import Any
 from dogsnap.errors import NotFound, Unavailable
 from dogsnap.files import without_folders
 from dogsnap.routing.changes import Versions
-from dogsnap.routing.choices import Choices
-from dogsnap.routing.resolver import resolve
+from dogsnap.routing.choices import HIDDEN, Choices
+from dogsnap.routing.resolver import answering_version, resolve
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
@@ -161,12 +161,25 @@ class Model:
         """Whether a new version takes over by itself, as the version policy says."""
         return self.config.model_version_policy.WhichOneof("policy_choice") == "latest"
 
+    def adopt(self, choices: Choices) -> None:
+        """What is chosen now. Of a label or default whose version is not there yet,
+        nor the one before, the version that answers here goes on.
+        """
+        default = self.default()
+        for label in ("", *choices.labels):
+            if answering_version(choices, label, self.answers) is None:
+                now = answering_version(self.choices, label, self.answers) if label else default
+                if choices.of(label) is not None and now is not None:
+                    choices = choices.with_value(HIDDEN, label, now)
+        self.choices = choices
+
     def _preferred_versions(self) -> list[int]:
-        """The versions that are to answer by default: the chosen one, and the one
-        that has answered.
+        """The versions that are to answer by default: the chosen one, the one
+        before it, and the one that has answered.
         """
         answering = None if self.follows_latest() else self.answering
-        return [number for number in (self.choices.default, answering) if number is not None]
+        numbers = (self.choices.default, self.choices.until.get(""), answering)
+        return [number for number in numbers if number is not None]
 
     def default(self) -> int | None:
         """The default version; while none that is meant is available, the largest."""

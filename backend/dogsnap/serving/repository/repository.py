@@ -23,7 +23,7 @@ from dogsnap.errors import (
     NotFound,
     Unavailable,
 )
-from dogsnap.routing.changes import Versions, let_labels_wait
+from dogsnap.routing.changes import Versions, keep_answering
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices
 from dogsnap.routing.resolver import version_of_label
 from dogsnap.routing.router import NOT_KNOWN, Router
@@ -206,7 +206,7 @@ class Repository(ModelRepository):
     def _adopt_choices(self, model: Model) -> None:
         """What is chosen takes effect; versions to be unloaded take no new request."""
         default_before = model.default()
-        model.choices = self.router.choices(model.name)
+        model.adopt(self.router.choices(model.name))
         model.answering = self.router.answering(model.name) or model.answering
         if model.default() != default_before:  # it was chosen
             model.logged_default = model.default()
@@ -443,7 +443,7 @@ class Repository(ModelRepository):
         for label in {*before, *after}:
             if before.get(label) != after.get(label):
                 moved = moved.with_value("label", label, after.get(label))
-        moved = let_labels_wait(choices, moved, Versions(config.name, available))
+        moved = keep_answering(choices, moved, Versions(config.name, available))
         return moved.changes_since(choices, config.name)
 
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
