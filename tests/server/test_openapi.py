@@ -123,7 +123,7 @@ def test_the_fields_of_a_photo_and_the_limits_are_those_that_the_server_checks(d
     assert text["components"]["schemas"]["PhotoText"]["maxLength"] == 3 * 2**20
     bodies = document["paths"]["/api/classify"]["post"]["requestBody"]["content"]
     for kind in ("application/json", "multipart/form-data"):
-        assert set(bodies[kind]["schema"]["properties"]) == {"image", *app_api.FIELDS}
+        assert set(bodies[kind]["schema"]["properties"]) == {"image", "images", *app_api.FIELDS}
     for name, check in app_api.FIELDS.items():
         schema = bodies["application/json"]["schema"]["properties"][name]
         assert_same_values(check, {**schema, "components": document["components"]})

@@ -19,6 +19,7 @@ from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
 from dogsnap.server.protocols import photo_bodies
 from dogsnap.server.protocols.request_fields import Body, text_field, text_list, whole_number
 from dogsnap.serving.answers.classification import Classification, require_labels
+from dogsnap.serving.answers.several_photos import MOST_PHOTOS, naming_photo
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
@@ -55,18 +56,26 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/classify")
     def classify() -> Response:
-        photo, received = _photo_and_fields(settings)
+        photos, received = _photos_and_fields(settings, MOST_PHOTOS)
         spec = _find_spec(received, predictor)
         top_k = whole_number("top_k", received.get("top_k"))
         if content_check:
-            content_check.require_passed(check(photo, settings))
-        result = predictor.classify(photo, spec, top_k, PROTOCOL, client_is_gone())
-        answer = _with_feedback_ids(feedback, result, spec) if feedback else result.to_json()
+            for place, photo in enumerate(photos):
+                with naming_photo(place, len(photos)):
+                    content_check.require_passed(check(photo, settings))
+        if len(photos) > 1:
+            joined = predictor.classify_together(photos, spec, top_k, PROTOCOL, client_is_gone())
+            result, answer = joined.answer, joined.to_json()
+        else:
+            result = predictor.classify(photos[0], spec, top_k, PROTOCOL, client_is_gone())
+            answer = result.to_json()
+        if feedback:
+            answer = _with_feedback_ids(feedback, result, answer, spec)
         return _answer(answer)
 
     @routes.post("/upright")
     def upright() -> Response:
-        photo, _ = _photo_and_fields(settings)
+        (photo,), _ = _photos_and_fields(settings, 1)
         copy = predictor.upright_copy(photo, client_is_gone())
         return _answer({"image": base64.b64encode(copy).decode()})
 
@@ -179,9 +188,9 @@ def _describe(repository: Repository, name: str, breeds: Collection[str]) -> dic
 
 
 def _with_feedback_ids(
-    feedback: Feedback, result: Classification, spec: ModelSpec
+    feedback: Feedback, result: Classification, answer: dict[str, Any], spec: ModelSpec
 ) -> dict[str, Any]:
-    """The answer as JSON, with the id that takes feedback on it, and whether
+    """The answer, `result` as JSON, with the id that takes feedback on it, and whether
     the app is to ask for it; each dog has an id, too.
 
     That id begins with the request's own, and takes its place in the answer and
@@ -192,7 +201,6 @@ def _with_feedback_ids(
     signed, asked = feedback.sign_answer(new_id() if is_clients else g.request_id, result, spec)
     if not is_clients:
         g.request_id = signed
-    answer = result.to_json()
     # The app asks about the first dog alone; a correction of another one is no vote.
     ids = [signed]
     for dog in result.dogs[1:]:
@@ -210,16 +218,16 @@ def require_feedback(feedback: Feedback | None) -> Feedback:
     return feedback
 
 
-def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
-    """The photo's bytes and the other fields, from JSON or what else
-    `photo_bodies` takes; the query may have fields, too.
+def _photos_and_fields(settings: Settings, most: int) -> tuple[list[bytes], dict[str, Any]]:
+    """The bytes of one photo, or of up to `most` of one dog, and the other
+    fields, from JSON or what else `photo_bodies` takes; the query may have
+    fields, too.
     """
     body = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
     boundary = request.mimetype_params.get("boundary", "")
     if received := photo_bodies.parse(body, request.mimetype, boundary):
-        if len(received.photos) != 1:
-            raise InvalidArgument(f"expected one photo, received {len(received.photos)}")
-        return received.photos[0], {**request.args.to_dict(), **received.fields}
+        _check_count(len(received.photos), most)
+        return received.photos, {**request.args.to_dict(), **received.fields}
     if not photo_bodies.may_be_json(body):
         raise InvalidArgument(
             'expected a photo: {"image": "<base64>"} as JSON, the bytes of its file '
@@ -229,11 +237,35 @@ def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
         )
     fields = parse_json(body)
     del body  # as long as the photo, like its text, of which the decoded photo is a second copy
-    text = fields.pop("image", None)
-    if not isinstance(text, str):
+    texts, photos = _texts_of_photos(fields, most), []
+    for place, text in enumerate(texts):
+        with naming_photo(place, len(texts)):
+            photos.append(decode_base64(text))
+    return photos, fields
+
+
+def _texts_of_photos(fields: dict[str, Any], most: int) -> list[str]:
+    """The base64 text of each photo, which is taken out of `fields`."""
+    text, texts = fields.pop("image", None), fields.pop("images", None)
+    if most > 1 and texts is not None and text is None:
+        is_list = isinstance(texts, list) and all(isinstance(each, str) for each in texts)
+        if not is_list:
+            raise InvalidArgument('"images" is no list of photos, each as base64 text')
+        _check_count(len(texts), most)
+        return texts
+    if not isinstance(text, str) or (most > 1 and texts is not None):
         kind = "nothing" if text is None else f"a {type(text).__name__}"
+        if text is not None and texts is not None:
+            kind = "both image and images"
+        several = f', "images" (a list of up to {most} photos of one dog)' if most > 1 else ""
         raise InvalidArgument(
             f'expected "image": the photo as base64 text, received {kind}; fields are '
-            f"image, {', '.join(FIELDS)}"
+            f"image{several}, {', '.join(FIELDS)}"
         )
-    return decode_base64(text), fields
+    return [text]
+
+
+def _check_count(received: int, most: int) -> None:
+    if not 1 <= received <= most:
+        expected = "one photo" if most == 1 else f"one to {most} photos of one dog"
+        raise InvalidArgument(f"expected {expected}, received {received or 'none'}")

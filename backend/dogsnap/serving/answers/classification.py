@@ -3,7 +3,7 @@ the labels stored in the version.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Classification:
     without a dog. `more_dogs`: whether the photo shows more than these. `note`:
     that the version has no thresholds, or "". `turned`: degrees clockwise by
     which the upright photo was turned for this answer: 0, 90, 180 or 270.
+    `probabilities`: of all classes, float32 (classes,).
     """
 
     servable: ServableId
@@ -61,6 +62,7 @@ class Classification:
     more_dogs: bool = False
     note: str = ""
     turned: int = 0
+    probabilities: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; docs/protocols.md lists the fields."""
@@ -148,7 +150,7 @@ def name_breeds(
     """
     decision = servable.description.levels.decision
     if "dog" in outputs and not decision.sees_dog(float(outputs["dog"][row])):
-        return _name_dog(servable, outputs["prediction"][row], None, top_k, dog=False)
+        return name_dog(servable, outputs["prediction"][row], None, top_k, dog=False)
     number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
     if number == 1:
         predictions = [outputs["prediction"][row]]
@@ -158,7 +160,7 @@ def name_breeds(
         boxes = outputs["dogs_box"][row][:number]
     dogs = []
     for probabilities, box in zip(predictions, boxes, strict=True):
-        dogs.append(_name_dog(servable, probabilities, box, top_k))
+        dogs.append(name_dog(servable, probabilities, box, top_k))
     more = number > 1 and bool(outputs["dogs_more"][row])
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 
@@ -167,13 +169,14 @@ def _breed(label: Mapping[str, str], probability: float) -> Breed:
     return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))
 
 
-def _name_dog(
+def name_dog(
     servable: BaseServable,
     probabilities: np.ndarray,
     box: np.ndarray | None,
     top_k: int,
     dog: bool = True,
 ) -> Classification:
+    """Name a dog by its probabilities (classes,) and its box (4,), if that is known."""
     labels, levels = require_labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
     claim = levels.claim(probabilities) if dog else Claim(Level.NO_DOG, None, 0.0, None)
@@ -187,4 +190,5 @@ def _name_dog(
         held=None if claim.held is None else tuple(labels[index]["id"] for index in claim.held),
         box=None if box is None else tuple(float(side) for side in box),
         note=WITHOUT_THRESHOLDS if levels.decision.confident is None else "",
+        probabilities=probabilities,
     )

@@ -14,9 +14,10 @@ import tensorflow as tf
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.answers.several_photos import JoinedAnswer
 from dogsnap.serving.inference.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guarding import Guard
-from dogsnap.serving.inference.request_kinds import Breeds, Outputs, Work
+from dogsnap.serving.inference.request_kinds import Breeds, BreedsTogether, Outputs, Work
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import check
@@ -147,6 +148,22 @@ class Predictor:
         version = result.servable
         self.metrics.answered.labels(version.name, version.version, result.level.value).inc()
         return result
+
+    def classify_together(
+        self,
+        contents: Sequence[bytes],
+        spec: ModelSpec,
+        top_k: int | None,
+        protocol: str,
+        is_gone: IsGone | None = None,
+    ) -> JoinedAnswer:
+        """Name the breed of the dog in several photos."""
+        joined: JoinedAnswer
+        works = [BreedsTogether(contents, top_k)]
+        (joined,) = self.answer(spec, works, protocol, is_gone=is_gone)
+        version, level = joined.answer.servable, joined.answer.level
+        self.metrics.answered.labels(version.name, version.version, level.value).inc()
+        return joined
 
     def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE

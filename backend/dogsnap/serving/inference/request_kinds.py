@@ -22,6 +22,7 @@ from dogsnap.serving.answers.classification import (
     name_breeds,
 )
 from dogsnap.serving.answers.levels import Level
+from dogsnap.serving.answers.several_photos import JoinedAnswer, join_answers, naming_photo
 from dogsnap.serving.inference.executor import remaining
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos import photo, photo_values, preprocessing
@@ -254,6 +255,11 @@ class Breeds(Photos):
         self._top_k = top_k
         self._degrees = 0  # clockwise, of the turn that answers
 
+    @property
+    def checked(self) -> photo.Photo:
+        """The photo, once it was checked."""
+        return self._photos[0]
+
     def _choose_signature(self, servable: BaseServable) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
@@ -323,6 +329,51 @@ class Breeds(Photos):
             return replace(self._name_row(servable, outputs), turned=self._degrees)
 
 
+class BreedsTogether:
+    """The breed of one dog in several photos, each of which is looked at as by
+    `Breeds`, in one place of the queue.
+    """
+
+    def __init__(self, contents: Sequence[bytes], top_k: int | None):
+        self._works = [Breeds(photo, top_k) for photo in contents]
+        self._top_k = top_k
+        self.size = len(contents)
+
+    def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
+        self._count = checked_top_k(servable, self._top_k)
+        for place, work in enumerate(self._works):
+            with naming_photo(place, self.size):
+                work.prepare(servable, limits, metrics)
+        photo.check_together([work.checked for work in self._works], limits)
+        return servable.photo_signature()
+
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        runs = []
+        for place, work in enumerate(self._works):
+            with naming_photo(place, self.size):
+                runs.append(work.run(servable, signature))
+        ids = {answering.id for _, answering in runs}
+        if len(ids) > 1:
+            raise Unavailable("the engine has just switched versions; try again")
+        return _rows_of(runs), runs[-1][1]
+
+    def repeat(self, other: BaseServable) -> Outputs:
+        """What `other` would answer."""
+        return _rows_of([(work.repeat(other), other) for work in self._works])
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> JoinedAnswer:
+        answers = []
+        for place, work in enumerate(self._works):
+            answers.append(work.answer(servable, _row_of(outputs, place), metrics))
+        return join_answers(servable, answers, self._count)
+
+
+def _rows_of(runs: Sequence[tuple[Outputs, BaseServable]]) -> Outputs:
+    """The outputs of runs of one photo each, a row for each."""
+    first, _ = runs[0]
+    return {alias: np.concatenate([outputs[alias] for outputs, _ in runs]) for alias in first}
+
+
 def _says_little(answer: Classification) -> bool:
     """Whether a turn may say more; one of a version without thresholds, which
     the note tells, is never sure.
@@ -384,7 +435,7 @@ def turned_back(outputs: Outputs, degrees: int) -> Outputs:
     return {**outputs, **boxes}
 
 
-Work = Values | Photos
+Work = Values | Photos | BreedsTogether
 
 
 def _fit_inputs(

@@ -1,0 +1,109 @@
+"""Several photos, one answer: which of them show the same dog, and what all of
+them together say of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dogsnap.errors import InvalidArgument
+from dogsnap.serving.answers.classification import Classification, name_dog
+from dogsnap.serving.answers.levels import LEAST_PROBABILITY
+from dogsnap.serving.versions.servable import BaseServable
+
+MOST_PHOTOS = 5  # of one dog
+
+
+@contextmanager
+def naming_photo(place: int, count: int) -> Iterator[None]:
+    """Has an error of wrong input say which of `count` photos it is about;
+    `place` counts from 0.
+    """
+    try:
+        yield
+    except InvalidArgument as error:
+        if count == 1:
+            raise
+        raise type(error)(f"photo {place + 1} of {count}: {error.message}") from error
+
+
+@dataclass(frozen=True)
+class JoinedAnswer:
+    """The answer to several photos.
+
+    `answer`: of the dog that all photos with a dog show; where they show
+    different ones, that of the first photo with a dog. `photos`: the answer to
+    each photo alone.
+    """
+
+    answer: Classification
+    is_same_dog: bool
+    photos: tuple[Classification, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON for clients; docs/protocols.md lists the fields."""
+        alone = []
+        for photo in self.photos:
+            fields = photo.to_json()
+            del fields["model"]
+            alone.append(fields)
+        return {**self.answer.to_json(), "same_dog": self.is_same_dog, "photos": alone}
+
+
+def join_answers(
+    servable: BaseServable, photos: Sequence[Classification], top_k: int
+) -> JoinedAnswer:
+    """The answer to photos that a version has answered one by one.
+
+    Photos without a dog say nothing of its breed. The others show the same dog
+    where a breed may be right in all of them; then the logarithms of their
+    probabilities are averaged.
+    """
+    shown = [photo for photo in photos if photo.dog]
+    first = shown[0] if shown else photos[0]
+    dogs = _same_dogs(shown)
+    if not dogs:
+        return JoinedAnswer(first, False, tuple(photos))
+    answer = name_dog(servable, mean_probabilities(dogs), None, top_k)
+    return JoinedAnswer(replace(answer, dogs=(answer,)), True, tuple(photos))
+
+
+def _same_dogs(photos: Sequence[Classification]) -> list[Classification]:
+    """A dog of each photo that may be the same; none where there is no such
+    one, or only one photo.
+    """
+    if len(photos) < 2:
+        return []
+    for dog in photos[0].dogs:
+        same, shared = [dog], possible_breeds(dog)
+        for photo in photos[1:]:
+            alike = [other for other in photo.dogs if shared & possible_breeds(other)]
+            if not alike:
+                break
+            same.append(alike[0])
+            shared &= possible_breeds(alike[0])
+        else:
+            return same
+    return []
+
+
+def possible_breeds(dog: Classification) -> set[str]:
+    """The ids of the breeds of which one is right in 95 % of photos; the best
+    ones of a version that does not know these.
+    """
+    return set(dog.held) if dog.held is not None else {breed.id for breed in dog.breeds}
+
+
+def mean_probabilities(dogs: Sequence[Classification]) -> np.ndarray:
+    """What answers to photos of one dog say together: float32 (classes,), their
+    geometric mean, which adds up to 1.
+    """
+    logarithms = []
+    for dog in dogs:
+        assert dog.probabilities is not None
+        logarithms.append(np.log(np.maximum(dog.probabilities, LEAST_PROBABILITY)))
+    shares = np.exp(np.mean(logarithms, axis=0))
+    return (shares / shares.sum()).astype(np.float32)
