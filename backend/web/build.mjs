@@ -95,10 +95,18 @@ export function compile(program) {
   const templates = compileTemplates(program, BUILTINS)
   if (templates.problems.length) throw new Error('Templates with problems:\n' + templates.problems.join('\n'))
   const { css, scopes } = compileStyles(program, Object.keys(BUILTINS))
-  const { app, units } = program
-  const data = JSON.stringify({ app, units, scopes }).slice(1, -1)
+  const { units } = program
+  const data = JSON.stringify({ app: withIcons(program), units, scopes }).slice(1, -1)
   const scripts = minified(`miniProgram.scripts=${bundleScripts(program)}`)
   return { css, script: `${scripts}miniProgram.run({${data},templates:${templates.code},scripts:miniProgram.scripts})` }
+}
+
+/** app.json with the pictures of its tabs in place of their paths. WeChat takes PNG alone; a browser gets the drawing beside it. */
+function withIcons({ root, app }) {
+  const drawing = (file) => fs.readFileSync(path.join(root, file.replace(/png$/, 'svg')), 'utf8').trim()
+  const picture = (file) => `data:image/svg+xml,${drawing(file).replaceAll('#', '%23').replaceAll('<', '%3C').replaceAll('>', '%3E')}`
+  const list = app.tabBar?.list.map(({ pagePath, text, iconPath }) => ({ pagePath, text, iconPath: picture(iconPath) }))
+  return list ? { ...app, tabBar: { list } } : app
 }
 
 /** Not for templates: as their compiler writes them they are smaller, once compressed. */
