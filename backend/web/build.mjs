@@ -42,6 +42,7 @@ export function build(source = SOURCE, target = TARGET) {
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
   writeManifests(target)
   writeTraditional(source, target)
+  writePlots(target)
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
   writeVersion(target)
 }
@@ -64,6 +65,15 @@ function writeTraditional(source, target) {
   fs.writeFileSync(path.join(target, 'traditional.json'), JSON.stringify(table))
 }
 
+/** What draws the console's pictures, which imports it from here. */
+function writePlots(target) {
+  const folder = path.join(HERE, 'node_modules/uplot/dist')
+  const script = fs.readFileSync(path.join(folder, 'uPlot.esm.js'), 'utf8')
+  const { code } = esbuild.transformSync(script, { minify: true, target: BROWSERS, format: 'esm', legalComments: 'none' })
+  fs.writeFileSync(path.join(target, 'uplot.js'), code)
+  fs.copyFileSync(path.join(folder, 'uPlot.min.css'), path.join(target, 'uplot.css'))
+}
+
 /** The page asks for files of its own version alone, and the service worker keeps them only with these contents. */
 function writeVersion(target) {
   const read = (file) => fs.readFileSync(path.join(target, file))
@@ -83,7 +93,7 @@ function writeVersion(target) {
 }
 
 /** Packages whose code or words are in what is built: their licences go along. */
-const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'opencc-js']
+const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'opencc-js', 'uplot']
 
 function licenses() {
   const text = (name) => fs.readFileSync(path.join(HERE, 'node_modules', name, 'LICENSE'), 'utf8')

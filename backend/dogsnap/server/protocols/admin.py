@@ -1,6 +1,7 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from dogsnap.routing.rollout import (
     start_rollout,
     stop_rollout,
 )
+from dogsnap.routing.router import was_second
 from dogsnap.routing.state import change_state, describe_state, read_state
 from dogsnap.routing.switches import check_author, describe, iso
 from dogsnap.server.middleware.admin_auth import check_access
@@ -43,10 +45,11 @@ from dogsnap.settings import Settings
 
 SERIES_SECONDS, MOST_SECONDS = 3600, BUCKETS * BUCKET_SECONDS
 SHOWN_SWITCHES = 50
+MOST_REASON = 200  # characters
 LEAST_REQUESTS = 100  # of the new version in each step of a rollout, if nothing is said
 STEERS = {"pause": pause_rollout, "resume": resume_rollout, "end": stop_rollout}
 # The request bodies of the routes that switch, by endpoint.
-ALWAYS = {"by": text_field, "dry_run": truth}
+ALWAYS = {"by": text_field, "reason": text_field, "seen": number_or_null, "dry_run": truth}
 # Of what is compared with what it replaces, before and after.
 MOVE = {**ALWAYS, "force": truth, "guard": truth}
 BODIES = {
@@ -259,14 +262,29 @@ def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str
     """What a switch would change, as sentences, or the switch (null if nothing
     changed); and the status of its model (null if it was about all models).
     """
+    _check_seen(predictor, plan, fields.get("seen"))
     found = plan.differences
     more: dict[str, Any] = {"switch": None, "differences": found.felt, "notes": found.noted}
     if fields.get("dry_run"):
         more["would"] = [describe(each) for each in plan.changes if each.kind != HIDDEN]
     else:
-        switched = predictor.repository.switch(plan, fields["by"], fields.get("force", False))
+        reason = " ".join(fields.get("reason", "").split())[:MOST_REASON]
+        is_forced = fields.get("force", False)
+        switched = predictor.repository.switch(plan, fields["by"], is_forced, reason)
         more["switch"] = switched and switched.to_json()
     return json_response({**more, **_state(predictor, model)})
+
+
+def _check_seen(predictor: Predictor, plan: Plan, seen: int | None) -> None:
+    """Raises Aborted if one of the plan's models was switched after the switch
+    `seen`, the last one that the client knows.
+    """
+    if seen is None:
+        return
+    with suppress(StopIteration):
+        newest = predictor.repository.router.newest_switch(plan.models)
+        if newest.id > seen:
+            raise was_second(newest)
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:
