@@ -13,6 +13,8 @@ from dogsnap.training.recipes import RECIPES
 from support.photos import make_data_set, make_frames
 from support.tiny_network import tiny_recipe, tiny_with_box
 
+pytestmark = pytest.mark.early
+
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
 
 

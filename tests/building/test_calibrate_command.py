@@ -26,6 +26,8 @@ from support.command_line import dogsnap, output_of, refused
 from support.photos import make_data_set, make_frames, striped
 from support.tiny_network import tiny_recipe, tiny_with_box
 
+pytestmark = pytest.mark.early
+
 WRITTEN = ("scores.json", RANGES, STATISTICS_FILE)
 BREEDS = ("n00000001-red_hound", "n00000002-green_terrier", "n00000003-blue_spaniel")
 

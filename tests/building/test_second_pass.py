@@ -22,6 +22,8 @@ from support import spotting
 from support.exported import SIZE, network, png
 from support.spotting import PASS, RUNTIMES, load, photo, place, scores
 
+pytestmark = pytest.mark.early
+
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
 NEAR = photo([("red hound", (10, 10, 315, 235))])
 

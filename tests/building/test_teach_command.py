@@ -30,6 +30,8 @@ from support.command_line import dogsnap, output_of, refused
 from support.photos import BREEDS, make_data_set
 from support.tiny_network import tiny, tiny_recipe
 
+pytestmark = pytest.mark.early
+
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = tiny_recipe(head_views=4, head_strength=0.0, chunk=12)
 

@@ -23,6 +23,8 @@ from support.photos import make_data_set
 from support.small_disk import fill, small_disk
 from support.tiny_network import tiny, tiny_recipe
 
+pytestmark = pytest.mark.early
+
 TINY = tiny_recipe(
     stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),
     head_epochs=2,

@@ -24,6 +24,8 @@ from dogsnap.training.recipes import Stage
 from support.photos import make_data_set
 from support.tiny_network import tiny, tiny_recipe
 
+pytestmark = pytest.mark.early
+
 SIZE = (16, 16)
 RECIPE = tiny_recipe(
     stages=(Stage("all", from_block=None, epochs=30, rate=0.1, warmup=5, drift_every=5),),

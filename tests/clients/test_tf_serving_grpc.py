@@ -29,6 +29,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture(scope="module")
 def server(start_server, tmp_path_factory):

@@ -431,6 +431,7 @@ def test_an_answer_is_sent_to_the_end_as_long_as_its_client_goes_on_reading(pair
         assert received.result() == LARGE
 
 
+@pytest.mark.measures
 def test_a_client_that_stops_reading_its_answer_is_disconnected(pair):
     ours, _ = pair
     begun = time.monotonic()

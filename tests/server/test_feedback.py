@@ -28,6 +28,8 @@ from support.refusals import assert_refused
 from support.small_disk import fill, small_disk
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.early
+
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in
           (("c1", RED), ("c2", GREEN), ("c3", BLUE))}  # fmt: skip
 MODEL = "inception_v3"

@@ -27,6 +27,8 @@ from support.refusals import assert_refused
 from support.tiny_models import half_plus, half_plus_two_of_examples
 from support.waiting import answers, wait_until
 
+pytestmark = pytest.mark.early
+
 STABLE = "/v1/models/half/labels/stable:predict"
 VERSION = "X-Dogsnap-Model-Version"
 FIVE_COMMANDS = (

@@ -188,6 +188,7 @@ def ask(server, graph: str, contents: bytes) -> requests.Response:
     return server.post(path, json={"signature_name": signature, key: [value]})
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, graph):
     process, before = worker_of(server), memory(worker_of(server))

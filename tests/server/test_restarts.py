@@ -23,6 +23,8 @@ from support.loading import Load, percentile
 from support.process_readings import children, held, sample, worker_of
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.early
+
 BACK_SECONDS = 10.0
 CLIENTS = 4
 

@@ -26,6 +26,8 @@ from support import accelerated
 from support.exported import LABELS, SIZE, photos
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.early
+
 PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]
 IMAGES = np.random.default_rng(5).random((4, *SIZE, 3), np.float32)

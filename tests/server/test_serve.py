@@ -20,6 +20,8 @@ from support.process_readings import held
 from support.refusals import assert_refused
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.early
+
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 ROOT = Path(__file__).parents[2]
 

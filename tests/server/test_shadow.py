@@ -19,6 +19,8 @@ from dogsnap.serving.versions.model_configs import ModelFolders
 from support import colour_photos, tiny_models
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.early
+
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 
 

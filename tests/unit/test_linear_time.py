@@ -78,6 +78,7 @@ def no_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.measures
 @pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize(("call", "start", "piece"), CASES.values(), ids=list(CASES))
 def test_four_times_the_text_takes_about_four_times_the_time(

@@ -21,6 +21,8 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import version_folders
 from support.watched_models import WatchedModels
 
+pytestmark = pytest.mark.early
+
 ALICE = Who("alice", "127.0.0.1")
 LABELLED = (
     "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"

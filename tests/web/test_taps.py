@@ -6,6 +6,8 @@ import pytest
 from phone import Phone
 from test_kept_photos import SLOW_CANVAS
 
+pytestmark = pytest.mark.early
+
 
 def double_tap(phone: Phone, target) -> None:
     """As a finger does it: 80 ms apart, on whatever lies there."""
