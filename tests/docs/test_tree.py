@@ -39,8 +39,6 @@ MAKERS = ("networks", "training", "exporting")
 USE_MAKERS = (*MAKERS, "commands")
 PACKAGES = {"serving"}  # whose own file imports TensorFlow for all of its folders
 FILES = sorted(PACKAGE.rglob("*.py"))
-# With those that do not belong to the package.
-MODULES = [*FILES, ROOT / "backend/install.py"]
 
 
 def module_of(file: Path) -> str:
@@ -148,7 +146,7 @@ def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowher
 
 def test_a_file_in_unit_bears_the_name_of_the_module_that_it_tests():
     """With its folder's before it, where that tells which one is meant."""
-    modules = [file.relative_to(ROOT / "backend").with_suffix("").parts for file in MODULES]
+    modules = [file.relative_to(ROOT / "backend").with_suffix("").parts for file in FILES]
     names = {name for parts in modules for name in (parts[-1], "_".join(parts[-2:]))}
     tested = {file.stem.removeprefix("test_") for file in (ROOT / "tests/unit").glob("test_*.py")}
     assert tested <= names, sorted(tested - names)
