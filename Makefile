@@ -57,7 +57,7 @@ $(APP)/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogr
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 
-# The versions are built from the stored weights; `dogsnap/renewal.py` knows when they are up to date, and leaves a developer's own ones alone.
+# The versions are built from the stored weights; `dogsnap/commands/helpers/renewal.py` knows when they are up to date, and leaves a developer's own ones alone.
 versions: $(VENV)/.installed $(if $(EXTRAS),extras)
 	@$(BIN)/dogsnap export $(notdir $(MODEL)) --from $(MODEL) --out $(dir $(MODEL)) --merged --renew
 
@@ -101,7 +101,7 @@ bench: setup $(VENV)/.installed-test ## measure the server against its targets (
 	@$(BIN)/python backend/bench/measure.py $(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(ONLY),--only "$(ONLY)") --save build/bench/bench.json
 
 card: setup ## measure what the model card states (DATA: the folder with stanford_dogs, web_dogs, ...), and renew its tables
-	@$(BIN)/dogsnap evaluate --data "$(DATA)" --card models/README.md
+	@$(BIN)/python -m lab card --data "$(DATA)"
 
 audit: $(VENV)/.installed-test ## check the locked dependencies for known vulnerabilities (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \

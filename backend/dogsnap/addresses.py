@@ -1,4 +1,4 @@
-"""The addresses and URLs of the HTTP and gRPC servers, and how many threads each has."""
+"""The addresses and URLs of the HTTP and gRPC servers."""
 
 from ipaddress import IPv6Address, ip_address
 from socket import inet_aton
@@ -6,9 +6,6 @@ from urllib.parse import urlsplit
 
 from dogsnap.settings import Settings
 
-# Threads in addition to one per running or waiting request, so that health checks and
-# metrics are answered at full load.
-SPARE_THREADS = 8
 THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches
 
 
@@ -44,19 +41,3 @@ def proxies_of(url: str) -> dict[str, str] | None:
     """
     host = urlsplit(url).hostname or ""
     return {"http": "", "https": ""} if is_loopback(host) else None
-
-
-def count_threads(settings: Settings) -> int:
-    """Threads of each protocol's server: one for each request that may run or
-    wait, and SPARE_THREADS.
-    """
-    return settings.run_threads + settings.queue_size + SPARE_THREADS
-
-
-def grpc_connections(files: int) -> int:
-    """How many connections gRPC accepts at `files` file descriptors, which HTTP
-    and models need as well.
-
-    A client needs one for all its calls.
-    """
-    return min(1000, files // 4)

@@ -1,6 +1,4 @@
-"""Helpers for files: which names are photos, replacing a file atomically, and
-one writer at a time.
-"""
+"""Helpers for files: replacing one atomically, and one writer at a time."""
 
 import fcntl
 import json
@@ -11,20 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Formats that TensorFlow decodes.
-PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
-# Formats that TensorFlow does not decode; `training.dataset.photo_bytes` makes them
-# readable for it.
-CONVERTED_ENDINGS = (".heic", ".heif", ".avif")
-READ_ENDINGS = (*PHOTO_ENDINGS, *CONVERTED_ENDINGS)
-
 # An absolute path up to its last name, where it begins a word: neither `and/or` nor an
 # address as http://host/path.
 FOLDERS = re.compile(r"(?<![\w./-])(?:file://)?/(?:[^\s/:;,'\"()<>]+/)+")
-
-
-def is_photo(file: Path) -> bool:
-    return file.suffix.lower() in PHOTO_ENDINGS
 
 
 def without_folders(text: str) -> str:

@@ -22,9 +22,10 @@ FLOORS = (
         "memory",
         "processor",
         "logs",
+        "photo_endings",
         "settings",
     ),
-    ("addresses", "admin_token", "renewal"),
+    ("addresses", "admin_token"),
     ("routing",),
     ("serving",),
     ("gateway", "networks"),
@@ -93,6 +94,12 @@ def test_what_trains_and_exports_is_imported_by_commands_and_measurements_only()
             continue
         strangers = [name for name in imports(file) if any(inside(name, maker) for maker in MAKERS)]
         assert not strangers, f"{file}: {strangers}"
+
+
+def test_the_package_never_imports_the_laboratory() -> None:
+    pattern = re.compile(r"^\s*(from|import) lab\b", re.M)
+    texts = {file: file.read_text(encoding="utf-8") for file in FILES}
+    assert [file for file, text in texts.items() if pattern.search(text)] == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -18,7 +18,7 @@ import pytest
 import requests
 from dogsnap.server.middleware import api_keys
 from dogsnap.server.middleware.request_ids import new_id
-from dogsnap.serving.feedback.store import COLUMNS
+from dogsnap.serving.feedback.feedback_store import COLUMNS
 from support import colour_photos, tiny_models
 from support.colour_photos import BLUE, GREEN, RED
 from support.command_line import dogsnap

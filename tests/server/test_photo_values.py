@@ -11,7 +11,7 @@ import requests
 import tensorflow as tf
 from dogsnap.errors import DeadlineExceeded, InvalidArgument, TooLarge
 from dogsnap.exporting.merging import merge
-from dogsnap.serving.inference.executor import within
+from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import web_safe
 from dogsnap.serving.photos.hostile_files import gif_pixels
 from dogsnap.serving.photos.photo import DEFAULTS

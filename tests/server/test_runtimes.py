@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 from dogsnap import processor
 from dogsnap.errors import FailedPrecondition, InvalidArgument
-from dogsnap.serving.inference.executor import within
+from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums, low_priority, openvino_runtime

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.feedback.feedback_store import Store
 from dogsnap.serving.feedback.report import verdict, wilson
-from dogsnap.serving.feedback.store import Store
 from support.feedback_ids import DOGS, row
 
 

@@ -24,7 +24,7 @@ from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.gateway.target import Target
 from dogsnap.logs import prepare_logging, survive_full_disk
-from dogsnap.routing.store import check_switch_log, name_store
+from dogsnap.routing.store_opening import check_switch_log, name_store
 from dogsnap.server import tracing
 from dogsnap.server.gunicorn_worker import Server, replaced_process
 from dogsnap.server.middleware import api_keys

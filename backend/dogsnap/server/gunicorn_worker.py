@@ -96,7 +96,7 @@ class Server(BaseApplication):
         if self.settings.engine:
             # Read when gRPC is imported; our log reports failures.
             os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-            from dogsnap.gateway.assembly import create_gateway as create_predictor
+            from dogsnap.gateway.gateway_predictor import create_gateway as create_predictor
         else:
             from dogsnap.serving.assembly import create_predictor
         self.predictor = create_predictor(self.settings)
