@@ -15,7 +15,12 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-LOCKS = [*(ROOT / "backend").glob("requirements*.txt"), ROOT / "tests/requirements.txt"]
+FOLDERS = ("backend", "backend/web", "tests", "backend/bench")
+LOCKS = [
+    *(ROOT / folder / "requirements.txt" for folder in FOLDERS),
+    ROOT / "backend/requirements-uv.txt",
+    ROOT / "backend/requirements-ray.txt",
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

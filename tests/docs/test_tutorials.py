@@ -13,12 +13,9 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 WITHOUT_COMMANDS = {"README.md", "publish_in_wechat.md"}
 
-pytestmark = [
-    pytest.mark.early,
-    pytest.mark.skipif(
-        not shutil.which("curl"), reason="curl is missing: install Debian's package curl"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not shutil.which("curl"), reason="curl is missing: install Debian's package curl"
+)
 
 
 @pytest.fixture

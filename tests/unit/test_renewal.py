@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dogsnap.commands.helpers import renewal
+from dogsnap import renewal
 
 
 class Models:

@@ -53,7 +53,7 @@ Page({
   },
 
   onSnap() {
-    routes.go(routes.HOME)
+    routes.back()
   },
 
   async onRemove({ currentTarget }) {

@@ -1,1 +1,0 @@
-"""Bodies of HTTP requests: received, and read as JSON, photos and fields."""

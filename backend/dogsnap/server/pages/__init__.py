@@ -1,1 +1,0 @@
-"""The pages /console and /docs, the app, and the example clients."""

@@ -1,1 +1,0 @@
-"""Runs work in a bounded number of threads: the queue, deadlines, batches."""

@@ -1,1 +1,0 @@
-"""One module per command of `python -m lab`."""
