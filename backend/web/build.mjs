@@ -42,6 +42,7 @@ export function build(source = SOURCE, target = TARGET) {
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
   writeManifests(target)
   writeTraditional(source, target)
+  writePlots(target)
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
   writeVersion(target)
 }
@@ -64,6 +65,15 @@ function writeTraditional(source, target) {
   fs.writeFileSync(path.join(target, 'traditional.json'), JSON.stringify(table))
 }
 
+/** What draws the console's pictures, which imports it from here. */
+function writePlots(target) {
+  const folder = path.join(HERE, 'node_modules/uplot/dist')
+  const script = fs.readFileSync(path.join(folder, 'uPlot.esm.js'), 'utf8')
+  const { code } = esbuild.transformSync(script, { minify: true, target: BROWSERS, format: 'esm', legalComments: 'none' })
+  fs.writeFileSync(path.join(target, 'uplot.js'), code)
+  fs.copyFileSync(path.join(folder, 'uPlot.min.css'), path.join(target, 'uplot.css'))
+}
+
 /** The page asks for files of its own version alone, and the service worker keeps them only with these contents. */
 function writeVersion(target) {
   const read = (file) => fs.readFileSync(path.join(target, file))
@@ -83,7 +93,7 @@ function writeVersion(target) {
 }
 
 /** Packages whose code or words are in what is built: their licences go along. */
-const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'opencc-js']
+const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'opencc-js', 'uplot']
 
 function licenses() {
   const text = (name) => fs.readFileSync(path.join(HERE, 'node_modules', name, 'LICENSE'), 'utf8')
@@ -95,10 +105,18 @@ export function compile(program) {
   const templates = compileTemplates(program, BUILTINS)
   if (templates.problems.length) throw new Error('Templates with problems:\n' + templates.problems.join('\n'))
   const { css, scopes } = compileStyles(program, Object.keys(BUILTINS))
-  const { app, units } = program
-  const data = JSON.stringify({ app, units, scopes }).slice(1, -1)
+  const { units } = program
+  const data = JSON.stringify({ app: withIcons(program), units, scopes }).slice(1, -1)
   const scripts = minified(`miniProgram.scripts=${bundleScripts(program)}`)
   return { css, script: `${scripts}miniProgram.run({${data},templates:${templates.code},scripts:miniProgram.scripts})` }
+}
+
+/** app.json with the pictures of its tabs in place of their paths. WeChat takes PNG alone; a browser gets the drawing beside it. */
+function withIcons({ root, app }) {
+  const drawing = (file) => fs.readFileSync(path.join(root, file.replace(/png$/, 'svg')), 'utf8').trim()
+  const picture = (file) => `data:image/svg+xml,${drawing(file).replaceAll('#', '%23').replaceAll('<', '%3C').replaceAll('>', '%3E')}`
+  const list = app.tabBar?.list.map(({ pagePath, text, iconPath }) => ({ pagePath, text, iconPath: picture(iconPath) }))
+  return list ? { ...app, tabBar: { list } } : app
 }
 
 /** Not for templates: as their compiler writes them they are smaller, once compressed. */

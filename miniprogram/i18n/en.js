@@ -14,6 +14,8 @@ module.exports = {
     notSent: 'That could not be sent. Please try again later.',
     gone: 'This photo is no longer here. Please take another one.',
   },
+  /** Below the pages that are always one tap away. */
+  tabs: { home: 'Identify', history: 'History', breeds: 'Breeds', settings: 'Settings' },
   pages: {
     home: {
       title: 'dogsnap',
@@ -23,9 +25,6 @@ module.exports = {
       album: 'Choose from album',
       dropHint: 'Or drop a photo here, or paste one',
       recent: 'Recent',
-      history: 'History',
-      breeds: 'Breeds',
-      settings: 'Settings',
       privacy: 'Photos are only looked at, never kept by the server',
     },
     result: {

@@ -1,8 +1,9 @@
 /** What en.js says otherwise where the classes are no breeds of dogs. */
 module.exports = {
   common: { notKnown: 'Nothing called “{words}” is known here.' },
+  tabs: { breeds: 'What it knows' },
   pages: {
-    home: { headline: 'What is this?', lead: 'Snap something to learn what it is', breeds: 'What it knows' },
+    home: { headline: 'What is this?', lead: 'Snap something to learn what it is' },
     result: {
       frame: 'Frame a part',
       mix: 'These are not alike.',

@@ -1,7 +1,8 @@
 /** What zh.js says otherwise where the classes are no breeds of dogs. */
 module.exports = {
+  tabs: { home: '识别', breeds: '能认出的' },
   pages: {
-    home: { title: 'dogsnap', headline: '这是什么？', lead: '拍张照，马上知道是什么', breeds: '能认出的' },
+    home: { title: 'dogsnap', headline: '这是什么？', lead: '拍张照，马上知道是什么' },
     result: {
       frame: '框选一处',
       leads: { group: '很可能是下面几种相像的之一' },

@@ -14,6 +14,8 @@ module.exports = {
     notSent: '没能发出去，请稍后再试。',
     gone: '这张照片已经不在了。请重新拍一张。',
   },
+  /** Below the pages that are always one tap away. */
+  tabs: { home: '识狗', history: '识别记录', breeds: '品种', settings: '设置' },
   pages: {
     home: {
       title: '识狗',
@@ -23,9 +25,6 @@ module.exports = {
       album: '从相册选择',
       dropHint: '也可以把照片拖进来，或直接粘贴',
       recent: '最近',
-      history: '识别记录',
-      breeds: '品种',
-      settings: '设置',
       privacy: '照片只用来识别，服务器不保存',
     },
     result: {

@@ -13,6 +13,18 @@ const BAR = {
   dark: { frontColor: '#ffffff', backgroundColor: '#14191a' },
 }
 
+/** As theme.json has it, which knows the phone's theme alone. */
+const TAB_BAR = {
+  light: { color: '#5a645d', selectedColor: '#1d6b50', backgroundColor: '#ffffff', borderStyle: 'black' },
+  dark: { color: '#a9b2ab', selectedColor: '#8bdcba', backgroundColor: '#1f2627', borderStyle: 'white' },
+}
+
+/** The pages of the bar of tabs, in the order of app.json. */
+const TABS = /** @type {const} */ (['home', 'history', 'breeds', 'settings'])
+
+/** What the bar of tabs wears. */
+let tabsWear = ''
+
 /** What every page's data begin with. @type {{theme: string, language: any, text: any, areDogs: boolean}} */
 const DATA = { theme: '', language: '', text: {}, areDogs: true }
 
@@ -32,6 +44,7 @@ function theme() {
 function dress(page, name) {
   if (page.lateTitle) entitle(page, page.lateTitle)
   if (wantedLanguage() === 'zh-Hant') traditional.load(dressAll)
+  dressTabs(page, name)
   const wanted = { theme: theme(), language: currentLanguage(), areDogs: models.areDogs() }
   if (Object.keys(wanted).every((key) => page.data[key] === wanted[key])) return false
   const { common, pages } = texts()
@@ -40,6 +53,16 @@ function dress(page, name) {
   entitle(page, text.title)
   wx.setNavigationBarColor(BAR[wanted.theme])
   return true
+}
+
+/** Only while one of its pages is in view: WeChat refuses it elsewhere. @param {any} page @param {string} name */
+function dressTabs(page, name) {
+  const wanted = `${theme()} ${currentLanguage()} ${models.areDogs()}`
+  if (wanted === tabsWear || !TABS.some((tab) => tab === name) || !isInView(page)) return
+  tabsWear = wanted
+  const { tabs } = texts()
+  const items = TABS.map((tab, index) => wx.setTabBarItem({ index, text: tabs[tab] }))
+  Promise.all([wx.setTabBarStyle(TAB_BAR[theme()]), ...items]).catch(() => (tabsWear = ''))
 }
 
 /** A page that is not in view gets its title once it is. @param {any} page @param {string} title */

@@ -100,12 +100,12 @@ function hull(boxes) {
 }
 
 /**
- * What of a photo is to be seen, as CSS: the middle and the size of all boxes together; of a photo without any, a little
- * above the middle.
+ * What of a photo is to be seen, as CSS: the middle and the size of all boxes together; of a photo without any, all of
+ * it.
  * @param {number[][]} boxes
  */
 function focus(boxes) {
-  const [left, top, right, bottom] = boxes.length ? hull(boxes) : [0.45, 0.35, 0.55, 0.45]
+  const [left, top, right, bottom] = boxes.length ? hull(boxes) : [0, 0, 1, 1]
   return `--x: ${(left + right) / 2}; --y: ${(top + bottom) / 2}; --wide: ${right - left}; --high: ${bottom - top}`
 }
 

@@ -16,6 +16,9 @@ const HISTORY = '/pages/history/history'
 const SETTINGS = '/pages/settings/settings'
 const HOME = '/pages/home/home'
 
+/** What the bar of tabs shows (app.json): each is open once, and no route but switchTab leads there. */
+const TABS = [HOME, HISTORY, BREEDS, SETTINGS]
+
 /** @type {Promise<any> | null}  while it is under way, a further tap leads nowhere */
 let route = null
 
@@ -32,6 +35,7 @@ function once(start) {
 
 function go(url) {
   if (isSinglePage()) return wx.showToast({ title: texts().singlePage, icon: 'none' })
+  if (TABS.includes(url)) return once(() => wx.switchTab({ url }))
   return once(() => (getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })))
 }
 
@@ -47,7 +51,7 @@ function replace(url) {
 
 /** One page back, or home when this page was opened by a link. */
 function back() {
-  return once(() => wx.navigateBack().catch(() => wx.redirectTo({ url: HOME })))
+  return once(() => wx.navigateBack().catch(() => wx.switchTab({ url: HOME })))
 }
 
 module.exports = { BREEDS, HISTORY, SETTINGS, HOME, result, frame, breed, correct, isSinglePage, go, replace, back }

@@ -23,6 +23,8 @@ from dogsnap.training.ranges import find_ranges
 from support import accelerated, exported
 from support.command_line import dogsnap, output_of
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory) -> Path:

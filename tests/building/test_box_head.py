@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from dogsnap.networks import architectures, box_head
-from dogsnap.training import artefacts, dataset, picture_views, trainer
-from dogsnap.training.recipes import RECIPES
+from dogsnap.training import dataset
+from lab import artefacts, picture_views, trainer
+from lab.recipes import RECIPES
 from support.photos import make_data_set, make_frames
 from support.tiny_network import tiny_recipe, tiny_with_box
+
+pytestmark = pytest.mark.early
 
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
 

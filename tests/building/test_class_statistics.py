@@ -143,7 +143,7 @@ def test_statistics_come_back_from_their_file_where_it_is_of_the_same_weights(
         np.testing.assert_allclose(
             getattr(again, field.name), getattr(statistics, field.name), rtol=2e-3, atol=2e-3
         )
-    words = "weights with the SHA-256 aaaaaaaaaaaa, expected bbbbbbbbbbbb; `dogsnap calibrate` writes it anew"
+    words = "weights with the SHA-256 aaaaaaaaaaaa, expected bbbbbbbbbbbb; `python -m lab calibrate` writes it anew"
     with pytest.raises(StatisticsError, match=words):
         ClassStatistics.load(file, CLASSES, FEATURES, "b" * 64)
     with pytest.raises(StatisticsError, match="the network has 5 with 24"):

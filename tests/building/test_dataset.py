@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from dogsnap.serving.photos import preprocessing
-from dogsnap.training import dataset, picture_views
+from dogsnap.training import dataset
 from dogsnap.training.evaluation.labelled_photos import find_examples
+from lab import picture_views
 from PIL import Image
 from support import colour_photos
 from support.photos import BREEDS, make_data_set, make_frames

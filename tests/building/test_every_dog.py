@@ -15,6 +15,8 @@ from support.coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, expor
 from support.exported import SIZE, png
 from support.spotting import COLOURS, RUNTIMES, load, photo, place, scores
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:

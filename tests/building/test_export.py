@@ -14,8 +14,8 @@ from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
-from dogsnap.training.calibration import MADE_BY
 from dogsnap.training.class_statistics import ClassStatistics
+from lab.calibration import MADE_BY
 from support.command_line import dogsnap, refused
 from support.exported import (
     DESCRIPTION,
@@ -206,7 +206,7 @@ OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'
         (
             "labels.json",
             None,
-            "labels.json does not exist; `dogsnap train` or `dogsnap calibrate` writes it",
+            "labels.json does not exist; `python -m lab train` or `python -m lab calibrate` writes it",
         ),
         ("scores.json", "{", "scores.json is no JSON"),
         (
@@ -225,7 +225,7 @@ OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'
         (
             "int8_ranges.json",
             OTHER_WEIGHTS,
-            "expected the SHA-256 .*, received ffffffffffff; run `dogsnap calibrate",
+            "expected the SHA-256 .*, received ffffffffffff; run `python -m lab calibrate",
         ),
     ],
 )

@@ -23,6 +23,8 @@ from support.command_line import dogsnap, output_of, refused
 from support.exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
 from support.tiny_models import save, signature
 
+pytestmark = pytest.mark.early
+
 PHOTOS = photos(4)
 PLACE = 'input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default"'
 TEXTS = tf.constant([base64.urlsafe_b64encode(photo).rstrip(b"=") for photo in PHOTOS])

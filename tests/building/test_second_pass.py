@@ -15,12 +15,14 @@ from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.photos.preprocessing import windows_to_images
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.training import second_pass_choice
-from dogsnap.training.second_pass_choice import choose
+from lab import second_pass_choice
+from lab.second_pass_choice import choose
 from PIL import Image
 from support import spotting
 from support.exported import SIZE, network, png
 from support.spotting import PASS, RUNTIMES, load, photo, place, scores
+
+pytestmark = pytest.mark.early
 
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
 NEAR = photo([("red hound", (10, 10, 315, 235))])

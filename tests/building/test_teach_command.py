@@ -23,12 +23,15 @@ from dogsnap.exporting.merging.options import MergeError
 from dogsnap.networks import architectures
 from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
-from dogsnap.training import artefacts, calibration, class_statistics, dataset, teaching, trainer
+from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.teaching import TeachingError, breeds_in
+from lab import artefacts, calibration, trainer
 from PIL import Image
 from support.command_line import dogsnap, output_of, refused
 from support.photos import BREEDS, make_data_set
 from support.tiny_network import tiny, tiny_recipe
+
+pytestmark = pytest.mark.early
 
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = tiny_recipe(head_views=4, head_strength=0.0, chunk=12)
@@ -220,7 +223,7 @@ def test_how_sure_a_taught_breed_is_depends_on_looks_and_an_export_without_their
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
     (model / STATISTICS_FILE).unlink()
     export = dogsnap("export", "colours", "--out", model.parent)
-    assert f"{STATISTICS_FILE} does not exist; run `dogsnap calibrate`" in refused(export)
+    assert f"{STATISTICS_FILE} does not exist; run `python -m lab calibrate`" in refused(export)
 
 
 def test_known_breeds_get_the_logits_that_they_had_and_the_same_answer_whether_there_is_a_dog(
@@ -464,7 +467,8 @@ def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(
     )
     result = dogsnap("export", "colours", "--from", model, "--out", tmp_path / "out", "--merged")
     refused(
-        result, "received aaaaaaaaaaaa; run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
+        result,
+        "received aaaaaaaaaaaa; run `python -m lab calibrate --taught` or `dogsnap teach --keep`",
     )
     assert not (tmp_path / "out" / "colours").exists()
 

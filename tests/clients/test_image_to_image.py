@@ -19,6 +19,8 @@ from support.command_line import dogsnap
 from support.exported import png
 from support.stub_service import StubService
 
+pytestmark = pytest.mark.early
+
 SIZE = (16, 16)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from dogsnap.server.protocols import generated_clients
+from dogsnap.server.pages import generated_clients
 from dogsnap.serving.tensors.signatures import Signature
 from PIL import Image
 from support import colour_photos, tensorflow1_models, tiny_models

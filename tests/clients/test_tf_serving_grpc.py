@@ -13,8 +13,8 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from dogsnap.addresses import SPARE_THREADS
 from dogsnap.server.protocols.tf_serving_grpc import peer_address
+from dogsnap.server.thread_counts import SPARE_THREADS
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support import contract_table, tiny_models
@@ -28,6 +28,8 @@ from tensorflow_serving.apis import (
     model_management_pb2,
     prediction_service_pb2_grpc,
 )
+
+pytestmark = pytest.mark.early
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("backend", "backend/web", "tests", "backend/bench")
-LOCKS = [
-    *(ROOT / folder / "requirements.txt" for folder in FOLDERS),
-    ROOT / "backend/requirements-uv.txt",
-    ROOT / "backend/requirements-ray.txt",
-]
+LOCKS = [*(ROOT / "backend").glob("requirements*.txt"), ROOT / "tests/requirements.txt"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

@@ -22,9 +22,10 @@ FLOORS = (
         "memory",
         "processor",
         "logs",
+        "photo_endings",
         "settings",
     ),
-    ("addresses", "admin_token", "renewal"),
+    ("addresses", "admin_token"),
     ("routing",),
     ("serving",),
     ("gateway", "networks"),
@@ -95,6 +96,12 @@ def test_what_trains_and_exports_is_imported_by_commands_and_measurements_only()
         assert not strangers, f"{file}: {strangers}"
 
 
+def test_the_package_never_imports_the_laboratory() -> None:
+    pattern = re.compile(r"^\s*(from|import) lab\b", re.M)
+    texts = {file: file.read_text(encoding="utf-8") for file in FILES}
+    assert [file for file, text in texts.items() if pattern.search(text)] == []
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """At import; what a function imports when it is called cannot lock two modules."""
     known = {module_of(file) for file in FILES}
@@ -142,3 +149,11 @@ def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowher
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_a_file_in_unit_bears_the_name_of_the_module_that_it_tests():
+    """With its folder's before it, where that tells which one is meant."""
+    modules = [file.relative_to(ROOT / "backend").with_suffix("").parts for file in FILES]
+    names = {name for parts in modules for name in (parts[-1], "_".join(parts[-2:]))}
+    tested = {file.stem.removeprefix("test_") for file in (ROOT / "tests/unit").glob("test_*.py")}
+    assert tested <= names, sorted(tested - names)

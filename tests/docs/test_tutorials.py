@@ -13,9 +13,12 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 WITHOUT_COMMANDS = {"README.md", "publish_in_wechat.md"}
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("curl"), reason="curl is missing: install Debian's package curl"
-)
+pytestmark = [
+    pytest.mark.early,
+    pytest.mark.skipif(
+        not shutil.which("curl"), reason="curl is missing: install Debian's package curl"
+    ),
+]
 
 
 @pytest.fixture

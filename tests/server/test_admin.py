@@ -138,3 +138,43 @@ def test_a_page_of_another_site_cannot_switch(server, kind):
     page = {"Origin": server.url, "Authorization": None}  # whatever it claims, it has no token
     assert admin(server, "models/half/default", {"version": 1}, headers=page).status_code == 401
     assert half(server) == (2, 2.0)
+
+
+def test_a_switch_says_why_and_one_that_has_not_seen_anothers_is_refused_with_who_made_it(server):
+    path = "models/half/labels/known"
+    reason = "  tests\nare\x00 green " + "x" * 300
+    first = admin(server, path, {"version": 1, "by": "alice", "reason": reason}).json()["switch"]
+    assert first["reason"].startswith("tests are")
+    assert len(first["reason"]) == 200
+    assert "(tests are" in first["text"]
+    seen = first["id"]
+    second = admin(server, path, {"version": 2, "by": "alice", "seen": seen}).json()["switch"]
+    assert second["id"] > seen
+    log = admin(server, "switches").json()
+    for late, fields in (
+        (path, {"version": 1}),
+        (path, {"version": 1, "dry_run": True}),
+        ("models/half/split", {"version": 1, "percent": 5, "label": "known"}),
+        ("models/half/default", {"version": 2}),
+        ("models/half/shadow", {"version": 2}),
+        ("models/half/rollout", {"version": 1, "steps": [5], "every": 60, "label": "known"}),
+        ("models/half/versions/1/load", {}),
+        ("undo", {"id": second["id"]}),
+        ("undo", {"model": "half"}),
+        ("apply", {"state": {"format": 1, "models": {"half": {"shadow": 2}}}}),
+    ):
+        refused = admin(server, late, {**fields, "by": "bob", "seen": seen})
+        assert_refused(refused, 409, f"alice 127.0.0.1 was first: switch {second['id']}")
+    assert admin(server, "switches").json() == log
+    undone = admin(server, "undo", {"id": second["id"], "seen": second["id"]})
+    assert undone.json()["switch"]["undoes"] == second["id"]
+    assert admin(server, path, {"version": None, "seen": None}).status_code == 200
+    for field in ({"seen": "1"}, {"reason": 7}):
+        assert admin(server, path, {"version": 1, **field}).status_code == 400
+
+
+def test_before_the_first_switch_of_a_model_nobody_was_first(start_server, models):
+    fresh = start_server(models)
+    path = "models/half/labels/stable"
+    assert admin(fresh, path, {"version": 1, "seen": 0}).status_code == 200
+    assert_refused(admin(fresh, path, {"version": 2, "seen": 0}), 409, "was first: switch 1")

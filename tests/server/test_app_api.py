@@ -13,6 +13,8 @@ from support.process_readings import worker_of
 from support.refusals import assert_refused
 from support.tiny_models import COLOURS, colours, half_plus, with_levels
 
+pytestmark = pytest.mark.early
+
 KINDS = {"red dog": (RED, "JPEG"), "green dog": (GREEN, "PNG"), "blue dog": (BLUE, "WEBP")}
 PHOTOS = {name: encode(plain(colour), kind) for name, (colour, kind) in KINDS.items()}
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.assembly import create_predictor
-from dogsnap.serving.inference.batching import Batcher, BatchingParameters
+from dogsnap.serving.execution.batching import Batcher, BatchingParameters
 from dogsnap.serving.inference.request_kinds import Values
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import Servable

@@ -15,11 +15,12 @@ from pathlib import Path
 import grpc
 import pytest
 import requests
-from dogsnap.addresses import grpc_connections
 from dogsnap.server.app import init_messages
+from dogsnap.server.bodies import receiving
 from dogsnap.server.gunicorn_config import MANY_FILES, Logger
-from dogsnap.server.middleware import bodies, connections
+from dogsnap.server.middleware import connections
 from dogsnap.server.middleware.connections import LINGER_SECONDS
+from dogsnap.server.thread_counts import grpc_connections
 from dogsnap.settings import Settings
 from flask import Flask, Response
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -394,7 +395,7 @@ LARGE = bytes(range(256)) * 64 * 1024  # 16 MiB, more than Linux buffers
 @pytest.fixture
 def pair(monkeypatch):
     """Both ends of a connection: the server's, which ends after a pause of a second, and the client's."""
-    monkeypatch.setattr(bodies, "PAUSE_SECONDS", 1)
+    monkeypatch.setattr(receiving, "PAUSE_SECONDS", 1)
     listener = socket.create_server(("127.0.0.1", 0))
     with listener, socket.create_connection(listener.getsockname()) as clients:
         ours, _ = listener.accept()
@@ -431,6 +432,7 @@ def test_an_answer_is_sent_to_the_end_as_long_as_its_client_goes_on_reading(pair
         assert received.result() == LARGE
 
 
+@pytest.mark.measures
 def test_a_client_that_stops_reading_its_answer_is_disconnected(pair):
     ours, _ = pair
     begun = time.monotonic()

@@ -25,6 +25,8 @@ from support.refusals import assert_refused
 from support.small_disk import fill, small_disk
 from support.waiting import answers, wait_until
 
+pytestmark = pytest.mark.early
+
 NETWORK = "assets.extra/runtime/network.bin"
 
 HOUR = 3600

@@ -8,9 +8,9 @@ import requests
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.feedback.feedback_store import TIME, Store
 from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.signed_ids import Signer
-from dogsnap.serving.feedback.store import TIME, Store
 from dogsnap.serving.metrics import Metrics
 from support.administration import with_token
 from support.feedback_ids import DOGS, SECRET, TwoVersions, answer, row

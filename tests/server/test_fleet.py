@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import requests
 from dogsnap.routing.choices import Choices
+from dogsnap.routing.chosen_versions import FOLLOW_SECONDS, ChosenVersions
 from dogsnap.routing.resolver import resolve
-from dogsnap.routing.router import FOLLOW_SECONDS, Router
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.store import open_store
+from dogsnap.routing.store_opening import open_store
 from support.command_line import dogsnap
 from support.grpc_client import connected
 from support.grpc_contract import CLASSIFY_TASK, REGRESS_TASK, multi_inference
@@ -26,6 +26,8 @@ from support.redis_server import RedisServer, needs_redis
 from support.refusals import assert_refused
 from support.tiny_models import half_plus, half_plus_two_of_examples
 from support.waiting import answers, wait_until
+
+pytestmark = pytest.mark.early
 
 STABLE = "/v1/models/half/labels/stable:predict"
 VERSION = "X-Dogsnap-Model-Version"
@@ -355,7 +357,7 @@ def test_two_hundred_switches_on_two_gateways_lose_none_though_a_gateway_and_red
 
 def redis_log(redis_server) -> dict[int, str]:
     from dogsnap.routing.redis_store import RedisStore
-    from dogsnap.routing.switches import Switch
+    from dogsnap.routing.switch_log import Switch
 
     rows = RedisStore(redis_server.url).read(0)
     return {number: str(Switch.from_text(number, text)) for number, text in rows}
@@ -395,13 +397,13 @@ def test_without_redis_answers_are_as_fast_as_with_it(start_server, models, redi
 @pytest.mark.parametrize("store", ["file", "redis"])
 def test_following_the_store_costs_a_hundredth_of_the_time_at_most(redis_server, tmp_path, store):
     url = redis_server.url if store == "redis" else str(tmp_path / "switches.sqlite")
-    router = Router(open_store(url))
-    router.follow()
+    chosen = ChosenVersions(open_store(url))
+    chosen.follow()
     started = time.process_time()
     for _ in range(1_000):
-        router.follow()
+        chosen.follow()
     share = (time.process_time() - started) / 1_000 / FOLLOW_SECONDS
-    router.close()
+    chosen.close()
     print(f"\nfollowing ({store}) takes {100 * share:.2f} % of a processor's time")
     assert share < 0.01
 

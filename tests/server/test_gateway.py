@@ -36,6 +36,8 @@ from support.stub_engine import StubEngine
 from support.waiting import answers, wait_until
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 
+pytestmark = pytest.mark.early
+
 RED = colour_photos.encode(colour_photos.plain(), "JPEG")
 SECONDS = 60
 SERVING, NOT_SERVING = (

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 import requests
 from dogsnap.routing.choices import Change
-from dogsnap.routing.guard import LEAST_PIECES
-from dogsnap.routing.router import Router
+from dogsnap.routing.chosen_versions import ChosenVersions
+from dogsnap.routing.sequential_test import LEAST_PIECES
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.store import open_store
-from dogsnap.routing.switches import Who
-from dogsnap.serving.inference.guarding import NOTES, Guard
+from dogsnap.routing.store_opening import open_store
+from dogsnap.routing.switch_log import Who
+from dogsnap.serving.inference.guard import NOTES, Guard
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.tensors.signatures import ServableId
 from support.command_line import dogsnap
@@ -305,11 +305,11 @@ def test_at_forty_requests_a_second_a_worse_version_is_undone_in_a_split_of_five
 def test_counting_costs_a_hundredth_of_the_smallest_request(
     start_server, models, tmp_path, is_guarded
 ):
-    router = Router()
-    guard = Guard(SimpleNamespace(router=router), Metrics())
+    chosen = ChosenVersions()
+    guard = Guard(SimpleNamespace(chosen=chosen), Metrics())
     if is_guarded:
         change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
-        router.switch(lambda: [change], Who("x"), is_guarded=True)
+        chosen.switch(lambda: [change], Who("x"), is_guarded=True)
     guard.follow()
     records = []
     for number in range(2000):

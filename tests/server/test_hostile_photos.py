@@ -11,6 +11,8 @@ from support.hostile_photos import Case
 from support.process_readings import memory, worker_of
 from support.refusals import assert_clear, assert_refused
 
+pytestmark = pytest.mark.early
+
 CLIENTS = 4
 MOST_GROWTH = 50  # MiB
 PREDICT = "/v1/models/inception_v3/versions/2:predict"

@@ -23,6 +23,8 @@ from support.process_readings import memory, most_seconds, worker_of
 from support.refusals import assert_clear
 from support.rest_client import raw
 
+pytestmark = pytest.mark.early
+
 MOST_GROWTH = 50  # MiB
 JSON_EXAMPLES = 60
 FUZZ = {

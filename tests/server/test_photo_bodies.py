@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from dogsnap.errors import InvalidArgument
-from dogsnap.server.protocols.photo_bodies import parse
+from dogsnap.server.bodies.photo_bodies import parse
 from support import colour_photos
 from support.colour_photos import GREEN, encode, plain
 from support.refusals import assert_refused

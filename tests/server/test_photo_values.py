@@ -11,7 +11,7 @@ import requests
 import tensorflow as tf
 from dogsnap.errors import DeadlineExceeded, InvalidArgument, TooLarge
 from dogsnap.exporting.merging import merge
-from dogsnap.serving.inference.executor import within
+from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import web_safe
 from dogsnap.serving.photos.hostile_files import gif_pixels
 from dogsnap.serving.photos.photo import DEFAULTS
@@ -188,6 +188,7 @@ def ask(server, graph: str, contents: bytes) -> requests.Response:
     return server.post(path, json={"signature_name": signature, key: [value]})
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, graph):
     process, before = worker_of(server), memory(worker_of(server))

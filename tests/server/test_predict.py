@@ -16,6 +16,8 @@ from support.command_line import dogsnap, output_of, refused
 from support.ports import LOST_PROXY
 from support.refusals import assert_refused
 
+pytestmark = pytest.mark.early
+
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 
 

@@ -14,6 +14,8 @@ from dogsnap.serving.versions import openvino_runtime
 from PIL import Image
 from support.real_model import built_models
 
+pytestmark = pytest.mark.early
+
 
 def _test_list(data_dir: Path, every: int = 1) -> list[Path]:
     lines = (data_dir / "stanford_dogs" / "test_list.txt").read_text(encoding="utf-8").split()

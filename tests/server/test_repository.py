@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 from dogsnap.commands.helpers.local_models import only_model
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from dogsnap.routing.changes import change_load
+from dogsnap.routing.planners import change_load
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Who
+from dogsnap.routing.switch_log import Who
 from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.repository.model import State
-from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import configs_in_file, model_source
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 from dogsnap.settings import Settings
@@ -71,7 +71,7 @@ def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_co
     watched.repository.close()
 
 
-def load_version_2(repository: Repository) -> None:
+def load_version_2(repository: LocalRepository) -> None:
     plan = repository.plan({"half": partial(change_load, version=2, value=True)})
     repository.switch(plan, Who("somebody"))
 
@@ -191,7 +191,7 @@ def test_it_is_ready_without_a_model_that_was_only_found_and_never_ready(made_ha
     graph.parent.mkdir(parents=True)
     graph.write_bytes(b"no graph")
 
-    def scanned(**settings) -> Repository:
+    def scanned(**settings) -> LocalRepository:
         repository = create_predictor(Settings(models=models, **settings)).repository
         repository.scan(skip_settling=True)
         return repository
@@ -419,7 +419,7 @@ def test_a_configuration_without_a_list_changes_nothing_and_is_logged_and_an_emp
     file.write_text(f"model_config_list {{ {half} }}")
     watched.put(1)
     source = model_source(Settings(model_config_file=str(file)))
-    repository = Repository(source)
+    repository = LocalRepository(source)
     repository.scan(skip_settling=True)
     file.write_text("\n")
     for _ in range(2):

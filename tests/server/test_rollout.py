@@ -16,6 +16,8 @@ from support.refusals import assert_refused
 from support.tiny_models import half_of_positive, half_plus
 from support.waiting import answers, wait_until
 
+pytestmark = pytest.mark.early
+
 STABLE = "/v1/models/half/labels/stable:predict"
 STEPS = "30,60"
 NUMBERS = itertools.count()

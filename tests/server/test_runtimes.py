@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 from dogsnap import processor
 from dogsnap.errors import FailedPrecondition, InvalidArgument
-from dogsnap.serving.inference.executor import within
+from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums, low_priority, openvino_runtime
@@ -25,6 +25,8 @@ from dogsnap.serving.versions.servable import Servable
 from support import accelerated
 from support.exported import LABELS, SIZE, photos
 from support.waiting import wait_until
+
+pytestmark = pytest.mark.early
 
 PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]

@@ -7,17 +7,19 @@ import threading
 from functools import partial
 
 import pytest
-from dogsnap.routing.changes import change_shadow
 from dogsnap.routing.choices import Change
+from dogsnap.routing.planners import change_shadow
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Who
+from dogsnap.routing.switch_log import Who
 from dogsnap.serving.inference.shadow import PLACES, Shadow
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.repository import Repository
+from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.model_configs import ModelFolders
 from support import colour_photos, tiny_models
 from support.waiting import wait_until
+
+pytestmark = pytest.mark.early
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 
@@ -101,7 +103,7 @@ class ShadowedRepository:
 
     def __init__(self, models):
         self.metrics = Metrics()
-        self.repository = Repository(ModelFolders(models), self.metrics)
+        self.repository = LocalRepository(ModelFolders(models), self.metrics)
         self.repository.scan(skip_settling=True)
         plan = self.repository.plan({"dogs": partial(change_shadow, version=1)})
         self.repository.switch(plan, Who("alice"))
@@ -162,6 +164,6 @@ def test_a_shadow_that_raises_or_is_gone_fails_no_answer_and_a_busy_server_shows
     shadowed.offer(rerun)
     wait_until(lambda: shadowed.count("agree") == 1)
     gone = Change("dogs", "shadow", "", 1, 99)  # which has disappeared
-    shadowed.repository.router.switch(lambda: [gone], Who("alice"))
+    shadowed.repository.chosen.switch(lambda: [gone], Who("alice"))
     shadowed.offer(rerun)
     wait_until(lambda: shadowed.count("failed", 99) == 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.serving.answers.levels import Level
-from dogsnap.serving.inference.executor import within
+from dogsnap.serving.execution.executor import within
 from dogsnap.serving.inference.request_kinds import Breeds, turned_back
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos.photo import turn

@@ -8,6 +8,12 @@ def dogsnap(*arguments: object, **environ: str) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environ)
 
 
+def lab(*arguments: object) -> Result:
+    from lab.__main__ import main  # which loads TensorFlow
+
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
 def output_of(result: Result) -> str:
     assert result.exit_code == 0, result.output
     return result.output

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.answers.classification import Breed, Classification
 from dogsnap.serving.answers.levels import Level
+from dogsnap.serving.feedback.feedback_store import COLUMNS, TIME
 from dogsnap.serving.feedback.signed_ids import Signer
-from dogsnap.serving.feedback.store import COLUMNS, TIME
 from dogsnap.serving.tensors.signatures import ServableId
 from itsdangerous import TimestampSigner
 

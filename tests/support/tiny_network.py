@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from dogsnap.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
 from dogsnap.networks.dogs_head import MIDDLE
-from dogsnap.training.recipes import RECIPES, Recipe
+from lab.recipes import RECIPES, Recipe
 
 
 def tiny_recipe(size: tuple[int, int] = (16, 16), **changes: Any) -> Recipe:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.repository.model import State
-from dogsnap.serving.repository.repository import Repository
 from dogsnap.serving.versions.model_configs import ModelConfig, ModelFolders
 from google.protobuf import text_format
 
@@ -19,7 +19,7 @@ class WatchedModels:
     def __init__(self, made: Path, models: Path, retry_seconds: float = 1e9, **options: Any):
         self.made, self.models = made, models
         (models / "half").mkdir(parents=True, exist_ok=True)
-        self.repository = Repository(self._configs, retry_seconds=retry_seconds, **options)
+        self.repository = LocalRepository(self._configs, retry_seconds=retry_seconds, **options)
 
     def _configs(self) -> list[ModelConfig]:
         configs = ModelFolders(self.models)()

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from dogsnap.errors import DeadlineExceeded
-from dogsnap.serving.inference.executor import Executor
+from dogsnap.serving.execution.executor import Executor
 
 
 def test_a_request_that_runs_past_its_deadline_keeps_its_place_until_it_ends():

@@ -6,8 +6,9 @@ import random
 import numpy as np
 import pytest
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
-from dogsnap.routing.choices import Change, Split
-from dogsnap.routing.guard import (
+from dogsnap.routing.choices import Change
+from dogsnap.routing.chosen_versions import ChosenVersions
+from dogsnap.routing.sequential_test import (
     ALARM_RATE,
     LEAST_CLIENTS,
     LEAST_PIECES,
@@ -20,10 +21,10 @@ from dogsnap.routing.guard import (
     judge_move,
     rank_evidence,
 )
-from dogsnap.routing.router import Router
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Switch, Who
-from dogsnap.serving.inference.guarding import NOTES, Guard, Pieces, WatchedSplit, seconds_of
+from dogsnap.routing.sticky_split import Split
+from dogsnap.routing.switch_log import Switch, Who
+from dogsnap.serving.inference.guard import NOTES, Guard, Pieces, WatchedSplit, seconds_of
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.tensors.signatures import ServableId
 
@@ -312,9 +313,9 @@ class WatchingServer:
     """Its newest switch made these changes just now, by its clock, and is guarded."""
 
     def __init__(self, *changes: Change):
-        self.router, self.clock = Router(), Clock()
-        self.router.switch(lambda: list(changes), Who("x"), is_guarded=True)
-        self.clock.now = seconds_of(self.router.switches()[0].at)
+        self.chosen, self.clock = ChosenVersions(), Clock()
+        self.chosen.switch(lambda: list(changes), Who("x"), is_guarded=True)
+        self.clock.now = seconds_of(self.chosen.switches()[0].at)
         self.undone: list[str] = []  # why
         self.guard = Guard(self, Metrics(), self.clock)
         self.guard.follow()
@@ -388,7 +389,7 @@ def test_what_cannot_be_told_since_the_store_is_away_is_told_when_it_is_back(mon
         raise Unavailable("the store is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.router.store, "notes", fail)
+        patch.setattr(server.chosen.store, "notes", fail)
         assert server.texts() == ["the guard waits: the store is away"]
     assert server.texts() == before
 
@@ -413,11 +414,11 @@ def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_bef
 
     ask(3500)
     assert "cannot be judged yet" in server.texts()[0]
-    (note,) = server.router.store.notes(NOTES).values()
+    (note,) = server.chosen.store.notes(NOTES).values()
     before, after = json.loads(note)
     assert (len(before), len(after) > 300) == (0, True)
     ask(1500)
     assert not server.texts()
-    assert not server.router.store.notes(NOTES)
+    assert not server.chosen.store.notes(NOTES)
     newest = list(server.guard._pieces["half", ""].closed)[-100:]
     assert newest[-1].at - newest[0].at < 1200

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dogsnap import renewal
+from dogsnap.commands.helpers import renewal
 
 
 class Models:

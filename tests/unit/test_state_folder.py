@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from dogsnap.routing import state_folder
 from dogsnap.routing.choices import Change
-from dogsnap.routing.router import Router
+from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.state_folder import file_of_before, find_file, other_files
-from dogsnap.routing.store import name_store, open_store
-from dogsnap.routing.switches import Who
+from dogsnap.routing.store_opening import name_store, open_store
+from dogsnap.routing.switch_log import Who
 from dogsnap.settings import Settings
 
 
@@ -27,11 +27,11 @@ def serving(tmp_path: Path, folder: str = "current", engine: str = "") -> Settin
     return Settings(models=tmp_path / folder, engine=engine)
 
 
-def with_a_switch(file: str | Path) -> Router:
-    router = Router(open_store(str(file)))
-    router.follow()
-    router.switch(lambda: [Change("dog", "default", "", None, 1)], Who("alice"))
-    return router
+def with_a_switch(file: str | Path) -> ChosenVersions:
+    chosen = ChosenVersions(open_store(str(file)))
+    chosen.follow()
+    chosen.switch(lambda: [Change("dog", "default", "", None, 1)], Who("alice"))
+    return chosen
 
 
 def test_each_folder_has_a_file_of_its_own_by_whatever_link_and_a_gateway_another(tmp_path, state):
@@ -116,9 +116,9 @@ def test_a_start_names_the_file_with_its_switches_and_a_new_one_the_others(tmp_p
     copy = shutil.copy(old, tmp_path / "copy.db")
     caplog.clear()
     for file in (old, copy, find_file(serving(tmp_path, "other"))):
-        router = Router(open_store(str(file)))
-        router.follow()
-        router.close()
+        chosen = ChosenVersions(open_store(str(file)))
+        chosen.follow()
+        chosen.close()
     kept = [record.message for record in caplog.records if record.levelname == "INFO"]
     for file, line in zip((old, copy), kept[:2], strict=True):
         assert f"{file}, which has 1 switch" in line

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
-from dogsnap.routing import changes, switches
-from dogsnap.routing.router import Router
+from dogsnap.routing import planners, switch_log
+from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.sqlite_store import SqliteStore
-from dogsnap.routing.switches import Who, check_author
-from dogsnap.serving.repository import repository
+from dogsnap.routing.switch_log import Who, check_author
+from dogsnap.serving.repository import local_repository
 from dogsnap.serving.repository.model import State
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import version_folders
 from support.watched_models import WatchedModels
+
+pytestmark = pytest.mark.early
 
 ALICE = Who("alice", "127.0.0.1")
 LABELLED = (
@@ -36,7 +38,7 @@ class Scenario(WatchedModels):
         versions: tuple = (),
         config: str = "",
     ):
-        super().__init__(made, models, router=Router(SqliteStore(log)))
+        super().__init__(made, models, chosen=ChosenVersions(SqliteStore(log)))
         self.config_text = config
         if versions:
             self.with_versions(*versions)
@@ -48,25 +50,25 @@ class Scenario(WatchedModels):
         return self.repository.switch(self.repository.plan({"half": planner}), by)
 
     def label(self, *values, by: Who = ALICE):
-        return self.switch(changes.change_label, *values, by=by)
+        return self.switch(planners.change_label, *values, by=by)
 
     def default(self, version: int | None):
-        return self.switch(changes.change_default, version)
+        return self.switch(planners.change_default, version)
 
     def split(self, label: str, version: int, share: float):
-        return self.switch(changes.change_split, label, version, share)
+        return self.switch(planners.change_split, label, version, share)
 
     def shadow(self, version: int | None):
-        return self.switch(changes.change_shadow, version)
+        return self.switch(planners.change_shadow, version)
 
     def load(self, version: int, is_loaded: bool):
-        return self.switch(changes.change_load, version, is_loaded)
+        return self.switch(planners.change_load, version, is_loaded)
 
     def undo(self, number: int | None = None):
         return self.repository.switch(self.repository.plan_undo(number), ALICE)
 
     def log(self) -> list[str]:
-        return [f"{each.by.name}: {each}" for each in reversed(self.repository.router.switches())]
+        return [f"{each.by.name}: {each}" for each in reversed(self.repository.chosen.switches())]
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
         "reason": "",
         "text": "label stable of half: 1 -> 2",
     }
-    assert scenario.repository.router.switches()[0] == switch
+    assert scenario.repository.chosen.switches()[0] == switch
     assert switch.at.endswith("Z")
 
 
@@ -132,7 +134,7 @@ def test_what_is_moved_where_the_new_version_is_answers_elsewhere_from_the_one_b
     for version in (1, 2, 4) if is_restarted else (1, 2, 3, 4):
         first.label("stable", version)
         first.default(version)
-        other.repository.router.follow()
+        other.repository.chosen.follow()
         wanted = min(version, 2)
         assert (first.answers(label="stable"), first.answers()) == (version, version)
         assert (other.answers(label="stable"), other.answers()) == (wanted, wanted)
@@ -196,7 +198,7 @@ def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(made_ha
     empty = Scenario(made_half, tmp_path / "models")
     empty.scan()
     empty.with_versions(1)
-    (first,) = empty.repository.router.switches()
+    (first,) = empty.repository.chosen.switches()
     assert str(first) == "default of half: not chosen -> 1"
     assert not empty.repository.is_undoable(first)
     with pytest.raises(Aborted, match="cannot be undone: it came about by itself"):
@@ -228,7 +230,7 @@ def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_vers
 
 def test_who_planned_a_switch_before_another_one_was_made_is_told_who_was_first(scenario):
     def move_to_2(choices, versions):
-        return changes.change_label(choices, versions, "stable", 2)
+        return planners.change_label(choices, versions, "stable", 2)
 
     planned = scenario.repository.plan({"half": move_to_2})
     scenario.label("stable", 1, by=Who("bob", "10.0.0.2"))
@@ -242,7 +244,7 @@ def test_who_planned_a_switch_of_several_models_is_told_who_was_first_at_any_of_
     scenario.scan()
 
     def move_to_2(choices, versions):
-        return changes.change_label(choices, versions, "stable", 2)
+        return planners.change_label(choices, versions, "stable", 2)
 
     planned = scenario.repository.plan({"another": move_to_2, "half": move_to_2})
     scenario.label("stable", 1, by=Who("bob", "10.0.0.2"))
@@ -272,14 +274,14 @@ def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can
 
 # By what is said of a version in use.
 POINTING = {
-    "stable": (changes.change_label, "stable", 1),
-    "default": (changes.change_default, 1),
-    "50 % of default": (changes.change_split, "", 1, 0.5),
-    "shadow": (changes.change_shadow, 1),
+    "stable": (planners.change_label, "stable", 1),
+    "default": (planners.change_default, 1),
+    "50 % of default": (planners.change_split, "", 1, 0.5),
+    "shadow": (planners.change_shadow, 1),
 }
 
 
-def point(scenario: Scenario, use: str) -> switches.Switch:
+def point(scenario: Scenario, use: str) -> switch_log.Switch:
     return scenario.switch(*POINTING[use])
 
 
@@ -384,18 +386,18 @@ def sent(folder: Path, stable: int | None = None) -> list[ModelConfig]:
 @pytest.mark.parametrize(
     ("switch", "error", "sentence"),
     [
-        ((changes.change_load, 9, True), NotFound, "half has no version 9"),
-        ((changes.change_label, "gone", None), NotFound, "half has no label gone"),
-        ((changes.change_label, "stable", -1), InvalidArgument, "version is -1; expected 0 to"),
+        ((planners.change_load, 9, True), NotFound, "half has no version 9"),
+        ((planners.change_label, "gone", None), NotFound, "half has no label gone"),
+        ((planners.change_label, "stable", -1), InvalidArgument, "version is -1; expected 0 to"),
         *(
-            ((changes.change_label, odd, 1), InvalidArgument, "expected 1 to 64 of the characters")
+            ((planners.change_label, odd, 1), InvalidArgument, "expected 1 to 64 of the characters")
             for odd in ("", "a b", "-x", "x" * 65, "a/b", "é")
         ),
-        ((changes.change_default, 9), FailedPrecondition, "9 of half is not .*; available: 1, 2"),
-        ((changes.change_split, "gone", 1, 0.5), NotFound, "half has no label gone"),
-        ((changes.change_split, "", 1, -0.5), InvalidArgument, "the share is -50 percent"),
-        ((changes.change_split, "", 1, 1.5), InvalidArgument, "the share is 150 percent"),
-        ((changes.change_split, "", 9, 0.5), FailedPrecondition, "available: 1, 2"),
+        ((planners.change_default, 9), FailedPrecondition, "9 of half is not .*; available: 1, 2"),
+        ((planners.change_split, "gone", 1, 0.5), NotFound, "half has no label gone"),
+        ((planners.change_split, "", 1, -0.5), InvalidArgument, "the share is -50 percent"),
+        ((planners.change_split, "", 1, 1.5), InvalidArgument, "the share is 150 percent"),
+        ((planners.change_split, "", 9, 0.5), FailedPrecondition, "available: 1, 2"),
     ],
 )
 def test_a_switch_that_makes_no_sense_is_refused_and_changes_nothing(
@@ -470,7 +472,7 @@ def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_s
     scenario.config_text = LABELLED.format(stable=2)
     scenario.scan()
     assert (scenario.answers(label="stable"), scenario.answers(label="canary")) == (2, 1)
-    assert scenario.log()[-1] == f"{switches.CONFIGURATION.name}: label stable of half: 1 -> 2"
+    assert scenario.log()[-1] == f"{switch_log.CONFIGURATION.name}: label stable of half: 1 -> 2"
     scenario.config_text = ""
     scenario.scan()
     assert scenario.repository.labels("half") == ({}, {})
@@ -496,7 +498,7 @@ def test_a_configuration_that_was_sent_ends_with_the_server(start):
     switch = first.repository.reconfigure(sent(first.models / "half", 1), ALICE)
     second = start(1, 2)
     assert second.repository.labels("half") == ({}, {})
-    (kept,) = [each for each in second.repository.router.switches() if each.id == switch.id]
+    (kept,) = [each for each in second.repository.chosen.switches() if each.id == switch.id]
     assert not second.repository.is_undoable(kept)
 
 
@@ -513,7 +515,7 @@ def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_m
 
     second = start(1, 2, config=first.config_text)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
-    assert second.repository.router.splits() == [("half", "stable", 1, 1.0)]
+    assert second.repository.chosen.splits() == [("half", "stable", 1, 1.0)]
     assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (
         1,
         1,
@@ -522,7 +524,7 @@ def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_m
     assert second.log() == first.log()
     assert str(second.undo()) == "shadow of half: 2 -> none"
     assert str(second.undo()).startswith("label canary of half: 1 -> 2; split of label canary")
-    assert second.repository.router.splits() == [
+    assert second.repository.chosen.splits() == [
         ("half", "canary", 2, 0.5),
         ("half", "stable", 1, 1.0),
     ]
@@ -558,7 +560,7 @@ def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monk
         goes_on.wait(30)
         return version_folders(folder)
 
-    monkeypatch.setattr(repository, "version_folders", hanging)
+    monkeypatch.setattr(local_repository, "version_folders", hanging)
     with ThreadPoolExecutor(2) as pool:
         loading = pool.submit(scenario.load, 1, True)
         assert hangs.wait(30)
@@ -571,7 +573,7 @@ def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monk
 
 
 def test_a_client_cannot_pose_as_the_server():
-    for name in ("", switches.WATCHER.name, f" {switches.CONFIGURATION.name}\n"):
+    for name in ("", switch_log.WATCHER.name, f" {switch_log.CONFIGURATION.name}\n"):
         assert check_author(name, "127.0.0.1").name == "someone"
     assert check_author(" a\n b ", "").name == "a b"
     assert len(check_author("x" * 1000, "").name) == 64

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.early
+
 
 def _stderr_of(code: str) -> str:
     return subprocess.run(

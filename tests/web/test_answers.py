@@ -270,6 +270,7 @@ def test_a_photo_fills_its_box_and_is_smaller_only_where_the_dog_would_be_cut(op
         Image.new("RGB", (1200, 400), "#aa3322").save(red_dog)
         answer_with(phone, "breed", {"n02109525": 0.98}, box=box)
         phone.snap(red_dog)
+        phone.page.wait_for_timeout(700)  # until it has gone to the dog
         room, drawn, seen = (
             phone.screen.locator(part).bounding_box() for part in (".photo-box", ".photo", ".box")
         )

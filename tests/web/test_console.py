@@ -13,6 +13,8 @@ from support import tiny_models
 from support.administration import console_path
 from tensorflow_serving.config import model_server_config_pb2
 
+pytestmark = pytest.mark.early
+
 TOKEN = "a-long-random-text"
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 

@@ -12,6 +12,8 @@ from support import colour_photos, tiny_models
 from support.real_model import built_models
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.early
+
 COLOURS = {"c1": colour_photos.RED, "c2": colour_photos.GREEN, "c3": colour_photos.BLUE}
 
 

@@ -5,6 +5,8 @@ from phone import Phone
 from test_failures import waiting
 from test_ways_in import as_heic
 
+pytestmark = pytest.mark.early
+
 TOBLOB = {
     "silent": "() => {}",
     "null": "(done) => setTimeout(() => done(null))",

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from support import colour_photos, own_models
 from support.real_model import ROOT, built_models
 
+DOUBLE_TAP_MS = 500  # two taps in one place within less are taken for one
 DOG_WORDS = {"en-US": r"\bdogs?\b|breed", "zh-CN": "狗|犬|品种"}
 NAMES = [name.capitalize() for name, _ in own_models.COLOURS.values()]
 
@@ -68,6 +69,7 @@ def test_every_page_names_the_classes_that_there_are_and_speaks_of_no_dog(
         phone.screen.locator(shows).first.wait_for()
         check_words()
     phone.tap(phone.screen.locator(".more"))
+    phone.page.wait_for_timeout(DOUBLE_TAP_MS)
     phone.open(".models", ".option.model")
     check_words()
     phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
@@ -86,7 +88,9 @@ def test_the_words_follow_the_version_that_is_chosen_in_the_settings(
         ("The server's default", "Which dog is this?", 3),
     ):
         phone.page.evaluate("location.hash = '#/pages/settings/settings'")
+        phone.page.wait_for_timeout(DOUBLE_TAP_MS)
         phone.open(".models", ".option.model")
+        phone.page.wait_for_timeout(DOUBLE_TAP_MS)
         phone.tap(phone.screen.locator(".option.model", has_text=choice))
         phone.page.evaluate("location.hash = '#/pages/home/home'")
         expect(phone.screen.locator(".headline")).to_have_text(headline)

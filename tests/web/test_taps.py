@@ -6,6 +6,8 @@ import pytest
 from phone import Phone
 from test_kept_photos import SLOW_CANVAS
 
+pytestmark = pytest.mark.early
+
 
 def double_tap(phone: Phone, target) -> None:
     """As a finger does it: 80 ms apart, on whatever lies there."""
@@ -34,8 +36,8 @@ def test_a_double_tap_opens_a_page_once_and_chooses_nothing_on_it(phone):
 @pytest.mark.parametrize("way", ["double tap", "double click", "two presses"])
 def test_back_goes_one_page_back_however_fast_it_is_pressed(phone, way):
     phone.tap("settings")
-    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
-    phone.screen.locator(".breeds").wait_for()
+    phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02099601'")
+    phone.screen.locator(".page.breed").wait_for()
     back = phone.screen.locator(".wx-nav-back")
     if way == "double tap":
         double_tap(phone, back)

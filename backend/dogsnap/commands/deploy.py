@@ -75,7 +75,7 @@ def ray_command(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if importlib.util.find_spec("ray") is None:
         raise click.ClickException("Ray is not installed: make setup EXTRAS=ray")
-    from dogsnap.ray import rollout
+    from dogsnap.ray import deployment
     from dogsnap.serving.versions.model_configs import configs_in_file
 
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
@@ -84,4 +84,4 @@ def ray_command(
     # control is the gateway's.
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
     settings = Settings.from_environment(environ, **flags)
-    rollout.Rollout(settings, scale, models, cache, configs).run(address, click.echo)
+    deployment.Rollout(settings, scale, models, cache, configs).run(address, click.echo)

@@ -8,7 +8,6 @@ import click
 
 from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
-    EXISTING_FILE,
     PATH,
     json_option,
     list_option,
@@ -16,9 +15,8 @@ from dogsnap.commands.helpers.arguments import (
     option,
     refuse_unwritable,
 )
-from dogsnap.files import replacing, write_json
+from dogsnap.files import write_json
 
-MEASURED = "measured.json"
 LISTED_CLASSES = 10  # of the ones that are right least often
 
 
@@ -44,13 +42,6 @@ LISTED_CLASSES = 10  # of the ones that are right least often
 )
 @option("--limit", "at most this many photos, evenly spread", AT_LEAST_ONE)
 @option(
-    "--card",
-    "measure versions 2 and 3 beside VERSION on all lists of the model card, in the "
-    "folders of these names below DATA, and "
-    "renew its tables in this file and measured.json beside it",
-    EXISTING_FILE,
-)
-@option(
     "--save",
     "folder for scores.json, confusion.csv, its picture confusion.png, and the scores "
     "of each class in classes.csv",
@@ -64,21 +55,17 @@ def evaluate(
     not_dogs: Path | None,
     other_dogs: Path | None,
     limit: int | None,
-    card: Path | None,
     **outputs: Path | None,
 ) -> None:
     """Report the scores of VERSION (a version folder such as
     models/inception_v3/2) on the photos in DATA.
     """
-    if card:
-        return _renew(card, version.parent, data)
     save, json_file = outputs["save"], outputs["json_file"]
     if save:
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)
     from dogsnap.training import scoring, thresholds
-    from dogsnap.training.evaluation import card as measuring
-    from dogsnap.training.evaluation import confusion, labelled_photos
+    from dogsnap.training.evaluation import confusion, labelled_photos, measuring
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
     exported = ExportedVersion.load(version)
@@ -138,19 +125,3 @@ def _classes_text(classes: Sequence[Mapping[str, Any]]) -> str:
             f"photos{taken_for}"
         )
     return "\n".join(lines)
-
-
-def _renew(card_file: Path, model: Path, data: Path) -> None:
-    """Measure the versions in `model` on all lists below `data`, and write
-    measured.json and the tables of the card.
-    """
-    from dogsnap.training.evaluation import card
-
-    # Refuses a file without a place for them before the work.
-    card.split(card_file.read_text(encoding="utf-8"))
-    measured = card.measure(model, data, click.echo)
-    write_json(measured, card_file.with_name(MEASURED))
-    text = card.renew_tables(card_file.read_text(encoding="utf-8"), measured)
-    with replacing(card_file) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    click.echo(f"wrote {card_file} and {MEASURED}")

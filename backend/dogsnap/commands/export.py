@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from dogsnap import renewal
+from dogsnap.commands.helpers import renewal
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
 from dogsnap.commands.helpers.own_process import beside
 from dogsnap.settings import MODELS

@@ -12,7 +12,7 @@ from dogsnap.commands.helpers.admin_client import Remote, server_options
 from dogsnap.commands.helpers.answer_text import escape, print_answer
 from dogsnap.commands.helpers.arguments import option
 from dogsnap.errors import InvalidArgument
-from dogsnap.routing.state import read_state
+from dogsnap.routing.state_document import read_state
 
 POLL_SECONDS = 0.3
 UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

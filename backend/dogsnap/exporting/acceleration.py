@@ -1,7 +1,7 @@
 """Adds an OpenVINO copy of a version's network, if that is measurably faster
 and gives the same answers.
 
-Why OpenVINO, and why bfloat16 before int8: docs/lab_notes.md.
+Why OpenVINO, and why bfloat16 before int8: backend/lab/notes.md.
 """
 
 import os

@@ -97,13 +97,16 @@ def export_stored(
 
 
 def export_taught(name: str, artefacts: Path, models: Path) -> Source:
-    """The same with the breeds that `dogsnap calibrate` or `teach --keep`
+    """The same with the breeds that `python -m lab calibrate` or `teach --keep`
     stored in `artefacts` behind its own.
 
     Raises ExportError where they were taught with other weights.
     """
     stored, file = read_stored(name, artefacts), artefacts / TAUGHT
-    kept, advice = read_json(file), "run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
+    kept, advice = (
+        read_json(file),
+        "run `python -m lab calibrate --taught` or `dogsnap teach --keep`",
+    )
     _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
     labels, teaching = list(stored.description["labels"]), []
@@ -158,7 +161,7 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         scores.get("weights", weights),
         weights,
         artefacts / "scores.json",
-        "run `dogsnap calibrate`",
+        "run `python -m lab calibrate`",
     )
     if "dog_head" in scores:
         DogHead.of(scores["dog_head"]).put_into(model)
@@ -175,14 +178,14 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     }
     if (artefacts / RANGES).is_file():
         description[INT8_RANGES] = ranges = read_json(artefacts / RANGES)
-        advice = "run `dogsnap calibrate`, or remove the file: then no int8 network is built"
+        advice = "run `python -m lab calibrate`, or remove the file: then no int8 network is built"
         _check_made_with(
             ranges.get("weights", ""), scores.get("weights", ""), artefacts / RANGES, advice
         )
     head = None
     if with_head and (artefacts / dogs.DESCRIPTION).is_file():
         description["dogs"] = stated = read_json(artefacts / dogs.DESCRIPTION)
-        advice = "run `dogsnap train dogs` again, or remove the file"
+        advice = "run `python -m lab train dogs` again, or remove the file"
         _check_made_with(
             stated.get("maps", ""),
             dogs.digest_of(model),
@@ -211,11 +214,11 @@ def read_looks(
         return None
     file = artefacts / STATISTICS_FILE
     if not file.is_file():
-        raise ExportError(f"{file} does not exist; run `dogsnap calibrate`, which writes it")
+        raise ExportError(f"{file} does not exist; run `python -m lab calibrate`, which writes it")
     with np.load(file) as arrays:
         received = str(arrays["weights"])
     expected = description["scores"].get("weights", "")
-    _check_made_with(received, expected, file, "run `dogsnap calibrate`")
+    _check_made_with(received, expected, file, "run `python -m lab calibrate`")
     return Looks.read(file, taught)
 
 
@@ -288,7 +291,8 @@ def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) ->
 
 
 def read_json(
-    path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it"
+    path: Path,
+    missing: str = "does not exist; `python -m lab train` or `python -m lab calibrate` writes it",
 ) -> Any:
     """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:

@@ -3,7 +3,7 @@ photos.
 
 The usual tool, NNCF, also rounds the pooled features and the logits to 8 bits,
 and cuts the dog head's negative logits off at 0: that, not the convolutions,
-costs accuracy and saves no time (docs/lab_notes.md). So all behind the last one
+costs accuracy and saves no time (backend/lab/notes.md). So all behind the last one
 stays float32.
 """
 

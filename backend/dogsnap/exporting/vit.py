@@ -17,7 +17,12 @@ from dogsnap.exporting.export import ExportError, read_json, write_version
 from dogsnap.exporting.freezing import Function, check_size
 from dogsnap.exporting.layers import Network, Tensors
 from dogsnap.exporting.merging.image_input import layout_of
-from dogsnap.exporting.merging.signatures import TOP_K, decode_contents, trace, warmup_requests
+from dogsnap.exporting.merging.merged_signatures import (
+    TOP_K,
+    decode_contents,
+    trace,
+    warmup_requests,
+)
 from dogsnap.serving.photos.preprocessing import Resizing
 
 DEFAULT_PRESET = "hf://google/vit-base-patch16-224"

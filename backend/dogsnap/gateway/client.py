@@ -32,7 +32,7 @@ from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from dogsnap.gateway.target import Target, is_ipv6
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.inference.executor import TOO_LATE, remaining
+from dogsnap.serving.execution.executor import TOO_LATE, remaining
 from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
 from dogsnap.serving.versions.model_configs import ModelConfig
 

@@ -30,10 +30,10 @@ from dogsnap.gateway.client import (
 )
 from dogsnap.gateway.target import Target
 from dogsnap.routing.choices import Choices
+from dogsnap.routing.chosen_versions import NOTHING, ChosenVersions
 from dogsnap.routing.resolver import version_of_label
-from dogsnap.routing.router import NOTHING, Router
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.inference.executor import remaining
+from dogsnap.serving.execution.executor import remaining
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.versions.model_configs import ModelConfig
 
@@ -61,10 +61,10 @@ class RayClient(EngineClient):
         max_bytes: int,
         max_answer_bytes: int,
         metrics: Metrics,
-        router: Router,
+        chosen: ChosenVersions,
     ):
         super().__init__(target, max_bytes, max_answer_bytes, metrics)
-        self._router = router
+        self._chosen = chosen
         # On the wire, Ray's answer (`repeated string application_names = 1`) is a field mask.
         self._list = self._channel.unary_unary(
             LIST, request_serializer=None, response_deserializer=field_mask_pb2.FieldMask.FromString
@@ -89,7 +89,7 @@ class RayClient(EngineClient):
         if spec.version is not None:
             return spec
         versions = self._versions(spec.name)
-        number = self._router.answering(spec.name)
+        number = self._chosen.answering(spec.name)
         if spec.label is not None:
             labels = self._labels.get(spec.name, NOTHING)
             number = version_of_label(labels, spec.name, spec.label, versions.__contains__)
@@ -103,9 +103,9 @@ class RayClient(EngineClient):
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """A version that comes after the first default does not take over by itself."""
         response = self._repeat(lambda: super(RayClient, self).metadata(spec))
-        if spec.version is None and self._router.answering(spec.name) is None:
+        if spec.version is None and self._chosen.answering(spec.name) is None:
             with suppress(Unavailable):  # the next poll tries again
-                self._router.note_answering(spec.name, response.model_spec.version.value)
+                self._chosen.note_answering(spec.name, response.model_spec.version.value)
         return response
 
     def _repeat(self, call: Callable[[], Any]) -> Any:

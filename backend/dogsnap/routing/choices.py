@@ -2,12 +2,12 @@
 and loads; immutable.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-BUCKETS = 2**32
+from dogsnap.routing.sticky_split import Split
+
 # The configuration of a server, which is no part of a model's value.
 CONFIGURATION_KIND = "configuration"
 HIDDEN = "until"  # goes along with a label or default, and is not shown
@@ -20,24 +20,6 @@ ENDED_KINDS = {
     "split": ("rollout",),
 }
 Setting = tuple[str, str]  # kind and name
-
-
-@dataclass(frozen=True)
-class Split:
-    """`share` in (0, 1] of the requests goes to `version`."""
-
-    version: int
-    share: float
-
-    def takes(self, model: str, key: str) -> bool:
-        """Whether a client with this key is in the share; it stays in while the
-        share grows.
-
-        The version is hashed, too: not always the same clients get new versions
-        first.
-        """
-        digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
-        return int.from_bytes(digest) < self.share * BUCKETS
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
-from dogsnap.routing.changes import Versions, change_split
 from dogsnap.routing.choices import Choices, Rollout
-from dogsnap.routing.switches import describe_label, describe_value, iso
+from dogsnap.routing.planners import Versions, change_split
+from dogsnap.routing.switch_log import describe_label, describe_value, iso
 
 LEAST_SECONDS, MOST_STEPS = 1.0, 100
 

@@ -9,12 +9,11 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from dogsnap.server.bodies import json_bodies, receiving
 from dogsnap.server.middleware import (
-    bodies,
     compressed_answers,
     cors,
     error_bodies,
-    json_bodies,
     overload,
     request_ids,
     security_headers,
@@ -23,7 +22,7 @@ from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.protocols import (
     admin,
     app_api,
-    console,
+    console_pages,
     http_health,
     open_inference_rest,
     openapi,
@@ -41,15 +40,8 @@ FEEDBACK = "dogsnap.feedback"
 FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"  # its name in WSGI
 
 
-def create_app(
-    settings: Settings,
-    predictor: Predictor,
-    tracing: Tracing | None = None,
-    is_patient: bool = False,
-) -> Flask:
-    """The WSGI application with all HTTP protocols; `is_patient`: of a server that has
-    answered before, which goes on without feedback while that cannot be kept.
-    """
+def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
+    """The WSGI application with all HTTP protocols."""
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
@@ -64,9 +56,9 @@ def create_app(
     app.before_request(access_control.check_request)
     overload.init_app(app, predictor)
     app.register_blueprint(http_health.blueprint(settings, predictor))
-    feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor, is_patient)
+    feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)
     app.register_blueprint(admin.blueprint(settings, predictor, feedback))
-    app.register_blueprint(console.blueprint(settings, predictor, feedback))
+    app.register_blueprint(console_pages.blueprint(settings, predictor, feedback))
     app.register_blueprint(app_api.blueprint(settings, predictor, feedback))
     app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
     app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
@@ -95,7 +87,7 @@ def init_messages(app: Flask, settings: Settings) -> None:
 
     What is registered first sees an answer last.
     """
-    bodies.init_app(app, settings)
+    receiving.init_app(app, settings)
     app.config[json_bodies.JSON_DEPTH] = settings.max_json_depth
     app.after_request(compressed_answers.compress)
     request_ids.init_app(app, settings)

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
 from dogsnap.errors import NoRoom
-from dogsnap.server.middleware.bodies import HeldMemory
+from dogsnap.server.bodies.receiving import HeldMemory
 from dogsnap.settings import Settings
 
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted

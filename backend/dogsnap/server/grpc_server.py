@@ -5,6 +5,7 @@ Import it after the fork: it loads TensorFlow.
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 
 import grpc
@@ -13,9 +14,10 @@ from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from dogsnap import addresses
+from dogsnap.server import thread_counts
+from dogsnap.server.bodies.receiving import HeldMemory
 from dogsnap.server.grpc_admission import AdmissionInterceptor
 from dogsnap.server.middleware.access_control import AccessControl
-from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.protocols.grpc_health import Health
 from dogsnap.server.protocols.open_inference import InferenceService
 from dogsnap.server.protocols.tf_serving_grpc import (
@@ -45,13 +47,9 @@ def channel_options(settings: Settings) -> dict[str, int]:
         "grpc.max_send_message_length": -1,  # answers have a limit of their own
         # The server that takes this one's place listens beside it for a moment.
         "grpc.so_reuseport": 1,
-        "grpc.max_allowed_incoming_connections": addresses.grpc_connections(files),
+        "grpc.max_allowed_incoming_connections": thread_counts.grpc_connections(files),
         "grpc.server_handshake_timeout_ms": HANDSHAKE_MS,
     }
-
-
-# A private key and the chain of its certificate, PEM.
-Certificate = tuple[bytes, bytes]
 
 
 class GrpcServer:
@@ -63,7 +61,6 @@ class GrpcServer:
         predictor: Predictor,
         access_control: AccessControl,
         tracing: Tracing | None = None,
-        certificate: Certificate | None = None,
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
@@ -72,7 +69,9 @@ class GrpcServer:
         self._draining = False
         self._stopped = threading.Event()
         memory = HeldMemory(settings.max_held_mb)
-        self._arrivals = AdmissionInterceptor(addresses.count_threads(settings), settings, memory)
+        self._arrivals = AdmissionInterceptor(
+            thread_counts.count_threads(settings), settings, memory
+        )
         interceptors = [self._arrivals, self._calls]
         if tracing is not None:
             interceptors.insert(1, tracing.grpc_interceptor(SERVICES))
@@ -95,8 +94,9 @@ class GrpcServer:
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
         address = addresses.format_address(settings.host, settings.grpc_port)
-        if certificate:
-            self._server.add_secure_port(address, grpc.ssl_server_credentials([certificate]))
+        if settings.tls_cert:
+            pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
+            self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
         else:
             self._server.add_insecure_port(address)
 

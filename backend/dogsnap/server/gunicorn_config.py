@@ -3,13 +3,13 @@ TensorFlow loaded after the fork.
 """
 
 import resource
-import ssl
 import sys
 from typing import Any
 
 from gunicorn.glogging import Logger as GunicornLogger
 
 from dogsnap import addresses
+from dogsnap.server import thread_counts
 from dogsnap.settings import Settings
 
 # gunicorn waits 5 s for the first byte of a connection, in a thread: a thousand that
@@ -56,37 +56,23 @@ def threads_and_connections(least: int) -> tuple[int, int]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = max(soft, MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES))
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    room = files - OWN_FILES - addresses.grpc_connections(files)
+    room = files - OWN_FILES - thread_counts.grpc_connections(files)
     threads = max(least, min(MAX_THREADS, room // 2))
     # A thread waits for each connection that sends a request or reads an answer; as
     # many more may wait for their next one.
-    return threads, min(2 * threads, max(threads + addresses.SPARE_THREADS, room))
-
-
-def tls_options(settings: Settings) -> dict[str, Any]:
-    """With the certificate as it is now: gunicorn reads it for each connection, also while
-    it is renewed, or when it may no longer be read.
-    """
-    if not settings.tls_cert:
-        return {}
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    return {
-        "certfile": settings.tls_cert,
-        "keyfile": settings.tls_key,
-        "ssl_context": lambda _config, _make_default: context,
-    }
+    return threads, min(2 * threads, max(threads + thread_counts.SPARE_THREADS, room))
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
-    threads, connections = threads_and_connections(addresses.count_threads(settings))
+    threads, connections = threads_and_connections(thread_counts.count_threads(settings))
     return {
         "bind": addresses.format_address(settings.host, settings.port),
         "workers": 1,  # one process holds one copy of each model
         "worker_class": "gthread",
         "threads": threads,
         "worker_connections": connections,
-        **tls_options(settings),
+        "certfile": settings.tls_cert or None,
+        "keyfile": settings.tls_key or None,
         # a worker that takes another's place answers only when its models are loaded
         "timeout": 600,
         "graceful_timeout": settings.drain_seconds,

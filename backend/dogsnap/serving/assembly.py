@@ -1,24 +1,22 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
 import logging
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from dogsnap.errors import DogsnapError
-from dogsnap.routing.router import Router
+from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.store import OFF, name_store, open_store
+from dogsnap.routing.store_opening import OFF, name_store, open_store
+from dogsnap.serving.execution.batching import BatchingParameters
+from dogsnap.serving.execution.executor import Executor
 from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.feedback.feedback_store import Store
 from dogsnap.serving.feedback.signed_ids import Signer, read_or_create_secret
-from dogsnap.serving.feedback.store import Store
-from dogsnap.serving.inference.batching import BatchingParameters
-from dogsnap.serving.inference.executor import Executor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.repository.repository import Repository
+from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.versions.model_configs import ModelConfig, model_source, names_model
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.settings import Settings
@@ -41,14 +39,14 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     metrics = Metrics()
     configs = model_source(settings)
     _check_default_model(settings, [config.name for config in configs()])
-    repository = Repository(
+    repository = LocalRepository(
         lambda: _keep_one_version(configs(), only),
         metrics,
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
         prepare=_preparation(settings, metrics),
         is_named=lambda name: names_model(settings, name),
-        router=create_router(settings) if only is None else None,
+        chosen=create_chosen_versions(settings) if only is None else None,
     )
     if only is not None:
         repository.scan(skip_settling=True)
@@ -57,13 +55,13 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     )
 
 
-def create_router(settings: Settings) -> Router:
+def create_chosen_versions(settings: Settings) -> ChosenVersions:
     """What is chosen, as `--switch-log` keeps it.
 
     Raises InvalidArgument for what is no store.
     """
     is_kept = settings.switch_log != OFF
-    return Router(open_store(name_store(settings)), is_kept)
+    return ChosenVersions(open_store(name_store(settings)), is_kept)
 
 
 def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
@@ -101,7 +99,7 @@ def predictor_over(
     metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
-    metrics.watch_splits(repository.router.splits)
+    metrics.watch_splits(repository.chosen.splits)
     text = (
         "1 while every model that is configured or was ready before has an available "
         "version, as /readyz"
@@ -110,27 +108,18 @@ def predictor_over(
     return Predictor(repository, executor, metrics, settings)
 
 
-def create_feedback(
-    settings: Settings, predictor: Predictor, is_patient: bool = False
-) -> Feedback | None:
-    """None if no feedback is to be taken; what `is_patient` goes on without its file,
-    as on a full disk, until it can be used.
+def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
+    """None if no feedback is to be taken.
 
-    Otherwise raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used.
+    Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used.
     """
     if not settings.feedback:
         return None
     file = Path(settings.feedback)
-    store = Store(file, settings.feedback_days, is_patient)
-    try:
-        secret = settings.feedback_secret.encode() or read_or_create_secret(
-            file.with_name(f"{file.name}.secret")
-        )
-    except (OSError, DogsnapError) as error:
-        if not is_patient:
-            raise
-        log.error("feedback on what is answered from now on cannot be taken: %s", error)
-        secret = secrets.token_bytes()
+    store = Store(file, settings.feedback_days)
+    secret = settings.feedback_secret.encode() or read_or_create_secret(
+        file.with_name(f"{file.name}.secret")
+    )
     repository, metrics = predictor.repository, predictor.metrics
     return Feedback(store, Signer(secret), repository, metrics, settings.feedback_ask)
 

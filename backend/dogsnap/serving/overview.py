@@ -1,15 +1,13 @@
-"""The status of all models: versions, labels, splits, shadows, and each
-version's requests, errors and latencies.
-"""
+"""The status of all models: versions, labels, splits and shadows."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from dogsnap.routing.resolver import labels_in_force, uses_of
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.figures import Figures, agreement, figures
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.repository.model import State
+from dogsnap.serving.response_times import Figures, agreement, figures
 from dogsnap.serving.tensors.signatures import ServableId
 
 SHOWN_DIFFERENCES = 10
@@ -24,7 +22,7 @@ def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     """How often a model's shadow names the same breed as the answers, and where
     both differ most; None without a shadow.
     """
-    shadow = predictor.repository.router.choices(name).shadow
+    shadow = predictor.repository.chosen.choices(name).shadow
     if shadow is None:
         return None
     names = {}
@@ -52,7 +50,7 @@ def _describe(
     agreed: dict[ServableId, dict[str, int]],
 ) -> dict[str, Any]:
     repository = predictor.repository
-    choices, default = repository.router.choices(name), repository.default_version(name)
+    choices, default = repository.chosen.choices(name), repository.default_version(name)
     statuses = repository.status(ModelSpec(name))
     available = [each.version for each in statuses if each.state == State.AVAILABLE]
     labels, pending = labels_in_force(choices, available.__contains__)

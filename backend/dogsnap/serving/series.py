@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dogsnap.serving.figures import FAULTS, Figures, figures, quantile_of
 from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
+from dogsnap.serving.response_times import FAULTS, Figures, figures, quantile_of
 from dogsnap.serving.tensors.signatures import ServableId
 
 BUCKET_SECONDS = 10

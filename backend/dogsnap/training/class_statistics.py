@@ -125,7 +125,7 @@ class ClassStatistics:
         these `weights`. Raises StatisticsError.
         """
         if not path.is_file():
-            expected = "the statistics that `dogsnap calibrate` writes beside the weights"
+            expected = "the statistics that `python -m lab calibrate` writes beside the weights"
             raise StatisticsError(f"{path} does not exist; expected {expected}")
         try:
             arrays = load_arrays(path)
@@ -140,7 +140,7 @@ class ClassStatistics:
         if made_from != weights:
             raise StatisticsError(
                 f"{path} was made from the weights with the SHA-256 {made_from[:12] or 'unknown'}, "
-                f"expected {weights[:12] or 'unknown'}; `dogsnap calibrate` writes it anew"
+                f"expected {weights[:12] or 'unknown'}; `python -m lab calibrate` writes it anew"
             )
         return statistics
 

@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 
 from dogsnap.errors import DogsnapError
 from dogsnap.exporting import Report
-from dogsnap.files import CONVERTED_ENDINGS, READ_ENDINGS
+from dogsnap.photo_endings import CONVERTED_ENDINGS, READ_ENDINGS
 from dogsnap.serving.photos import photo as photos
 
 Box = tuple[float, float, float, float]

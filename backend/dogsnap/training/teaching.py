@@ -28,11 +28,12 @@ from dogsnap.exporting.export import (
     with_classes,
 )
 from dogsnap.exporting.merging.merge import read_description
-from dogsnap.files import READ_ENDINGS, write_json
+from dogsnap.files import write_json
 from dogsnap.networks.groups import look_alikes, named_groups
 from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_pass import SecondPass, second_images
 from dogsnap.networks.temperature import softmax
+from dogsnap.photo_endings import READ_ENDINGS
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images

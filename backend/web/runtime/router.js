@@ -3,9 +3,10 @@
  * It knows the engine only as something that makes a page.
  *
  * Every history entry holds the whole stack ({key, url} each), so that a reload can rebuild it; pages below the top
- * are made when they are first seen again.
+ * are made when they are first seen again. The pages of the bar of tabs stay as they are left, each once.
  */
 import { createFrame } from './frame.js'
+import { createTabBar } from './tab_bar.js'
 import { cancelDialogs } from './wx/dialogs.js'
 
 /** The browser goes back at once; where it cannot, since its history is another one, the page goes back without it. */
@@ -19,6 +20,8 @@ export class Router {
   constructor({ engine, mount, app, units, report }) {
     Object.assign(this, { engine, mount, app, units, report })
     this.stack = []
+    this.tabs = new Map() // path -> entry, of each page of the bar of tabs that was made
+    this.tabBar = createTabBar(app.tabBar?.list ?? [], (path) => this.switchTab('/' + path))
     this.isStarted = false
     this.returning = null // Promise, while the browser is on its way back; other routes are not taken then
   }
@@ -42,6 +45,7 @@ export class Router {
 
   navigateTo(url) {
     if (this.returning) return this.returning
+    if (this.isTab(url)) throw new Error('can not navigateTo a tabbar page')
     const entry = this.entryFor(url)
     this.hide(this.top)
     this.stack.push(entry)
@@ -51,6 +55,7 @@ export class Router {
 
   redirectTo(url) {
     if (this.returning) return this.returning
+    if (this.isTab(url)) throw new Error('can not redirectTo a tabbar page')
     const entry = this.entryFor(url)
     this.discard(this.stack.pop())
     this.stack.push(entry)
@@ -60,9 +65,30 @@ export class Router {
 
   reLaunch(url) {
     if (this.returning) return this.returning
-    const entry = this.entryFor(url)
-    this.rebuild([entry])
+    this.restart(url)
     return this.save('pushState')
+  }
+
+  /** A tab takes the place of the tab in view; the first one lies below all, and Back leads to it. */
+  switchTab(url) {
+    if (this.returning) return this.returning
+    if (!this.isTab(url)) throw new Error('can not switch to no-tabBar page')
+    const entry = this.tabs.get(parseUrl(url).path) ?? this.entryFor(url)
+    const above = this.stack.length - 1 - this.stack.indexOf(entry)
+    if (above < this.stack.length && above > 0) return this.navigateBack(above)
+    entry.url = url
+    const isInstead = this.isHome(url) || (this.isTab(this.top.url) && !this.isHome(this.top.url))
+    this.rebuild([...(this.isHome(url) ? [] : isInstead ? this.stack.slice(0, -1) : this.stack), entry])
+    return this.save(isInstead ? 'replaceState' : 'pushState')
+  }
+
+  /** As where the app is opened anew by a link: nothing of before stays. */
+  restart(url) {
+    const entry = this.entryFor(url)
+    const tabs = [...this.tabs.values()]
+    this.tabs.clear()
+    this.rebuild([entry])
+    for (const tab of tabs) this.release(tab)
   }
 
   setTitle(title) {
@@ -96,7 +122,8 @@ export class Router {
     if (cancelDialogs() && state?.stack) return this.save('pushState')
     if (state?.stack) return this.rebuild(state.stack)
     const url = this.addressed() ?? this.homeUrl()
-    this.rebuild([...this.stack, this.entryFor(url)])
+    if (this.isTab(url)) this.restart(url)
+    else this.rebuild([...this.stack, this.entryFor(url)])
     return this.save('replaceState')
   }
 
@@ -106,7 +133,7 @@ export class Router {
     let kept = 0
     while (kept < this.stack.length && kept < wanted.length && this.stack[kept].key === wanted[kept].key) kept++
     while (this.stack.length > kept) this.discard(this.stack.pop())
-    this.stack.push(...wanted.slice(kept).map(({ key, url }) => ({ key, url })))
+    this.stack.push(...wanted.slice(kept).map(({ key, url }) => this.tabOf(key) ?? { key, url }))
     if (this.top !== before) {
       if (before?.page) this.hide(before)
       this.reveal(this.top)
@@ -128,22 +155,26 @@ export class Router {
     const { navigationBarTitleText: title = '' } = { ...this.app.window, ...this.units[path].config }
     entry.frame = createFrame({
       title,
-      canGoBack: this.stack.length > 1,
-      isHome: path === this.app.pages[0],
-      goBack: () => this.navigateBack(1),
-      goHome: () => this.redirectTo(this.homeUrl()),
+      canGoBack: this.stack.length > 1 || (this.isTab(entry.url) && !this.isHome(entry.url)),
+      isHome: this.isHome(entry.url),
+      goBack: () => (this.stack.length > 1 ? this.navigateBack(1) : this.goHome()),
+      goHome: () => this.goHome(),
     })
     this.mount.append(entry.frame.element)
     entry.root = this.engine.createPage(path)
     entry.page = Object.assign(entry.root.get(), { route: path, options: query })
     this.call(entry, 'onLoad', query)
     entry.root.attach(entry.frame.element, entry.frame.placeholder)
-    entry.element = entry.frame.element.lastElementChild
-    entry.element.setAttribute('is', path)
+    entry.frame.element.lastElementChild.setAttribute('is', path)
+    if (this.isTab(entry.url)) this.tabs.set(path, entry)
   }
 
   show(entry) {
     entry.frame.element.hidden = false
+    if (this.isTab(entry.url)) {
+      this.tabBar.choose(parseUrl(entry.url).path)
+      entry.frame.element.append(this.tabBar.element)
+    }
     document.title = entry.frame.element.querySelector('h1').textContent || document.title
     this.call(entry, 'onShow')
   }
@@ -154,11 +185,17 @@ export class Router {
   }
 
   discard(entry) {
+    if (this.tabOf(entry.key)) this.hide(entry)
+    else this.release(entry)
+  }
+
+  release(entry) {
     if (!entry.page) return
     this.call(entry, 'onUnload')
     entry.page.setData = () => {} // what was under way may end later, as in WeChat
     entry.root.release()
     entry.frame.element.remove()
+    entry.page = null
   }
 
   /** A page's callback that throws is reported, and the route goes on, as in WeChat. */
@@ -178,6 +215,22 @@ export class Router {
   entryFor(url) {
     if (!this.isPage(url)) throw new Error(`page "${parseUrl(url).path}" is not found`)
     return { key: crypto.getRandomValues(new Uint32Array(1))[0].toString(36), url }
+  }
+
+  tabOf(key) {
+    return [...this.tabs.values()].find((tab) => tab.key === key)
+  }
+
+  isTab(url) {
+    return (this.app.tabBar?.list ?? []).some(({ pagePath }) => pagePath === parseUrl(url).path)
+  }
+
+  isHome(url) {
+    return parseUrl(url).path === this.app.pages[0]
+  }
+
+  goHome() {
+    return this.isTab(this.homeUrl()) ? this.switchTab(this.homeUrl()) : this.redirectTo(this.homeUrl())
   }
 
   isPage(url) {

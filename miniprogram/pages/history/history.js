@@ -53,7 +53,7 @@ Page({
   },
 
   onSnap() {
-    routes.back()
+    routes.go(routes.HOME)
   },
 
   async onRemove({ currentTarget }) {

@@ -28,7 +28,7 @@ Page({
   onLoad({ key = '' }) {
     if (A_KEY.test(key)) settings.change({ key })
     this.dress()
-    if (key) routes.replace(routes.HOME) // it stays in no address and no history of a browser
+    if (key) routes.go(routes.HOME) // it stays in no address and no history of a browser
   },
 
   onShow() {
@@ -71,10 +71,6 @@ Page({
 
   onRecent({ currentTarget }) {
     routes.go(routes.result(currentTarget.dataset.id))
-  },
-
-  onLink({ currentTarget }) {
-    routes.go(routes[currentTarget.dataset.to])
   },
 
   onShareAppMessage() {

@@ -49,6 +49,8 @@ Page({
     stage: 'shrinking',
     photo: '',
     photoHidden: false,
+    /** Whether its answer came, or comes, while it is in view. */
+    wasAsked: false,
     /** Width divided by height; 0 until the photo is loaded. */
     photoRatio: 0,
     /** Where the dog is, as CSS; '' where the server did not say. */
@@ -56,7 +58,7 @@ Page({
     /** Each dog on the photo, where there are several. @type {{style: string, name: string, label: string, isChosen: boolean}[]} */
     dogs: [],
     dogsHeadline: '',
-    /** What of the photo has to be seen, as CSS: the dogs, or what is a little above the middle. */
+    /** What of the photo has to be seen, as CSS: the dogs, or all of it. */
     focus: frame.focus([]),
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
@@ -149,8 +151,7 @@ Page({
 
   start() {
     this.problem = null
-    appearance.entitle(this, this.data.text.title)
-    this.setData({ state: 'working', stage: 'shrinking' })
+    this.setData({ state: 'working', stage: 'shrinking', wasAsked: true })
     this.stop = snaps.run(this.snapId, this.data.photo, (news) => this.hear(news))
   },
 
@@ -204,7 +205,6 @@ Page({
       dogsHeadline: captions.count(this.outcome),
       answeredBy: wording.fill(text.answeredBy, model),
     })
-    appearance.entitle(this, named ? captions.headline(this.outcome) : text.title)
     this.showDifferences()
     this.showAbout()
   },
@@ -381,7 +381,7 @@ Page({
     if (!isTurned) return false
     this.small = ''
     this.outcome = outcome
-    this.setData({ photo: snaps.photoOf(this.snapId), photoRatio: 0, photoHidden: false })
+    this.setData({ photo: snaps.photoOf(this.snapId), photoRatio: 0, photoHidden: false, wasAsked: false })
     if (outcome) this.answer(outcome)
     else this.start()
     return true

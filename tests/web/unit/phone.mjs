@@ -72,6 +72,7 @@ export class Phone {
     this.files = { 'tmp/dog.jpg': 'dog' }
     this.requests = []
     this.routes = []
+    this.tabs = []
     this.pages = []
     this.ids = [] // in the template of the page in view, once it is ready
     this.modals = []
@@ -231,6 +232,13 @@ function fakeWx(phone) {
     navigateTo: route('navigateTo'),
     redirectTo: route('redirectTo'),
     navigateBack: route('navigateBack'),
+    switchTab: route('switchTab'),
+    setTabBarItem: async ({ index, text }) => {
+      phone.tabs[index] = text
+    },
+    setTabBarStyle: async (colours) => {
+      phone.tabColours = colours
+    },
     setNavigationBarTitle: ({ title }) => {
       phone.title = title
     },

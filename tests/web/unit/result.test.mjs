@@ -321,7 +321,7 @@ test('a version that is gone leads to the settings, and the retry asks for the o
   await request.answer(404, { error: 'An English sentence.' })
   assert.equal(page.data.failure.settings, true)
   page.onSettings()
-  assert.equal(phone.routes.at(-1), 'navigateTo /pages/settings/settings')
+  assert.equal(phone.routes.at(-1), 'switchTab /pages/settings/settings')
   phone.service('settings').change({ model: null })
   page.onRetry()
   await settle()

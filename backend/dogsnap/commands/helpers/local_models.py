@@ -112,7 +112,8 @@ def _in_file(settings: Settings) -> tuple[dict[str, list[int]], dict[str, Mappin
     It loads TensorFlow. Raises InvalidArgument.
     """
     from dogsnap.serving.versions.model_configs import model_source
-    from dogsnap.serving.versions.version_folders import aspired_versions, version_folders
+    from dogsnap.serving.versions.version_folders import version_folders
+    from dogsnap.serving.versions.version_policy import aspired_versions
 
     versions, labels = {}, {}
     for config in model_source(settings)():

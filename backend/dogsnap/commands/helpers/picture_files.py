@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from dogsnap.errors import DogsnapError
-from dogsnap.files import PHOTO_ENDINGS, is_photo, replacing
+from dogsnap.files import replacing
+from dogsnap.photo_endings import PHOTO_ENDINGS, is_photo
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
 MADE_BY = "`dogsnap merge --decode bytes --encode png` made"

@@ -26,8 +26,8 @@ from dogsnap.exporting.merging.image_input import (
     kind_of,
 )
 from dogsnap.exporting.merging.input_range import Scale, range_text, shown_scale, stated_scale
+from dogsnap.exporting.merging.merged_signatures import Merger, noise_images, warmup_requests
 from dogsnap.exporting.merging.options import MergeError, Options
-from dogsnap.exporting.merging.signatures import Merger, noise_images, warmup_requests
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, MOST, EveryDog
 from dogsnap.networks.second_pass import NEEDED, SecondPass
@@ -214,7 +214,7 @@ def _second_pass(
     if stated is None:
         raise MergeError(
             "--second-pass needs its parameters in the source's description: expected "
-            "scores.second_pass, from `dogsnap train`"
+            "scores.second_pass, from `python -m lab train`"
         )
     try:
         second_pass = SecondPass.of(stated)
@@ -225,7 +225,7 @@ def _second_pass(
         raise MergeError(
             f"scores.second_pass or dogs in the source's description lacks {missing}; "
             "export it again, from files of "
-            "`dogsnap train`"
+            "`python -m lab train`"
         ) from None
 
 

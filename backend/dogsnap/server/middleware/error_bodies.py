@@ -7,7 +7,7 @@ from werkzeug.exceptions import HTTPException
 
 from dogsnap.errors import DogsnapError, Internal, Unauthenticated
 from dogsnap.logs import REQUEST_ID
-from dogsnap.server.middleware.json_bodies import json_response
+from dogsnap.server.bodies.json_bodies import json_response
 
 MAX_CHARACTERS = 4096  # of a message, which may repeat a name or value of the request
 

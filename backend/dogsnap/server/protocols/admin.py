@@ -1,6 +1,7 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
-from dogsnap.routing import changes
-from dogsnap.routing.changes import ANY, Versions
+from dogsnap.routing import planners
 from dogsnap.routing.choices import HIDDEN, Choices
+from dogsnap.routing.chosen_versions import was_second
+from dogsnap.routing.planners import ANY, Versions
 from dogsnap.routing.rollout import (
     pause_rollout,
     plan_rollout,
@@ -18,12 +20,10 @@ from dogsnap.routing.rollout import (
     start_rollout,
     stop_rollout,
 )
-from dogsnap.routing.state import change_state, describe_state, read_state
-from dogsnap.routing.switches import check_author, describe, iso
-from dogsnap.server.middleware.admin_auth import check_access
-from dogsnap.server.middleware.json_bodies import json_response
-from dogsnap.server.protocols.app_api import require_feedback
-from dogsnap.server.protocols.request_fields import (
+from dogsnap.routing.state_document import change_state, describe_state, read_state
+from dogsnap.routing.switch_log import check_author, describe, iso
+from dogsnap.server.bodies.json_bodies import json_response
+from dogsnap.server.bodies.request_fields import (
     Body,
     json_object,
     number,
@@ -34,6 +34,8 @@ from dogsnap.server.protocols.request_fields import (
     truth,
     whole_number,
 )
+from dogsnap.server.middleware.admin_auth import check_access
+from dogsnap.server.protocols.app_api import require_feedback
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
@@ -43,10 +45,11 @@ from dogsnap.settings import Settings
 
 SERIES_SECONDS, MOST_SECONDS = 3600, BUCKETS * BUCKET_SECONDS
 SHOWN_SWITCHES = 50
+MOST_REASON = 200  # characters
 LEAST_REQUESTS = 100  # of the new version in each step of a rollout, if nothing is said
 STEERS = {"pause": pause_rollout, "resume": resume_rollout, "end": stop_rollout}
 # The request bodies of the routes that switch, by endpoint.
-ALWAYS = {"by": text_field, "dry_run": truth}
+ALWAYS = {"by": text_field, "reason": text_field, "seen": number_or_null, "dry_run": truth}
 # Of what is compared with what it replaces, before and after.
 MOVE = {**ALWAYS, "force": truth, "guard": truth}
 BODIES = {
@@ -75,7 +78,7 @@ BODIES = {
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
-    repository, router = predictor.repository, predictor.repository.router
+    repository, chosen = predictor.repository, predictor.repository.chosen
     routes.before_request(lambda: check_access(settings, request.headers))
 
     @routes.after_request
@@ -99,8 +102,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             {
                 "default_model": predictor.default_model(),
                 "models": described,
-                "switches_kept": router.is_kept,
-                "switches_refused": router.trouble,
+                "switches_kept": chosen.is_kept,
+                "switches_refused": chosen.trouble,
             }
         )
 
@@ -114,17 +117,17 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def label(model: str, label: str) -> Response:
         fields = _fields()
         expected = fields.get("from", ANY)
-        return switch(model, fields, changes.change_label, label, fields["version"], expected)
+        return switch(model, fields, planners.change_label, label, fields["version"], expected)
 
     @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields = _fields()
-        return switch(model, fields, changes.change_default, fields["version"])
+        return switch(model, fields, planners.change_default, fields["version"])
 
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         fields = _fields()
-        response = switch(model, fields, changes.change_load, version, what == "load")
+        response = switch(model, fields, planners.change_load, version, what == "load")
         if not fields.get("dry_run"):
             repository.try_again(model, version if what == "load" else None)
         return response
@@ -133,16 +136,16 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def split(model: str) -> Response:
         fields = _fields()
         label, version, share = fields.get("label", ""), fields["version"], fields["percent"] / 100
-        return switch(model, fields, changes.change_split, label, version, share)
+        return switch(model, fields, planners.change_split, label, version, share)
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields = _fields()
-        return switch(model, fields, changes.change_shadow, fields["version"])
+        return switch(model, fields, planners.change_shadow, fields["version"])
 
     @routes.get("/state")
     def state() -> Response:
-        chosen = {name: router.choices(name) for name in repository.models()}
+        chosen = {name: chosen.choices(name) for name in repository.models()}
         return json_response(describe_state(chosen))
 
     @routes.post("/apply")
@@ -222,10 +225,10 @@ def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can
     be undone.
     """
-    router = repository.router
+    chosen = repository.chosen
     described = []
-    for switch in router.switches(model)[:SHOWN_SWITCHES]:
-        undone_by = router.undone_by(switch.id)
+    for switch in chosen.switches(model)[:SHOWN_SWITCHES]:
+        undone_by = chosen.undone_by(switch.id)
         more = {"undone": undone_by is not None, "undone_by": undone_by}
         more["undoable"] = repository.is_undoable(switch)
         described.append({**switch.to_json(), **more})
@@ -259,14 +262,29 @@ def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str
     """What a switch would change, as sentences, or the switch (null if nothing
     changed); and the status of its model (null if it was about all models).
     """
+    _check_seen(predictor, plan, fields.get("seen"))
     found = plan.differences
     more: dict[str, Any] = {"switch": None, "differences": found.felt, "notes": found.noted}
     if fields.get("dry_run"):
         more["would"] = [describe(each) for each in plan.changes if each.kind != HIDDEN]
     else:
-        switched = predictor.repository.switch(plan, fields["by"], fields.get("force", False))
+        reason = " ".join(fields.get("reason", "").split())[:MOST_REASON]
+        is_forced = fields.get("force", False)
+        switched = predictor.repository.switch(plan, fields["by"], is_forced, reason)
         more["switch"] = switched and switched.to_json()
     return json_response({**more, **_state(predictor, model)})
+
+
+def _check_seen(predictor: Predictor, plan: Plan, seen: int | None) -> None:
+    """Raises Aborted if one of the plan's models was switched after the switch
+    `seen`, the last one that the client knows.
+    """
+    if seen is None:
+        return
+    with suppress(StopIteration):
+        newest = predictor.repository.chosen.newest_switch(plan.models)
+        if newest.id > seen:
+            raise was_second(newest)
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from flask import Blueprint, Response, g, request
 
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.server.middleware.bodies import read_body
+from dogsnap.server.bodies import photo_bodies
+from dogsnap.server.bodies.json_bodies import json_response, parse_json
+from dogsnap.server.bodies.receiving import read_body
+from dogsnap.server.bodies.request_fields import Body, text_field, text_list, whole_number
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import json_response, parse_json
 from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
-from dogsnap.server.protocols import photo_bodies
-from dogsnap.server.protocols.request_fields import Body, text_field, text_list, whole_number
 from dogsnap.serving.answers.classification import Classification, require_labels
 from dogsnap.serving.answers.several_photos import MOST_PHOTOS, naming_photo
 from dogsnap.serving.feedback.feedback import Feedback
@@ -25,7 +25,7 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.photos.content_check import ContentCheck
 from dogsnap.serving.photos.photo import check
-from dogsnap.serving.repository.repository import Repository
+from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.api")
@@ -169,7 +169,7 @@ def _ranks(file: Path) -> dict[str, float]:
         return {}
 
 
-def _describe(repository: Repository, name: str, breeds: Collection[str]) -> dict[str, Any]:
+def _describe(repository: LocalRepository, name: str, breeds: Collection[str]) -> dict[str, Any]:
     """A model with its versions; `breeds`: ids of classes that are known to be
     breeds of dogs.
     """

@@ -4,8 +4,8 @@ from flask import Blueprint, Response, request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from dogsnap.errors import Unavailable
+from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.middleware.admin_auth import check_access
-from dogsnap.server.middleware.json_bodies import json_response
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.settings import Settings
 

@@ -22,8 +22,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.request_ids import STICKY_KEY
-from dogsnap.server.protocols.request_fields import whole_number
 from dogsnap.server.protocols.tf_serving_grpc import PredictionService
 from dogsnap.serving.inference.request_kinds import Photos, Values, Work
 from dogsnap.serving.photos.photo_values import decode_photos

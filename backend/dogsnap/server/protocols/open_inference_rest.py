@@ -10,14 +10,14 @@ import numpy as np
 from flask import Blueprint, Response, request
 
 from dogsnap.errors import InvalidArgument, Unavailable
-from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import (
+from dogsnap.server.bodies.json_bodies import (
     TensorDocument,
     hold_answer,
     json_response,
     read_tensor_body,
     version_header,
 )
+from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.protocols.open_inference import SERVER, describe_model, spec_of, work_of
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Prediction

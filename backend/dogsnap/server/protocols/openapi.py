@@ -10,7 +10,7 @@ import orjson
 from flask import Blueprint, Response
 
 from dogsnap import __version__
-from dogsnap.server.middleware.json_bodies import json_response
+from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.protocols.web_app import add_page
 from dogsnap.settings import MEBIBYTE, Settings, table, variable
 

@@ -17,18 +17,19 @@ from flask import Blueprint, Response, request
 
 from dogsnap.errors import DogsnapError, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.server.middleware.bodies import too_large
-from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import (
+from dogsnap.server.bodies import photo_bodies
+from dogsnap.server.bodies.json_bodies import (
     TensorDocument,
     hold_answer,
     json_response,
     read_tensor_body,
     version_header,
 )
+from dogsnap.server.bodies.receiving import too_large
+from dogsnap.server.bodies.request_fields import text_field, whole_number
+from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
-from dogsnap.server.protocols import generated_clients, photo_bodies
-from dogsnap.server.protocols.request_fields import text_field, whole_number
+from dogsnap.server.pages import generated_clients
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values
 from dogsnap.serving.tensors import json_tensors

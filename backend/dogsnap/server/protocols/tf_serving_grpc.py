@@ -30,10 +30,10 @@ from tensorflow_serving.apis import (
 from dogsnap.errors import Cancelled, DogsnapError, Internal, InvalidArgument
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import check_author
+from dogsnap.routing.switch_log import check_author
+from dogsnap.server.bodies.receiving import HeldMemory
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
-from dogsnap.server.middleware.bodies import HeldMemory
 from dogsnap.server.middleware.request_ids import begin_request, log_access
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.tracing import describe_answer

@@ -12,14 +12,14 @@ from google.protobuf import json_format
 
 from dogsnap.errors import InvalidArgument
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.middleware.json_bodies import (
+from dogsnap.server.bodies.json_bodies import (
     TensorDocument,
     hold_answer,
     json_response,
     read_tensor_body,
     version_header,
 )
+from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols import grpc_messages
 from dogsnap.serving.inference.predictor import Predictor

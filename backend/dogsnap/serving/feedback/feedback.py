@@ -13,9 +13,9 @@ from dogsnap.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.claims import BREED, check_said, claim_of, judge
 from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.feedback.feedback_store import TIME, Store
 from dogsnap.serving.feedback.report import verdict
 from dogsnap.serving.feedback.signed_ids import Signer
-from dogsnap.serving.feedback.store import TIME, Store
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.tensors.signatures import ServableId

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
-from dogsnap.serving.feedback.store import Store
+from dogsnap.serving.feedback.feedback_store import Store
 
 Z = NormalDist().inv_cdf(1 - 0.05 / 2)  # of an interval that holds the share in 95 %
 MOST = 10  # corrections of a version, and typed names

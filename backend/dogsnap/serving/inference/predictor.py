@@ -15,8 +15,8 @@ from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.answers.several_photos import JoinedAnswer
-from dogsnap.serving.inference.executor import Executor, IsGone, within
-from dogsnap.serving.inference.guarding import Guard
+from dogsnap.serving.execution.executor import Executor, IsGone, within
+from dogsnap.serving.inference.guard import Guard
 from dogsnap.serving.inference.request_kinds import Breeds, BreedsTogether, Outputs, Work
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord

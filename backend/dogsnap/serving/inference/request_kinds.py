@@ -23,7 +23,7 @@ from dogsnap.serving.answers.classification import (
 )
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.answers.several_photos import JoinedAnswer, join_answers, naming_photo
-from dogsnap.serving.inference.executor import remaining
+from dogsnap.serving.execution.executor import remaining
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos import photo, photo_values, preprocessing
 from dogsnap.serving.tensors.examples import check_signature, classify_rows, regress_rows

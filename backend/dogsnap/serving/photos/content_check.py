@@ -12,7 +12,7 @@ import requests
 
 from dogsnap.addresses import proxies_of
 from dogsnap.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
-from dogsnap.serving.inference.executor import Executor
+from dogsnap.serving.execution.executor import Executor
 from dogsnap.serving.photos.photo import Photo
 
 # WeChat takes at most 750 x 1334 pixels and 1 MB: developers.weixin.qq.com, security.imgSecCheck.

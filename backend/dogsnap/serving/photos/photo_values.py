@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, node_def_pb2
 
 from dogsnap.errors import InvalidArgument, UnsupportedPhoto
-from dogsnap.serving.inference.executor import check_deadline
+from dogsnap.serving.execution.executor import check_deadline
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.base64_text import (
     decode_base64,

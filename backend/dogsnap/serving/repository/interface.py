@@ -10,7 +10,9 @@ from functools import partial
 from typing import Protocol
 
 from dogsnap.errors import DogsnapError, FailedPrecondition
-from dogsnap.routing.changes import (
+from dogsnap.routing.choices import Change, Choices
+from dogsnap.routing.chosen_versions import ChosenVersions, was_second
+from dogsnap.routing.planners import (
     Planner,
     Versions,
     check_guard,
@@ -19,11 +21,9 @@ from dogsnap.routing.changes import (
     replacements,
     undo,
 )
-from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.resolver import labels_in_force
-from dogsnap.routing.router import Router, was_second
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switches import Switch, Who
+from dogsnap.routing.switch_log import Switch, Who
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.differences import Differences, compare
@@ -54,10 +54,10 @@ class Plan:
 class ModelRepository(Protocol):
     """Thread-safe.
 
-    `dogsnap.serving.repository.repository.Repository` documents the methods.
+    `dogsnap.serving.repository.local_repository.LocalRepository` documents the methods.
     """
 
-    router: Router
+    chosen: ChosenVersions
     _lock: threading.RLock
     _wake: threading.Event
     _thread: threading.Thread | None = None
@@ -66,9 +66,9 @@ class ModelRepository(Protocol):
     )
     _closed: bool = False
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, chosen: ChosenVersions) -> None:
         self._lock, self._wake = threading.RLock(), threading.Event()
-        self.router = router
+        self.chosen = chosen
 
     def acquire(self, spec: ModelSpec) -> AbstractContextManager[BaseServable]: ...
     def models(self) -> list[str]: ...
@@ -87,16 +87,16 @@ class ModelRepository(Protocol):
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those in force, and those that wait for their version."""
-        return labels_in_force(self.router.choices(name), self.available(name).__contains__)
+        return labels_in_force(self.chosen.choices(name), self.available(name).__contains__)
 
     def shadow_of(self, answered: ServableId) -> int | None:
         """The shadow for photos that `answered` has answered; None if there is none."""
-        shadow = self.router.choices(answered.name).shadow
+        shadow = self.chosen.choices(answered.name).shadow
         return None if shadow == answered.version else shadow
 
     def choices(self, model: str) -> Choices:
         """What is chosen for a model."""
-        return self.router.choices(model)
+        return self.chosen.choices(model)
 
     def plan(
         self,
@@ -105,7 +105,7 @@ class ModelRepository(Protocol):
         is_compared: bool = True,
         undoes: Switch | None = None,
     ) -> Plan:
-        """What the planner of each model, of `dogsnap.routing.changes`, makes of
+        """What the planner of each model, of `dogsnap.routing.planners`, makes of
         what is chosen now.
 
         To undo, it is enough that the engines that answer have a version.
@@ -152,7 +152,7 @@ class ModelRepository(Protocol):
 
         Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
         """
-        switch = self.router.find(number, model, self.is_undoable)
+        switch = self.chosen.find(number, model, self.is_undoable)
         planners = dict.fromkeys(switch.models, partial(undo, switch=switch))
         return self.plan(planners, is_compared=False, undoes=switch)
 
@@ -161,7 +161,7 @@ class ModelRepository(Protocol):
     ) -> Switch | None:
         """Make the planned changes; None if there are none.
 
-        Raises what planners and `Router.switch` raise, Aborted if something
+        Raises what planners and `ChosenVersions.switch` raise, Aborted if something
         else is chosen by now, and, unless it `is_forced`, FailedPrecondition if
         clients would feel the differences.
         """
@@ -175,15 +175,15 @@ class ModelRepository(Protocol):
 
         def make() -> Sequence[Change]:
             if plan.find_changes() != plan.changes:
-                raise was_second(self.router.newest_switch(plan.models))
+                raise was_second(self.chosen.newest_switch(plan.models))
             return plan.changes
 
         marks = {"is_guarded": plan.is_guarded, "undoes": undoes, "reason": reason}
-        return self.router.switch(make, by, forced=felt, **marks)
+        return self.chosen.switch(make, by, forced=felt, **marks)
 
     def is_undoable(self, switch: Switch) -> bool:
         """Whether an undo without a number may choose it."""
-        if switch.undoes is not None or self.router.undone_by(switch.id) is not None:
+        if switch.undoes is not None or self.chosen.undone_by(switch.id) is not None:
             return False
         try:
             for model in switch.models:
@@ -203,7 +203,7 @@ class ModelRepository(Protocol):
         """Scan every `poll_seconds` in a thread; 0: until all is loaded, then
         only on `scan_soon`. `on_ready` is called once.
         """
-        self.router.start()
+        self.chosen.start()
         self._thread = threading.Thread(
             target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True
         )
@@ -235,4 +235,4 @@ class ModelRepository(Protocol):
         self._wake.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
-        self.router.close()
+        self.chosen.close()

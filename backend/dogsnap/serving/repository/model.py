@@ -11,15 +11,16 @@ from typing import Any
 
 from dogsnap.errors import NotFound, Unavailable
 from dogsnap.files import without_folders
-from dogsnap.routing.changes import Versions
 from dogsnap.routing.choices import HIDDEN, Choices
+from dogsnap.routing.planners import Versions
 from dogsnap.routing.resolver import answering_version, resolve
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import Servable
-from dogsnap.serving.versions.version_folders import Fingerprint, aspired_versions
+from dogsnap.serving.versions.version_folders import Fingerprint
+from dogsnap.serving.versions.version_policy import aspired_versions
 
 
 class State(StrEnum):

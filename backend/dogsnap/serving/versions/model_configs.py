@@ -16,12 +16,12 @@ from tensorflow_serving.config import model_server_config_pb2
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import (
-    aspired_versions,
     describe_unreadable,
     is_folder,
     model_folders,
     version_folders,
 )
+from dogsnap.serving.versions.version_policy import aspired_versions
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.models")

@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap import processor
-from dogsnap.serving.inference.executor import DEADLINE
+from dogsnap.serving.execution.executor import DEADLINE
 from dogsnap.serving.photos.preprocessing import ROWS
 from dogsnap.serving.versions import checksums, low_priority
 from dogsnap.serving.versions.graph_functions import GraphFunction, GraphFunctions

@@ -24,7 +24,7 @@ from dogsnap.errors import (
     Unavailable,
     Unimplemented,
 )
-from dogsnap.serving.inference.batching import Batcher, BatchingParameters
+from dogsnap.serving.execution.batching import Batcher, BatchingParameters
 from dogsnap.serving.photos import preprocessing
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.photos.photo_values import Decoding, is_base64_of_photo, is_photo

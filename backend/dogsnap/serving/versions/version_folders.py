@@ -1,5 +1,5 @@
-"""Folders of models and versions on disk: which there are, which a policy
-selects, and whether one is complete.
+"""Folders of models and versions on disk: which there are, and whether one is
+complete.
 """
 
 import errno
@@ -8,21 +8,14 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
-
-from tensorflow_serving.config import file_system_storage_path_source_pb2
 
 from dogsnap.errors import NoRoom
 from dogsnap.memory import free_bytes
 from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.settings import MEBIBYTE
 
-VersionPolicy: TypeAlias = (
-    file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
-)
 log = logging.getLogger("dogsnap.models")
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
@@ -160,20 +153,6 @@ def _is_complete(version: Path) -> bool:
         return not missing(version)
     except OSError:
         return False
-
-
-def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
-    """The existing versions that a policy selects.
-
-    Without a policy all, unlike in TensorFlow Serving, to compare versions.
-    """
-    numbers = sorted(numbers, reverse=True)
-    kind = policy.WhichOneof("policy_choice")
-    if kind == "latest":
-        return set(numbers[: policy.latest.num_versions or 1])
-    if kind == "specific":
-        return set(numbers) & set(policy.specific.versions)
-    return set(numbers)
 
 
 def missing(path: Path) -> str:

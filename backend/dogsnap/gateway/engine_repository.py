@@ -1,0 +1,326 @@
+"""The counterpart of the repository in a gateway: asks the engines for models,
+versions and labels.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
+
+from dogsnap.errors import (
+    DeadlineExceeded,
+    DogsnapError,
+    EngineFailed,
+    Full,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+    Unimplemented,
+)
+from dogsnap.files import without_folders
+from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
+from dogsnap.gateway.engine_servable import RUNTIME, EngineServable
+from dogsnap.routing.chosen_versions import NOT_KNOWN, ChosenVersions
+from dogsnap.routing.planners import Versions
+from dogsnap.routing.resolver import answering_version, resolve
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.execution.executor import InlineExecutor, remaining
+from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.model import State, VersionStatus
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
+from dogsnap.serving.versions.model_configs import ModelConfig
+from dogsnap.serving.versions.version_folders import version_folders
+
+log = logging.getLogger("dogsnap.engine")
+
+STATUS = get_model_status_pb2.ModelVersionStatus
+# If the settings say to scan only at the start: an engine may stop and start again.
+POLL_SECONDS = 1.0
+ASK_ENGINE = (
+    "the models run in an engine behind this server, which loads them itself: send this "
+    "request to the engine"
+)
+MOST_SERVABLES = 256
+Answer = TypeVar("Answer")
+
+
+class EngineRepository(ModelRepository):
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        configs: Callable[[], Sequence[ModelConfig]],
+        only: Path,
+        executor: InlineExecutor,
+        chosen: ChosenVersions,
+    ):
+        """`configs` gives the models, asked at each poll; without any there is
+        `only`. `executor` limits questions, too.
+        """
+        super().__init__(chosen)
+        self.engine = engine
+        self._executor = executor
+        self._configs, self._only = configs, only
+        self._folders: dict[str, Path] = {}  # of the models
+        self._statuses: dict[str, list[VersionStatus]] = {}  # as of the last poll
+        # By model and label, None for the default.
+        self._meant: dict[tuple[str, str | None], int] = {}
+        self._known: dict[ServableId, EngineServable] = {}
+        self._create = lru_cache(MOST_SERVABLES)(self._create_servable)
+        self._trouble = "the engine was not asked yet"
+
+    @contextmanager
+    def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
+        """The servable that is to answer `spec`, as far as is known.
+
+        Raises what the engine answers.
+        """
+        spec = self._choose(spec)
+        servable = self._find_known(spec)
+        if servable is None:
+            servable = self._ask_engine(lambda: self.resolve(spec))
+        yield servable.for_request(spec)
+
+    def _choose(self, spec: ModelSpec) -> ModelSpec:
+        """`spec` by the number that was chosen here; the engine decides what
+        was not chosen.
+        """
+        if not self.chosen.is_known:
+            raise Unavailable(NOT_KNOWN)
+        choices = self.chosen.choices(spec.name)
+        is_ours = spec.label is None or spec.label in choices.labels
+        # Every engine had it when it was chosen.
+        number = resolve(choices, spec, lambda _: True) if is_ours else None
+        if number is None:
+            return self.engine.choose(spec)
+        return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
+
+    def _ask_engine(self, question: Callable[[], Answer]) -> Answer:
+        """Make a metadata or status call for a request; it takes a place in the
+        executor, so that some threads stay free.
+        """
+        return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
+
+    def resolve(self, spec: ModelSpec) -> EngineServable:
+        """Ask the engine which version `spec` means now, and for its signatures."""
+        try:
+            servable = self._servable(self.engine.metadata(spec), spec)
+        except (NotFound, InvalidArgument):
+            self._meant.pop((spec.name, spec.label), None)
+            raise
+        self._known[servable.id] = servable
+        if spec.version is None:
+            self._meant[spec.name, spec.label] = servable.id.version
+        return servable
+
+    def record_answer(self, asked: ModelSpec, servable: ServableId) -> EngineServable:
+        """Record which version has answered, and return it."""
+        self._meant[asked.name, asked.label] = servable.version
+        exactly = ModelSpec(servable.name, servable.version)
+        return self._find_known(exactly) or self.resolve(exactly)
+
+    def _find_known(self, spec: ModelSpec) -> EngineServable | None:
+        """The servable that `spec` means as far as is known here; None if it is not."""
+        version = spec.version
+        if version is None:
+            version = self._meant.get((spec.name, spec.label))
+        return None if version is None else self._known.get(ServableId(spec.name, version))
+
+    def _servable(
+        self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec
+    ) -> EngineServable:
+        """The servable for a metadata response; a new one only if the
+        signatures or the local description have changed.
+        """
+        version = asked.version
+        if response.model_spec.HasField("version"):
+            version = response.model_spec.version.value
+        if version is None:
+            raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
+        identity = ServableId(asked.name, version)
+        packed = response.metadata["signature_def"]
+        if not packed.Is(get_model_metadata_pb2.SignatureDefMap.DESCRIPTOR):
+            raise EngineFailed(
+                f"the engine does not say what {identity} takes: it has no signature_def"
+            )
+        return self._create(identity, packed.value, *self._find_folder(identity))
+
+    def _create_servable(
+        self, identity: ServableId, signatures: bytes, folder: Path | None, modified: int | None
+    ) -> EngineServable:
+        """`modified`: when the description was, which is read again then."""
+        definitions = get_model_metadata_pb2.SignatureDefMap.FromString(signatures).signature_def
+        return EngineServable(identity, dict(definitions), folder, self)
+
+    def _find_folder(self, identity: ServableId) -> tuple[Path | None, int | None]:
+        """The version's local folder, and when its description was modified;
+        None for what is not there or cannot be read.
+        """
+        folder, modified = None, None
+        with suppress(OSError, KeyError):
+            folder = version_folders(self._folders[identity.name])[identity.version]
+            modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns
+        return folder, modified
+
+    def models(self) -> list[str]:
+        """The names of the configured models; engines do not list theirs."""
+        return sorted(self._folders)
+
+    def available(self, name: str) -> list[int]:
+        statuses = self._statuses.get(name) or self.status(ModelSpec(name))
+        return _available(statuses)
+
+    def status(self, spec: ModelSpec) -> list[VersionStatus]:
+        """The states of versions, largest first; while the server is full, as
+        of the last poll, for monitoring.
+        """
+        if spec.label is not None:
+            number = self.chosen.choices(spec.name).labels.get(spec.label)
+            spec = self.engine.choose(spec) if number is None else ModelSpec(spec.name, number)
+        try:
+            return self._ask_engine(lambda: self._status(spec))
+        except Full:
+            last_poll = []
+            for status in self._statuses.get(spec.name, ()):
+                if spec.version in (None, status.version):
+                    last_poll.append(status)
+            if spec.label is not None or not last_poll:
+                raise
+            return last_poll
+
+    def _status(self, spec: ModelSpec) -> list[VersionStatus]:
+        try:
+            messages = self.engine.status(spec).model_version_status
+        except Unimplemented:  # an engine without ModelService
+            version = self.resolve(spec).id.version
+            messages = [STATUS(version=version, state=STATUS.AVAILABLE)]
+        statuses = []
+        for message in messages:
+            known = self._known.get(ServableId(spec.name, message.version))
+            statuses.append(_version_status(message, known))
+        return sorted(statuses, key=lambda status: -status.version)
+
+    def default_version(self, name: str) -> int | None:
+        """The chosen one, or the engine's, as far as is known. Raises NotFound."""
+        if name not in self._folders and (name, None) not in self._meant:
+            served = ", ".join(self.models()) or "none"
+            raise NotFound(f"there is no model {name}; models served here: {served}")
+        chosen = answering_version(self.chosen.choices(name), "", lambda _: True)
+        return self._meant.get((name, None)) if chosen is None else chosen
+
+    def versions(self, name: str) -> Versions:
+        """Those that every engine has now; each is asked. Raises NotFound, Unavailable."""
+        default = self.default_version(name)
+        engines = self.engine.versions_of_each(name)
+        answers = [numbers for numbers in engines.values() if numbers is not None]
+        common = frozenset.intersection(*answers) if answers else frozenset()
+        return Versions(name, tuple(sorted(common, reverse=True)), default, engines=engines)
+
+    def not_ready(self) -> str:
+        return self._trouble
+
+    def reconfigure(self, *_: Any) -> NoReturn:
+        raise Unimplemented(ASK_ENGINE)
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        super().start(poll_seconds or POLL_SECONDS, on_ready)
+
+    def _scan_safely(self) -> None:
+        """Poll, and log a problem when it begins, not at every poll."""
+        if not self.chosen.is_known:
+            self.chosen.follow()
+        if not self.chosen.is_known:  # what nobody chose must not answer
+            self._trouble = NOT_KNOWN
+            return
+        try:
+            troubles = self.poll()
+        except Exception as error:
+            log.debug("polling the engine failed", exc_info=error)
+            troubles = {f"polling the engine failed: {error!r}": ""}
+        trouble = "; ".join(troubles)
+        if not self._closed and (not self.started or bool(trouble) != bool(self._trouble)):
+            details = "; ".join(filter(None, troubles.values()))
+            if trouble:
+                log.info("%s (%s)", trouble, details)
+            else:
+                log.info("the engine answers for %s", ", ".join(self.models()))
+        self._trouble = trouble
+        self.started = True
+
+    def poll(self) -> dict[str, str]:
+        """Ask for each model's versions and default; returns why the server is
+        not ready, with details for the log.
+        """
+        try:
+            configs = self._configs()
+            folders = {config.name: Path(config.base_path) for config in configs}
+            self._folders = folders or {self._only.name: self._only}
+            self.engine.configure(configs)
+        except InvalidArgument as error:  # the engine works without the folder
+            log.debug("the models folder cannot be read: %s", error)
+        troubles = {}
+        for name in self.models():
+            try:
+                if not self._poll_model(name):
+                    troubles[f"no version available of: {name}"] = ""
+            except EngineUnreachable as error:
+                # When it is back, it may serve other versions under the same numbers.
+                self._keep_only(name, [])
+                troubles[error.message] = error.details
+            except DogsnapError as error:
+                self._statuses.pop(name, None)
+                troubles[f"the engine answers for {name}: {error.message}"] = ""
+        for name, label in list(self._meant):
+            if label is not None or name not in self._folders:
+                with suppress(DogsnapError):  # one that was removed is not known any more then
+                    self.resolve(ModelSpec(name, label=label))
+        return troubles
+
+    def _poll_model(self, name: str) -> bool:
+        """Ask for its versions and default; returns whether a version is available."""
+        spec = ModelSpec(name)
+        try:
+            statuses = self._status(spec)
+        except DeadlineExceeded:
+            # One engine does not answer in time; the second call goes to another one.
+            statuses = self._status(spec)
+        self._statuses[name], available = statuses, _available(statuses)
+        self._keep_only(name, available)
+        if available:
+            self.resolve(spec)
+        return bool(available)
+
+    def _keep_only(self, name: str, available: Sequence[int]) -> None:
+        """Of this model, keep only what is known of these versions."""
+        for identity in list(self._known):
+            if identity.name == name and identity.version not in available:
+                self._known.pop(identity, None)
+
+    def close(self) -> None:
+        self._closed = True
+        self.engine.close()  # ends the calls of a poll that runs
+        super().close()
+
+
+def _available(statuses: Sequence[VersionStatus]) -> list[int]:
+    """The available versions, largest first as the statuses are."""
+    return [status.version for status in statuses if status.state == State.AVAILABLE]
+
+
+def _version_status(
+    status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None
+) -> VersionStatus:
+    name = STATUS.State.Name(status.state) if status.state in STATUS.State.values() else ""
+    state = State.__members__.get(name, State.START)
+    runtime = RUNTIME if state == State.AVAILABLE else None
+    # Unknown for a version that has not been used yet.
+    description = servable.description if servable else None
+    error = without_folders(status.status.error_message)
+    return VersionStatus(status.version, state, error, 0.0, runtime, description)

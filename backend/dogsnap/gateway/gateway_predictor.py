@@ -1,0 +1,36 @@
+"""Builds a predictor whose models run in an engine, from the settings."""
+
+from dogsnap.allocator import give_back_large
+from dogsnap.gateway.client import EngineClient
+from dogsnap.gateway.engine_repository import EngineRepository
+from dogsnap.gateway.ray_client import RayClient
+from dogsnap.gateway.target import Target
+from dogsnap.serving.assembly import check_configuration, create_chosen_versions, predictor_over
+from dogsnap.serving.execution.executor import InlineExecutor
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.versions.model_configs import model_source
+from dogsnap.settings import MEBIBYTE, Settings
+
+
+def create_gateway(settings: Settings) -> Predictor:
+    """A predictor for the configured models that calls the engines of
+    `settings.engine`. Call it after the fork.
+    """
+    check_configuration(settings)
+    give_back_large()
+    metrics = Metrics()
+    # The engine has the queue: an admitted request is forwarded at once, so that slow
+    # answers delay no others.
+    executor = InlineExecutor(settings.run_threads + settings.queue_size)
+    target = Target.parse(settings.engine)
+    max_bytes = settings.max_tensor_body_mb * MEBIBYTE
+    max_answer_bytes = settings.max_answer_mb * MEBIBYTE
+    chosen = create_chosen_versions(settings)
+    if target.is_ray:
+        engine: EngineClient = RayClient(target, max_bytes, max_answer_bytes, metrics, chosen)
+    else:
+        engine = EngineClient(target, max_bytes, max_answer_bytes, metrics)
+    only = settings.models / settings.default_model
+    repository = EngineRepository(engine, model_source(settings), only, executor, chosen)
+    return predictor_over(repository, executor, metrics, settings)

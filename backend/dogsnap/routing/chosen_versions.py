@@ -1,0 +1,299 @@
+"""Holds what is chosen for every model, follows the store, and writes switches to it."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
+from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices, Rollout
+from dogsnap.routing.sqlite_store import SqliteStore
+from dogsnap.routing.state_folder import other_files
+from dogsnap.routing.store import NumberTaken, Store
+from dogsnap.routing.switch_log import CONFIGURATION, WATCHER, Switch, Who
+
+log = logging.getLogger("dogsnap.switches")
+
+FOLLOW_SECONDS = 0.2
+MOST_SWITCHES = 1000  # newest ones that are shown and can be undone
+MOST_OTHERS = 3  # newest other files that a server with a new one names
+ANSWERING = "answering"  # kind of the notes: the version that answers while none is chosen
+NOTHING = Choices()
+# Why a server is not ready; the trouble itself names files and hosts, and is for administrators.
+NOT_KNOWN = "what is chosen is not known: the store of switches does not answer; see the log"
+
+
+class ChosenVersions:
+    """Thread-safe.
+
+    `choices` waits for nothing; what a request reads at once is of one
+    revision.
+    """
+
+    def __init__(self, store: Store | None = None, is_kept: bool = True):
+        """`is_kept`: whether switches outlive the server."""
+        self.store = self._store = store or SqliteStore()
+        self.is_kept = is_kept and store is not None
+        self.is_known = False  # what is chosen was read once
+        self.trouble = ""  # why the store does not answer
+        self.on_change: Callable[[str], None] = lambda model: None
+        self.on_follow: Callable[[], None] = lambda: None  # after each look at the store
+        self._choices: dict[str, Choices] = {}
+        self._revisions: dict[str, int] = {}
+        self._configured: dict[str, Choices] = {}  # by configurations alone
+        self._answering: dict[str, int] = {}
+        self._switches: deque[Switch] = deque(maxlen=MOST_SWITCHES)
+        self._undone: dict[int, int] = {}
+        self._last: tuple[int, str] = (0, "")  # number and text of the newest switch
+        self._lock = threading.Lock()  # while the store is read and written
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def choices(self, model: str) -> Choices:
+        return self._choices.get(model, NOTHING)
+
+    @property
+    def revision(self) -> int:
+        """The id of the newest switch; 0 before the first one."""
+        return self._last[0]
+
+    def rollouts(self) -> list[tuple[str, str, Rollout]]:
+        """Every rollout with its model and label ("" for the default)."""
+        rollouts = []
+        for model, choices in sorted(self._choices.items()):
+            for label, rollout in choices.rollouts.items():
+                rollouts.append((model, label, rollout))
+        return rollouts
+
+    def splits(self) -> list[tuple[str, str, int, float]]:
+        """Every split: model, label ("" for the default), version, share in (0, 1]."""
+        splits = []
+        for model, choices in sorted(self._choices.items()):
+            for label, split in choices.splits.items():
+                splits.append((model, label, split.version, split.share))
+        return splits
+
+    def configured_labels(self, model: str) -> dict[str, int]:
+        """The labels as a configuration has last set them, without later switches."""
+        return self._configured.get(model, NOTHING).labels
+
+    def answering(self, model: str) -> int | None:
+        """The version that answers by default though none was chosen."""
+        return self._answering.get(model)
+
+    def switches(self, model: str = "") -> list[Switch]:
+        """The newest switches, newest first; of one model if it is named."""
+        newest = reversed(self._switches.copy())
+        return [switch for switch in newest if model in ("", *switch.models)]
+
+    def newest_switch(self, models: Set[str]) -> Switch:
+        """The last one that has changed what is chosen for any of these models.
+
+        Raises StopIteration if there is none.
+        """
+        newest = reversed(self._switches.copy())
+        changed = (switch for switch in newest if switch.by != WATCHER)
+        return next(switch for switch in changed if not models.isdisjoint(switch.models))
+
+    def undone_by(self, number: int) -> int | None:
+        """The id of the switch that undid this one."""
+        return self._undone.get(number)
+
+    # -- the store -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Follow the store in a thread."""
+        self._thread = threading.Thread(target=self._follow, name="switches", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        self._store.close()
+
+    def _follow(self) -> None:
+        while not self._closed.wait(FOLLOW_SECONDS):
+            self.follow()
+            try:
+                self.on_follow()
+            except Exception:
+                log.exception("looking after guarded switches failed")
+
+    def follow(self) -> None:
+        """Read what others have switched; trouble is logged when it begins and
+        when it ends.
+        """
+        with self._lock:
+            try:
+                self._read()
+                trouble = ""
+            except DogsnapError as error:
+                trouble = error.message
+        if trouble and not self.trouble:
+            state = "the last choices go on answering" if self.is_known else "not ready"
+            log.error("switches are refused, %s: %s", state, trouble)
+        elif self.trouble and not trouble:
+            log.info("switches are possible again")
+        self.trouble = trouble
+
+    def _read(self) -> None:
+        """Raises Unavailable if the store is away, has lost switches, or has
+        others than ours.
+        """
+        number, text = self._last
+        rows = self._store.read(max(0, number - 1))
+        if number:
+            if not rows or rows[0] != (number, text):
+                raise Unavailable(
+                    f"the store has lost switch {number} or has another one in its place; a "
+                    "restart accepts what it has now"
+                )
+            rows = rows[1:]
+        expected = range(number + 1, number + 1 + len(rows))
+        numbers = [row[0] for row in rows]
+        if numbers != list(expected):
+            raise Unavailable(
+                f"the store is incomplete: expected switches {number + 1} to "
+                f"{number + len(rows)}, found {', '.join(map(str, numbers[:3]))}, ...; restore it"
+            )
+        switches = [Switch.from_text(*row) for row in rows]
+        answering = {}
+        for model, version in self._store.notes(ANSWERING).items():
+            if not version.isdecimal():
+                raise Unavailable(f"the store says that {model} is answered by {version[:20]!r}")
+            answering[model] = int(version)
+        changed = {model for model in answering if answering[model] != self.answering(model)}
+        self._answering = answering
+        if rows:
+            self._last = rows[-1]
+        if not self.is_known:
+            self._say_what_is_kept(len(rows))
+        self.is_known = True
+        self._apply(switches, changed)
+
+    def _say_what_is_kept(self, count: int) -> None:
+        place = self._store.place
+        if self.is_kept:
+            log.info(
+                "what is chosen is kept in %s, which has %d switch%s",
+                place,
+                count,
+                "" if count == 1 else "es",
+            )
+        if self.is_kept and not count and (others := other_files(place)):
+            log.warning(
+                "%s is new; other files here have switches: %s; if one of them was this server's, "
+                "name it by --switch-log",
+                place,
+                ", ".join(others[:MOST_OTHERS]),
+            )
+
+    def _apply(self, switches: Sequence[Switch], changed: set[str]) -> None:
+        """Replace the choices of each model at once, and tell the repository."""
+        choices = dict(self._choices)
+        for switch in switches:
+            self._switches.append(switch)
+            if switch.undoes is not None:
+                self._undone[switch.undoes] = switch.id
+            if switch.by == WATCHER:
+                continue
+            is_configured = switch.by == CONFIGURATION
+            is_configured |= switch.changes[0].kind == CONFIGURATION_KIND
+            for change in switch.changes:
+                if is_configured and change.kind == "label":
+                    configured = self._configured.get(change.model, NOTHING)
+                    self._configured[change.model] = configured.with_changes([change])
+                if change.kind != CONFIGURATION_KIND:
+                    before = choices.get(change.model, NOTHING)
+                    choices[change.model] = before.with_changes([change])
+                    self._revisions[change.model] = switch.id
+                    changed.add(change.model)
+        self._choices = choices
+        for model in changed:
+            self.on_change(model)
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def switch(self, make: Callable[[], Sequence[Change]], by: Who, **marks: Any) -> Switch | None:
+        """Write the changes that `make` finds for what is chosen now; None if
+        it finds none.
+
+        `make` may be called again. `marks`: further fields of the switch.
+        Raises what `make` raises, Unavailable if the store is away, and Aborted
+        if another server has switched the same model at this moment.
+        """
+        with self._lock:
+            self._read()
+            revisions = dict(self._revisions)
+            while True:
+                changes = make()
+                if not changes:
+                    return None
+                switch = Switch.new(self.revision + 1, by, changes, **marks)
+                text = switch.to_text()
+                try:
+                    self._store.append(switch.id, text)
+                    break
+                except NumberTaken:
+                    self._read()
+                    self._refuse_second(switch, revisions)
+            self._last = (switch.id, text)
+            self._apply([switch], set())
+        log.info("switch %d by %s %s: %s", switch.id, by.name, by.address, switch)
+        return switch
+
+    def _refuse_second(self, switch: Switch, revisions: dict[str, int]) -> None:
+        """Raises Aborted if another server was first to switch one of the models."""
+        for change in switch.changes:
+            revision = self._revisions.get(change.model, 0)
+            if revision != revisions.get(change.model, 0):
+                first = next(each for each in reversed(self._switches) if each.id == revision)
+                raise was_second(first)
+
+    def note_answering(self, model: str, version: int) -> None:
+        """Keep which version answers by default though none is chosen.
+
+        Raises Unavailable.
+        """
+        with self._lock:
+            self._store.note(ANSWERING, model, str(version))
+            self._answering = {**self._answering, model: version}
+
+    def note_default(self, model: str, before: int | None, after: int | None) -> None:
+        """Log that the default moved by itself. Of several servers the first one does."""
+        change = Change(model, "default", "", before, after)
+
+        def make() -> list[Change]:
+            newest = next(iter(self.switches(model)), None)
+            is_known = newest and newest.by == WATCHER and newest.changes == (change,)
+            return [] if is_known else [change]
+
+        self.switch(make, WATCHER)
+
+    def find(self, number: int | None, model: str, is_undoable: Callable[[Switch], bool]) -> Switch:
+        """The switch with this id, or the last one that is undoable.
+
+        Raises if there is none.
+        """
+        if number is None:
+            for switch in self.switches(model):
+                if is_undoable(switch):
+                    return switch
+            of = f" for {model}" if model else ""
+            raise FailedPrecondition(f"there is no switch to undo{of}")
+        for switch in self.switches():
+            if switch.id == number:
+                return switch
+        raise NotFound(f"there is no switch {number} in the log")
+
+
+def was_second(first: Switch) -> Aborted:
+    """The error for a switch that was planned before another one was made."""
+    return Aborted(
+        f"{first.by.name} {first.by.address} was first: switch {first.id} ({first}); look at it "
+        "and try again"
+    )

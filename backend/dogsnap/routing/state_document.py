@@ -1,0 +1,129 @@
+"""What is chosen for models as a document that can be kept in a repository, and
+applied again.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from dogsnap.errors import InvalidArgument
+from dogsnap.routing.choices import HIDDEN, Choices
+from dogsnap.routing.planners import Versions, change_label, change_load
+from dogsnap.routing.spec import MAX_INT64
+
+FORMAT = 1
+VERSION = {"type": "integer", "minimum": 0, "maximum": MAX_INT64}
+VERSION_OR_NONE = {"anyOf": [VERSION, {"type": "null"}]}
+SPLIT = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "string"},
+        "version": VERSION,
+        "percent": {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
+    },
+    "required": ["version", "percent"],
+    "additionalProperties": False,
+}
+MODEL = {
+    "type": "object",
+    "properties": {
+        "default": VERSION_OR_NONE,
+        "labels": {"type": "object", "additionalProperties": VERSION},
+        "splits": {"type": "array", "items": SPLIT},
+        "shadow": VERSION_OR_NONE,
+        "loaded": {"type": "array", "items": VERSION},
+        "unloaded": {"type": "array", "items": VERSION},
+    },
+    "additionalProperties": False,
+}
+DOCUMENT = {
+    "type": "object",
+    "properties": {
+        "format": {"const": FORMAT},
+        "models": {"type": "object", "additionalProperties": MODEL},
+    },
+    "required": ["format", "models"],
+    "additionalProperties": False,
+}
+
+
+def describe_state(models: Mapping[str, Choices]) -> dict[str, Any]:
+    """The document of what is chosen for these models."""
+    described = {}
+    for model, choices in models.items():
+        splits = []
+        for label, split in choices.splits.items():
+            named = {"label": label} if label else {}
+            percent = round(100 * split.share, 10)
+            splits.append({**named, "version": split.version, "percent": percent})
+        described[model] = {
+            "default": choices.default,
+            "labels": dict(choices.labels),
+            "splits": splits,
+            "shadow": choices.shadow,
+            "loaded": [number for number, is_loaded in choices.loads.items() if is_loaded],
+            "unloaded": [number for number, is_loaded in choices.loads.items() if not is_loaded],
+        }
+    return {"format": FORMAT, "models": described}
+
+
+def read_state(document: Any) -> dict[str, dict[str, Any]]:
+    """What the document asks for, by model.
+
+    Raises InvalidArgument with the place of what is wrong.
+    """
+    written = document.get("format") if isinstance(document, dict) else None
+    if isinstance(written, int) and written > FORMAT:
+        raise InvalidArgument(
+            f"the state has format {written}, this release reads {FORMAT}: a newer release wrote "
+            "it; update this server"
+        )
+    error = best_match(Draft202012Validator(DOCUMENT).iter_errors(document))
+    if error is not None:
+        place = error.json_path.removeprefix("$.")
+        raise InvalidArgument(
+            f"the state is wrong at {place}: {error.message:.200}; `dogsnap models export` shows "
+            "what is expected"
+        )
+    models: dict[str, dict[str, Any]] = document["models"]
+    for model, wanted in models.items():
+        for label in wanted.get("labels", {}):
+            if not isinstance(label, str):
+                raise InvalidArgument(f"a label of {model} is {label!r}; write it in quotes")
+        both = set(wanted.get("loaded", ())) & set(wanted.get("unloaded", ()))
+        names = [split.get("label", "") for split in wanted.get("splits", ())]
+        if both or len(names) > len(set(names)):
+            raise InvalidArgument(f"the state of {model} names a version or a split twice")
+    return models
+
+
+def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]) -> Choices:
+    """The value of a model as wanted; what that does not name stays as it is."""
+    loads: dict[int, bool | None] = {}
+    if "loaded" in wanted and "unloaded" in wanted:
+        loads.update(dict.fromkeys(choices.loads))
+    loads.update(dict.fromkeys(wanted.get("loaded", ()), True))
+    loads.update(dict.fromkeys(wanted.get("unloaded", ()), False))
+    after = choices
+    for number, is_loaded in loads.items():
+        after = change_load(after, versions, number, is_loaded)
+    for kind in ("default", "shadow"):
+        if kind in wanted:
+            after = after.with_value(kind, "", wanted[kind])
+    if after.default is None and choices.default is not None:
+        largest = next(iter(versions.available), None)  # it answers, and is not chosen
+        after = after.with_value(HIDDEN, "", largest)
+    if "labels" in wanted:
+        labels = {**dict.fromkeys(choices.labels), **wanted["labels"]}
+        for label, version in labels.items():
+            after = change_label(after, versions, label, version)
+    if "splits" in wanted:
+        splits: dict[str, Any] = dict.fromkeys(choices.splits)
+        for split in wanted["splits"]:
+            share = split["percent"] / 100
+            splits[split.get("label", "")] = {"version": split["version"], "share": share}
+        for label, value in splits.items():
+            after = after.with_value("split", label, value)
+    return after

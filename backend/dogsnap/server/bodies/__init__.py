@@ -1,0 +1,1 @@
+"""Bodies of HTTP requests: received, and read as JSON, photos and fields."""

@@ -1,0 +1,110 @@
+"""JSON in requests and answers."""
+
+from codecs import BOM_UTF8
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import orjson
+from flask import Response, current_app, request
+
+from dogsnap.errors import InvalidArgument, TooLarge
+from dogsnap.server.bodies.receiving import read_body
+from dogsnap.serving.tensors.json_parsing import DEPTH_LIMIT, check_values, is_deeper, reading
+from dogsnap.serving.tensors.json_tensors import most_json_bytes
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.settings import MEBIBYTE, Settings
+
+JSON_DEPTH = "JSON_DEPTH"  # the setting max_json_depth, in the application's configuration
+FLAT_VALUES = 100_000  # of an object of a few fields, counted as `check_values` does
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Strict JSON: NaN and infinities, which JSON does not have, become null."""
+    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status, headers, mimetype="application/json")
+
+
+def hold_answer(
+    outputs: Mapping[str, np.ndarray], settings: Settings, by_rows: bool = False
+) -> None:
+    """Count what outputs take as JSON in `max_held_mb` until the answer is sent.
+    Raises TooLarge, NoRoom.
+    """
+    most = most_json_bytes(outputs, by_rows)
+    if most > settings.max_answer_mb * MEBIBYTE:
+        raise TooLarge(
+            f"the answer may take {most / MEBIBYTE:.1f} MiB as JSON; at most "
+            f"{settings.max_answer_mb} MiB are "
+            "given (DOGSNAP_MAX_ANSWER_MB); send fewer rows at once, or ask by gRPC"
+        )
+    request.environ["wsgi.input"].hold_answer(most)
+
+
+def version_header(servable: ServableId) -> dict[str, str]:
+    """The header that names the version that answered, for APIs whose bodies
+    have no place for it.
+    """
+    return {"X-Dogsnap-Model-Version": str(servable.version)}
+
+
+def read_tensor_body(settings: Settings) -> bytes:
+    return read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+
+
+class TensorDocument:
+    """The JSON object of a request with tensors, as `json_parsing.reading` gives it.
+
+    It is many times as large as its arrays, and a large one keeps others
+    waiting: whoever makes arrays of `fields` then calls `release`.
+    """
+
+    def __init__(self, body: bytes, settings: Settings):
+        self._reading = ExitStack()
+        self.fields = self._reading.enter_context(
+            reading(body, settings.max_json_depth, settings.max_json_values)
+        )
+
+    def __enter__(self) -> "TensorDocument":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        self.fields.clear()
+        self._reading.close()
+
+    def release_after(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        """`read` for the fields and further arguments, which releases the document
+        when it has made its arrays.
+        """
+
+        def read_and_release(*arguments: Any) -> Any:
+            arrays = read(self.fields, *arguments)
+            self.release()
+            return arrays
+
+        return read_and_release
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """A body that must be one JSON object. Raises InvalidArgument and TooLarge."""
+    check_values(body, FLAT_VALUES, "")
+    try:
+        value = orjson.loads(body.removeprefix(BOM_UTF8))  # as of .NET
+    except orjson.JSONDecodeError as error:
+        raise InvalidArgument(
+            f"expected a JSON object as body, received {len(body)} bytes that are no JSON: {error}"
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidArgument(
+            f"expected a JSON object as body, received a JSON {type(value).__name__}"
+        )
+    depth = current_app.config[JSON_DEPTH]
+    if is_deeper(value, depth):
+        raise InvalidArgument(
+            f"the body is nested deeper than {DEPTH_LIMIT.format(depth)}; send a flat object"
+        )
+    return value

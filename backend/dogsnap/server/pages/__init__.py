@@ -1,0 +1,1 @@
+"""The pages /console and /docs, the app, and the example clients."""

@@ -1,0 +1,1 @@
+"""Runs work in a bounded number of threads: the queue, deadlines, batches."""

@@ -1,0 +1,391 @@
+"""Watches guarded switches: counts how versions answer, keeps that in the
+store, undoes the worse, and makes the steps of rollouts whose guard is content.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import secrets
+import statistics
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+
+from dogsnap.errors import Cancelled, DogsnapError, Full, Unavailable
+from dogsnap.routing.choices import Change, Rollout
+from dogsnap.routing.planners import withdraw
+from dogsnap.routing.rollout import advance_rollout
+from dogsnap.routing.sequential_test import (
+    HOUR,
+    MOST_CLIENTS,
+    PIECE_CLIENTS,
+    PIECE_SECONDS,
+    Counts,
+    Finding,
+    Piece,
+    Versions,
+    judge,
+    judge_move,
+)
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.sticky_split import Split
+from dogsnap.routing.switch_log import GUARD, ROLLOUT, Switch, describe_value, iso
+from dogsnap.serving.metrics import Metrics, RequestRecord
+from dogsnap.serving.repository.interface import ModelRepository
+
+log = logging.getLogger("dogsnap.guard")
+
+NOTES = "guard"  # kind of the notes: <switch>/<server> -> what that server has counted
+LOOK_SECONDS = 1.0
+FIRST_CLIENTS = 10  # whose first runs tell what time is usual
+SLOW = 2.0  # times the lower quartile of these
+WATCHED_KINDS = ("split", "label", "default")
+NOTHING = Finding("nothing was counted yet")
+Setting = tuple[str, str]  # model and label, "" for the default
+
+
+class Pieces:
+    """The last hour of a label or default, as pieces for the guard of its next move."""
+
+    def __init__(self) -> None:
+        self.closed: deque[Piece] = deque(maxlen=int(HOUR / PIECE_SECONDS))
+        self.start()
+
+    def start(self) -> None:
+        """Begin a new piece, without the one that is open."""
+        self._began = 0.0
+        self._clients: dict[str, float | None] = {}  # seconds of the first run that did not fail
+        self._failing: set[str] = set()
+
+    def add(self, now: float, client: str, has_failed: bool, seconds: float) -> None:
+        self.close(now)
+        if not self._clients:
+            self._began = now
+        if client not in self._clients and len(self._clients) == MOST_CLIENTS:
+            return
+        if has_failed:
+            self._clients.setdefault(client, None)
+            self._failing.add(client)
+        elif self._clients.get(client) is None:
+            self._clients[client] = seconds
+
+    def close(self, now: float) -> None:
+        """Close the open piece if it is long and full enough."""
+        count = len(self._clients)
+        if count < PIECE_CLIENTS or now < self._began + PIECE_SECONDS:
+            return
+        runs = [seconds for seconds in self._clients.values() if seconds is not None]
+        # Without the first: a client that breaks decides nothing.
+        failing = max(0, len(self._failing) - 1) / count
+        self.closed.append(Piece(self._began, failing, statistics.median(runs) if runs else 0.0))
+        self.start()
+
+
+class BaseWatched(ABC):
+    """A guarded switch, what this server has counted of it, and the finding."""
+
+    version: int
+    until = math.inf  # seconds since 1970; a split is watched while it lasts
+
+    def __init__(self, switch: Switch, change: Change):
+        """`change`: of one of WATCHED_KINDS."""
+        self.switch, self.change = switch, change
+        self.finding = NOTHING
+        self.texts: list[str] | None = None  # of all servers, from which the finding came
+        self.before: int | None = None  # the version that it replaces, as far as it is known
+        self.tests = 1  # that share the rate of false alarms: the steps of a rollout
+        for other in switch.changes:
+            if other.kind == "rollout" and other.name == change.name:
+                self.tests = len((other.after or other.before)["steps"])
+
+    def to_json(self) -> dict[str, object]:
+        numbers = {"switch": self.switch.id, "version": self.version}
+        what = {"kind": self.change.kind, "label": self.change.name}
+        return {**numbers, **what, "text": self.finding.text}
+
+    def count(self, spec: ModelSpec, request: RequestRecord, has_failed: bool) -> None:
+        """Count a request, beside what Pieces count."""
+        return
+
+    @abstractmethod
+    def to_text(self) -> str:
+        """What this server has counted, for the store; "" for nothing."""
+
+    @abstractmethod
+    def judge(self, texts: Sequence[str]) -> Finding:
+        """What follows from the texts of all servers."""
+
+
+class WatchedSplit(BaseWatched):
+    def __init__(self, switch: Switch, change: Change):
+        super().__init__(switch, change)
+        self._split = Split(**change.after)
+        self.version = self._split.version
+        self._counts = Counts()
+        self._first_runs: dict[str, float] = {}
+        self._slow_seconds = math.inf
+
+    def count(self, spec: ModelSpec, request: RequestRecord, has_failed: bool) -> None:
+        if request.servable is None:  # an engine may lack the version that was meant
+            is_new_side = self._split.takes(spec.name, spec.sticky_key)
+        else:
+            is_new_side = request.servable.version == self.version
+        key = f"{self.switch.id}/{spec.sticky_key}"
+        client = hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+        counts = self._counts
+        counts.requests[is_new_side] += 1
+        if len(counts.clients) < MOST_CLIENTS:
+            counts.clients[client] = is_new_side
+        if has_failed:
+            counts.failures[is_new_side] += 1
+            if len(counts.failing) < MOST_CLIENTS:
+                counts.failing[client] = is_new_side
+        elif client not in self._first_runs and len(self._first_runs) < MOST_CLIENTS:
+            self._first_runs[client] = request.run_seconds
+            self._judge_first_run(client)
+
+    def _judge_first_run(self, client: str) -> None:
+        """What is usual depends on the first clients of both sides, and so favours none."""
+        judged = [client]
+        if len(self._first_runs) == FIRST_CLIENTS:
+            self._slow_seconds = SLOW * sorted(self._first_runs.values())[FIRST_CLIENTS // 4]
+            judged = list(self._first_runs)
+        for name in judged:
+            if self._first_runs[name] > self._slow_seconds:
+                self._counts.slow[name] = self._counts.clients.get(name, False)
+
+    def to_text(self) -> str:
+        return json.dumps(vars(self._counts)) if any(self._counts.requests) else ""
+
+    def judge(self, texts: Sequence[str]) -> Finding:
+        total = Counts()
+        for text in texts:
+            total.add(Counts(**json.loads(text)))
+        versions = Versions(self.before, self.version)
+        return judge(total, self._split.share, versions, self.tests)
+
+
+class WatchedMove(BaseWatched):
+    """Of a label or default, whose pieces go on."""
+
+    def __init__(self, switch: Switch, change: Change, pieces: Pieces, now: float):
+        super().__init__(switch, change)
+        self.version, self.until = change.after, seconds_of(switch.at) + HOUR
+        self._pieces, self._began = pieces, now
+        pieces.start()  # the open one has requests from before and after
+        self._before = [piece for piece in pieces.closed if piece.at > now - HOUR]
+
+    def to_text(self) -> str:
+        after = [piece for piece in self._pieces.closed if piece.at >= self._began]
+        return json.dumps([self._before, after])
+
+    def judge(self, texts: Sequence[str]) -> Finding:
+        before: list[Piece] = []
+        after: list[Piece] = []
+        for text in texts:
+            earlier, later = json.loads(text)
+            before += map(Piece._make, earlier)
+            after += map(Piece._make, later)
+        versions = Versions(self.before, self.version)
+        return judge_move(before, sorted(after), versions, self.tests)
+
+
+def seconds_of(text: str) -> float:
+    """Since 1970, of a time in ISO 8601."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+class Guard:
+    """Thread-safe.
+
+    Every server writes what it has counted, and judges what all have counted;
+    of several servers one undoes a switch, or makes a step.
+    """
+
+    def __init__(
+        self,
+        repository: ModelRepository,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.time,
+    ):
+        """`clock`: seconds since 1970."""
+        self._repository, self._chosen = repository, repository.chosen
+        self._undone, self._clock = metrics.guard_undone, clock
+        self._server = secrets.token_hex(8)
+        self._watched: dict[Setting, BaseWatched] = {}
+        self._pieces: dict[Setting, Pieces] = defaultdict(Pieces)
+        self._waits: dict[Setting, str] = {}  # what rollouts wait for
+        self._lock = threading.Lock()
+        self._revision = -1  # of what is chosen, when its switches were looked through
+        self._looked = 0.0
+        metrics.on_request = self.record
+        self._chosen.on_follow = self.follow
+
+    def record(self, request: RequestRecord, error: BaseException | None) -> None:
+        """Count a request without a version number; what was refused unseen is
+        nobody's fault.
+        """
+        spec = request.spec
+        if spec is None or spec.version is not None or isinstance(error, Full | Cancelled):
+            return
+        setting, has_failed = (spec.name, spec.label or ""), error is not None
+        with self._lock:
+            if request.servable is None and setting not in self._pieces:  # perhaps no such label
+                return
+            if watched := self._watched.get(setting):
+                watched.count(spec, request, has_failed)
+            # Of both sides: the next move is judged by all clients, and so is its hour before.
+            pieces = self._pieces[setting]
+            pieces.add(self._clock(), spec.sticky_key, has_failed, request.run_seconds)
+
+    def describe(self, model: str) -> dict[str, list[dict[str, object]]]:
+        """The guarded switches of a model and its rollouts, each with a sentence."""
+        watched = self._watched_now()
+        guards = [each.to_json() for each in watched if each.change.model == model]
+        rollouts = []
+        for label, rollout in self._chosen.choices(model).rollouts.items():
+            text = describe_value("rollout", rollout.to_value())
+            if waits := self._waits.get((model, label), ""):
+                text = f"{text}; {waits}"
+            rollouts.append({"label": label, **rollout.to_value(), "text": text})
+        return {"guards": guards, "rollouts": rollouts}
+
+    def follow(self) -> None:
+        """Do what is due, after what is chosen was read from its store."""
+        if self._chosen.revision != self._revision:
+            self._watch_guarded()
+        if time.monotonic() >= self._looked + LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self.look()
+
+    def _watch_guarded(self) -> None:
+        """The newest switch of each setting is watched if it is guarded."""
+        self._revision = self._chosen.revision
+        newest: dict[Setting, tuple[Switch, Change]] = {}
+        for switch in self._chosen.switches():
+            for change in switch.changes:
+                if change.kind in WATCHED_KINDS:
+                    newest.setdefault((change.model, change.name), (switch, change))
+        watched = {}
+        for setting, (switch, change) in sorted(newest.items()):
+            known = self._watched.get(setting)
+            if known is not None and known.switch.id == switch.id:
+                watched[setting] = known
+            elif switch.is_guarded and change.after is not None:  # no end of a split or label
+                watched[setting] = self._watch(switch, change)
+        with self._lock:
+            self._watched = watched
+
+    def _watch(self, switch: Switch, change: Change) -> BaseWatched:
+        if change.kind == "split":
+            return WatchedSplit(switch, change)
+        with self._lock:
+            pieces = self._pieces[change.model, change.name]
+            return WatchedMove(switch, change, pieces, self._clock())
+
+    def _watched_now(self) -> list[BaseWatched]:
+        """In the order of models and labels."""
+        now = self._clock()
+        return [watched for watched in self._watched.values() if now <= watched.until]
+
+    def look(self) -> None:
+        """Write what was counted, judge every guarded switch, undo the worse
+        ones, and make the steps that are due.
+        """
+        now = self._clock()
+        with self._lock:
+            for pieces in self._pieces.values():
+                pieces.close(now)
+        for watched in self._watched_now():
+            try:
+                self._judge(watched)
+            except DogsnapError as error:  # another server was first, or the store is away
+                watched.texts = None
+                watched.finding = Finding(f"the guard waits: {error.message}")
+                log.debug("switch %d: %s", watched.switch.id, watched.finding.text)
+        with suppress(Unavailable):
+            self._forget_old_notes()
+        self._advance_rollouts()
+
+    def _judge(self, watched: BaseWatched) -> None:
+        prefix = f"{watched.switch.id}/"
+        own_name = prefix + self._server
+        with self._lock:
+            own_text = watched.to_text()
+        notes = self._chosen.store.notes(NOTES)
+        if own_text and own_text != notes.get(own_name):
+            self._chosen.store.note(NOTES, own_name, own_text)
+            notes[own_name] = own_text
+        texts = [text for name, text in sorted(notes.items()) if name.startswith(prefix)]
+        before = self._version_before(watched.change)
+        # The test of a move takes time with the square of its pieces.
+        if (texts, before) != (watched.texts, watched.before):
+            watched.texts, watched.before = texts, before
+            watched.finding = watched.judge(texts)
+        if watched.finding.is_worse:
+            change = watched.change
+            planners = {change.model: partial(withdraw, switch=watched.switch, change=change)}
+            plan = self._repository.plan(planners, is_compared=False, undoes=watched.switch)
+            self._repository.switch(plan, GUARD, reason=watched.finding.text)
+            self._undone.labels(change.model, change.name, watched.version).inc()
+
+    def _version_before(self, change: Change) -> int | None:
+        """The version that a split takes requests from, or that a move left."""
+        if change.kind != "split":
+            return change.before if isinstance(change.before, int) else None
+        if change.name:
+            return self._chosen.choices(change.model).labels.get(change.name)
+        with suppress(DogsnapError):
+            return self._repository.default_version(change.model)
+        return None
+
+    def _forget_old_notes(self) -> None:
+        """Delete what was counted for switches that are watched no longer."""
+        numbers = {watched.switch.id for watched in self._watched_now()}
+        for name in self._chosen.store.notes(NOTES):
+            number = int(name.partition("/")[0])
+            # Another server may watch a switch that is not known here yet.
+            if number not in numbers and number <= self._chosen.revision:
+                self._chosen.store.forget_note(NOTES, name)
+
+    def _advance_rollouts(self) -> None:
+        waits = {}
+        for model, label, rollout in self._chosen.rollouts():
+            try:
+                waits[model, label] = self._advance(model, label, rollout)
+            except DogsnapError as error:  # another server was first, or the version is not there
+                waits[model, label] = f"waits: {error.message}"
+                log.debug("rollout of %s %s %s", model, label, waits[model, label])
+        self._waits = waits
+
+    def _advance(self, model: str, label: str, rollout: Rollout) -> str:
+        """Make the next step if it is its time; otherwise say what it waits for."""
+        if rollout.is_paused:
+            return ""
+        due = seconds_of(rollout.since)
+        if rollout.step >= 0:
+            due += rollout.every
+        if self._clock() < due:
+            percent = rollout.steps[rollout.step + 1]
+            return f"{percent:g} % from {iso(datetime.fromtimestamp(due, UTC))[:19]}Z"
+        if rollout.step >= 0:
+            watched = self._watched.get((model, label))
+            finding = watched.finding if watched else NOTHING
+            if not finding.is_content:
+                return f"waits: {finding.text}"
+            if finding.requests < rollout.requests:
+                return (
+                    f"waits: {finding.requests} requests in this step, {rollout.requests} are "
+                    "asked for"
+                )
+        now = iso(datetime.now(UTC))
+        planners = {model: partial(advance_rollout, label=label, rollout=rollout, now=now)}
+        plan = self._repository.plan(planners, is_guarded=True, is_compared=False)
+        self._repository.switch(plan, ROLLOUT)
+        return ""

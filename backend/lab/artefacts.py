@@ -1,0 +1,132 @@
+"""From a trained network to the files in models/: box layers, float16 weights,
+labels, recipe, class statistics.
+"""
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from dogsnap.files import write_json
+from dogsnap.networks import architectures
+from dogsnap.networks.box_head import box_loss
+from dogsnap.training.dataset import Example, Report, every_second
+
+from lab import picture_views
+from lab.recipes import Recipe
+from lab.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches
+
+PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
+BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
+
+
+def finish(
+    model: keras.Model,
+    recipe: Recipe,
+    labels: list[dict],
+    training: list[Example],
+    out: Path,
+    report: Report,
+) -> None:
+    """Fit the box layers, and write weights, labels and recipe below `out`.
+
+    `model` float32, as it is served; maps to fit on are computed in Keras'
+    dtype policy. Raises OSError when the disk is full; the weights of an
+    earlier training stay whole until the new ones are.
+    """
+    if any(example.box for example in training) and "cells" in model.output:
+        views = _like(model, recipe, keras.config.dtype_policy().name)
+        fit_box_head(model, views, recipe, training, report)
+    out.mkdir(parents=True, exist_ok=True)
+    architectures.save_stored_weights(
+        model, recipe.architecture, out / architectures.STORED_WEIGHTS
+    )
+    write_json(labels, out / "labels.json")
+    write_json(asdict(recipe), out / "recipe.json")
+
+
+def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
+    """The same network in another precision; in bfloat16 it takes half the
+    time, where the processor multiplies that.
+    """
+    architecture = architectures.ARCHITECTURES[recipe.architecture]
+    classes = model.output["breeds"].shape[-1]
+    build = partial(architecture, classes, recipe.size, recipe.dropout)
+    return architectures.in_precision(precision, model, build)
+
+
+def statistics_features(
+    folder: Path, recipe: Recipe, training: list[Example], validation: list[Example], classes: int
+) -> dict[str, np.ndarray]:
+    """What `ClassStatistics.of` takes, by the weights in `folder`.
+
+    Every second photo is enough, for the statistics as for what a new class
+    costs, and keeps the file small.
+    """
+    model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
+    architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
+    extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
+    batches = plain_batches(every_second(training), recipe.size, recipe.batch)
+    features, classes = features_of(extractor, batches)
+    batches = plain_batches(validation[::2], recipe.size, recipe.batch)
+    checked, checked_classes = features_of(extractor, batches)
+    return {
+        "features": features,
+        "classes": classes,
+        "checked": checked,
+        "checked_classes": checked_classes,
+    }
+
+
+def fit_box_head(
+    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Report
+) -> None:
+    """Train the box layers of `model` by Adam on maps of views whose box is
+    known; they start from what they are.
+
+    `views`: the network in the precision that computes the maps.
+    """
+    maps, boxes = _maps(views, recipe, [example for example in training if example.box])
+    report(f"box: {len(maps)} views")
+    head = keras.Sequential([keras.Input(maps.shape[1:])])
+    for name in BOX_LAYERS:
+        layer = model.get_layer(name)
+        head.add(type(layer).from_config({**layer.get_config(), "dtype": "float32"}))
+        head.layers[-1].set_weights(layer.get_weights())
+    steps = max(1, BOX_EPOCHS * len(maps) // BOX_BATCH)
+    rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, steps, alpha=0.02)
+    centres = model.get_layer("box").centres
+    head.compile(
+        keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres)
+    )
+    views = tf.data.Dataset.from_tensor_slices((maps, boxes))
+    batches = views.shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
+    batches = batches.map(lambda halves, box: (tf.cast(halves, tf.float32), box))
+    losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
+    for layer in head.layers:
+        model.get_layer(layer.name).set_weights(layer.get_weights())
+    report(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
+
+
+def _maps(
+    model: keras.Model, recipe: Recipe, examples: list[Example]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Feature maps float16 (n, h, w, channels) of views, and their boxes with a
+    1 behind, (n, 5).
+    """
+    views = picture_views.map_in_parallel(
+        picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat(),
+        lambda files: picture_views.view(picture_views.load(files), recipe.size, plain=True),
+    )
+    pairs = tf.data.Dataset.zip(views, views.skip(1)).map(picture_views.side_by_side)
+    views = tf.data.Dataset.sample_from_datasets(
+        [views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed
+    )
+    backbone = keras.Model(model.input, model.get_layer("backbone").output)
+    maps, boxes = [], []
+    for view in views.batch(recipe.batch).take(max(1, BOX_VIEWS // recipe.batch)).prefetch(2):
+        maps.append(backbone.predict_on_batch(view.image).astype(np.float16))
+        boxes.append(np.concatenate([view.box, view.known[:, np.newaxis]], axis=1))
+    return np.concatenate(maps), np.concatenate(boxes)

@@ -1,0 +1,621 @@
+"""Everything after a training, from weights and photos: what turns logits into
+answers, and the thresholds of each version.
+
+Temperature, lapse rate, groups, second pass and the head that tells dogs are
+chosen on all validation photos; for the thresholds, once for each fold of them,
+on all but that fold, so that a photo takes no part in the choices by which it
+is answered (cross-fitting). Halves would leave too few photos for a bound. The
+network runs over each photo once, whatever is fitted on what it sees.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
+
+import keras
+import numpy as np
+from dogsnap.exporting import TAUGHT
+from dogsnap.exporting.export import (
+    STATISTICS_FILE,
+    Stored,
+    breed_weights,
+    export_stored,
+    read_json,
+    read_stored,
+)
+from dogsnap.exporting.quantization import RANGES, Ranges
+from dogsnap.files import write_json
+from dogsnap.networks import popularity
+from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.networks.dog_score import DogHead
+from dogsnap.networks.groups import find_groups, of_groups
+from dogsnap.networks.looks import Looks
+from dogsnap.networks.second_pass import SecondPass
+from dogsnap.networks.temperature import Calibration, fit_calibration
+from dogsnap.serving.answers.levels import Decision
+from dogsnap.serving.versions import checksums
+from dogsnap.training import dataset, scoring, teaching, thresholds
+from dogsnap.training import ranges as int8_ranges
+from dogsnap.training.class_statistics import ClassStatistics
+from dogsnap.training.dataset import (
+    FOLDS,
+    Example,
+    Report,
+    breeds_of,
+    class_ids,
+    every_second,
+    folds,
+    paths_of,
+    without_dogs,
+)
+from dogsnap.training.evaluation.measuring import has_relatives
+from dogsnap.training.scoring import share
+from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, pick_rows, save_arrays
+
+from lab import artefacts, dog_score_fit, second_pass_choice, sureness
+from lab.passes import Passes
+from lab.recipes import Recipe
+from lab.trainer import with_whole_pictures
+
+# and the version of what it computes: to be raised with every change of that
+MADE_BY = "dogsnap calibrate 6"
+# training photos that the ranges of int8 are found on, crops and whole pictures by halves
+RANGE_PHOTOS = 432
+NO_DOG, ANY, UNKNOWN = -1, -2, -3  # instead of a breed
+FEATURES = "features.npz"  # of the photos that the class statistics are made of
+NOTHING = -1  # no row of the network is left out
+# What is stored until everything is fitted: an answer of such a version is the softmax
+# of its logits.
+PLAIN = {"temperature": 1.0, **Decision(dog=0.0, confident=1.0).to_json()}
+
+
+@dataclass(frozen=True)
+class WithoutDogs:
+    """Photos that show no dog, as paths or as bytes of files.
+
+    `folds` int (n,): in which of FOLDS parts each is.
+    """
+
+    photos: Sequence[Path | bytes]
+    folds: np.ndarray
+
+
+@dataclass(frozen=True)
+class Photos:
+    """What everything is fitted on.
+
+    `training`: what the weights were trained on, for ranges and class
+    statistics. `validation`: other photos, crops and whole pictures. `taught`:
+    folders of photos of further breeds, see `teaching.breeds_in`. `dogs`:
+    photos of dogs, whatever the breed.
+    """
+
+    training: list[Example]
+    validation: list[Example]
+    others: WithoutDogs
+    taught: Sequence[Path] = ()
+    dogs: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass of the network gives for photos: `features` float32 (n, f),
+    `logits` and `looks` (n, classes).
+    """
+
+    features: np.ndarray
+    logits: np.ndarray
+    looks: np.ndarray
+
+    def where(self, chosen: np.ndarray) -> "Pass":
+        """Those of the photos where `chosen` bool (n,) is true."""
+        return Pass(self.features[chosen], self.logits[chosen], self.looks[chosen])
+
+    def logarithms(self, calibration: Calibration) -> np.ndarray:
+        """The log-probabilities (n, classes)."""
+        return calibration.logarithms(self.logits, self.looks)
+
+    def dogs(self, head: DogHead) -> np.ndarray:
+        """The probabilities of a dog, (n,)."""
+        return head.probabilities(self.features, self.logits.max(-1))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Photos as the network sees them: `features` (n, f) of each pass, `folds`
+    int (n,), and, of each photo or of all alike:
+
+    `breeds`: a place in the class order, NO_DOG, ANY or UNKNOWN. `whole`:
+    whether it is a whole picture of a breed. `left_out`: the breed that answers
+    lack, as if the network had not been taught it, or NOTHING.
+    """
+
+    features: Arrays
+    folds: np.ndarray
+    breeds: np.ndarray | int
+    whole: np.ndarray | bool = False
+    left_out: np.ndarray | int = NOTHING
+
+    def of_each(self, name: str) -> np.ndarray:
+        """The field of this name, (n,)."""
+        return np.broadcast_to(getattr(self, name), self.folds.shape)
+
+
+@dataclass(frozen=True)
+class TeachingPhotos:
+    """Photos that teach breeds, or that keep other breeds as they are.
+
+    `known`: those of other breeds. `rows`: where the features of each are in
+    `features` (n, f) of each pass.
+    """
+
+    known: Sequence[Path]
+    rows: Mapping[Path, int]
+    features: Arrays
+
+    def of(self, paths: Sequence[Path]) -> dict[str, np.ndarray]:
+        """The features (n, f) of each pass for these photos."""
+        return pick_rows(self.features, [self.rows[path] for path in paths])
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the networks of the versions say of photos before anything is
+    fitted.
+
+    `breeds` int (n,), NO_DOG where there is none, ANY where nobody says it,
+    UNKNOWN where these networks were not taught it; `whole` bool (n,): whole
+    pictures of a breed; `folds` int (n,). `exact`: the network in float32;
+    `fast`: that in the fastest precision, `after`: its second pass; None
+    without one.
+    """
+
+    breeds: np.ndarray
+    whole: np.ndarray
+    folds: np.ndarray
+    exact: Pass
+    fast: Pass
+    after: Pass | None
+
+    def where(self, chosen: np.ndarray) -> "Answers":
+        """Those of the photos where `chosen` bool (n,) is true."""
+        return Answers(
+            self.breeds[chosen],
+            self.whole[chosen],
+            self.folds[chosen],
+            self.exact.where(chosen),
+            self.fast.where(chosen),
+            self.after and self.after.where(chosen),
+        )
+
+    def in_both_passes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The features (m, f) of `fast`, and of `after` behind them, and the
+        largest logits of a breed (m,).
+        """
+        passes = [self.fast, self.after] if self.after else [self.fast]
+        features = [each.features for each in passes]
+        largest = [each.logits.max(-1) for each in passes]
+        return np.concatenate(features), np.concatenate(largest)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is chosen on validation photos.
+
+    `groups`: of look-alikes, as places in the class order. `dog`: what tells
+    dogs.
+    """
+
+    calibration: Calibration
+    groups: list[list[int]]
+    passing: SecondPass | None
+    dog: DogHead
+
+    @classmethod
+    def on(cls, said: Answers, log_prior: np.ndarray, dog: DogHead) -> "Choice":
+        """The choice on these photos, with a prior (classes,); `dog`: the head
+        where none of them is without one.
+        """
+        photos, others = said.where(said.breeds >= 0), said.where(said.breeds == NO_DOG)
+        weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+        fitted = fit_calibration(photos.exact.logits, photos.breeds, log_prior, weights=weights)
+        calibration = Calibration(round(fitted.temperature, 4), log_prior, round(fitted.lapse, 4))
+        calibration = _with_sureness(
+            calibration, photos, weights, said.where(said.breeds == UNKNOWN)
+        )
+        groups = find_groups(np.exp(photos.exact.logarithms(calibration)), photos.breeds)
+        if len(others.breeds):
+            dogs = said.where((said.breeds >= 0) | (said.breeds == ANY))
+            # On both passes: the second one sees the dog, or what looks like one, at
+            # another size.
+            dog = dog_score_fit.fit(*dogs.in_both_passes(), *others.in_both_passes())
+        if photos.after is None:
+            return cls(calibration, groups, None, dog)
+        first, second = photos.fast.logarithms(calibration), photos.after.logarithms(calibration)
+        passing = second_pass_choice.choose(first, second, photos.breeds, photos.whole, weights)
+        return cls(calibration, groups, passing, dog)
+
+    def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """Of one pass in float32: the probabilities of the breeds (n, classes),
+        and of a dog (n,).
+        """
+        return np.exp(photos.exact.logarithms(self.calibration)), photos.exact.dogs(self.dog)
+
+    def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """The same of the version with a second pass, for a dog the larger one
+        of both where there is one.
+        """
+        before = photos.fast.logarithms(self.calibration)
+        after = photos.after.logarithms(self.calibration)
+        both, twice = second_pass_choice.mix_passes(self.passing, before, after)
+        first, second = photos.fast.dogs(self.dog), photos.after.dogs(self.dog)
+        return np.exp(both), np.where(twice, np.maximum(first, second), first)
+
+
+def _with_sureness(
+    calibration: Calibration, photos: Answers, weights: np.ndarray, unknown: Answers
+) -> Calibration:
+    """The same that weighs how much photos look like their first breed, where
+    there are photos of unknown breeds to fit that.
+    """
+    if not len(unknown.breeds):
+        return calibration
+    known = calibration.probabilities(photos.exact.logits)
+    strange = calibration.probabilities(unknown.exact.logits)
+    right = known.argmax(axis=1) == photos.breeds
+    fitted = sureness.fit_sureness(
+        (known, photos.exact.looks), right, weights, (strange, unknown.exact.looks)
+    )
+    return replace(calibration, sureness=fitted)
+
+
+def without_dog(
+    not_dogs: Sequence[Path],
+    validation: list[Example],
+    frames: Path | None,
+    further: Sequence[Path] = (),
+    one_source: Sequence[str] = (),
+) -> WithoutDogs:
+    """Photos that show no dog: these, those that the `index.tsv` of each folder
+    of `further` lists, and, where there are some, parts of whole pictures
+    beside their dog. Photos of one source are in one fold; `one_source`: see
+    `dataset.sources_of`.
+    """
+    photos: list[Path | bytes] = list(not_dogs)
+    if frames and not_dogs:
+        photos += without_dogs(with_whole_pictures(validation), frames)
+    parts = [index % FOLDS for index in range(len(photos))]
+    for folder in further:
+        sources = dataset.sources_of(folder, one_source)
+        photos += sources
+        parts += map(dataset.fold_of, sources.values())
+    return WithoutDogs(photos, np.array(parts, int))
+
+
+def calibrate(
+    folder: Path,
+    photos: Photos,
+    ranks: Path,
+    work: Path,
+    report: Report,
+    one_source: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> dict:
+    """Write scores.json, int8_ranges.json and class_statistics.npz into
+    `folder` with the weights, labels and recipe; return the scores. With photos
+    of further breeds, write taught.json, too.
+
+    `ranks`: see `popularity`. `work`: folder for what is computed, to go on
+    from where the same call was interrupted; it is removed in the end.
+    `one_source`, `left_out`: see `teaching.breeds_in`. Raises ExportError,
+    DatasetError, FreezingError, TeachingError, OSError.
+    """
+    breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
+    teaching.check_kept(
+        folder / TAUGHT,
+        [breed.id for breed in breeds],
+        "of which --taught gives no photos; give their folder, or remove the file",
+    )
+    keras.config.set_dtype_policy("float32")
+    labels = read_json(folder / "labels.json")
+    recipe = read_json(folder / "recipe.json")
+    weights = checksums.digest(folder / STORED_WEIGHTS)
+    training = with_whole_pictures(photos.training)
+    validation = with_whole_pictures(photos.validation)
+    others = photos.others.photos
+    work = work / _key(weights, training, validation, others)
+    work.mkdir(parents=True, exist_ok=True)
+    stage = _stage(folder, work, weights)
+    plain = cache(partial(_plain_version, stage, work, report))
+    ranges = _ranges(plain, training, weights, work / RANGES, report)
+    stored = read_stored(stage.name, stage, with_head=False)
+    passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
+    known, further = _see(photos, validation, passes)
+    report(f"choosing and fitting on {len(validation)} photos, {len(others)} without a dog")
+    report(f"class statistics of {len(every_second(training))} training photos")
+    if not (work / FEATURES).is_file():
+        trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
+        features = artefacts.statistics_features(folder, trained, training, validation, len(labels))
+        save_arrays(work / FEATURES, features)
+    features = load_arrays(work / FEATURES)
+    statistics = ClassStatistics.of(**features)
+    teaching_photos = _look_at(photos.taught, breeds, recipe, passes) if breeds else None
+    heads = [breed_weights(stored.model, ())] * FOLDS
+    checked_folds = known.folds[::2]  # of the validation photos that the statistics hold
+    seen = [known, *further, *_see_unknown(breeds, teaching_photos)]
+    said = _answers(seen, heads, _looks_apart(statistics, checked_folds))
+    scores = {
+        "weights": weights,
+        "made_by": MADE_BY,
+        **_fit_decision(said, stored, passes.precision, labels, ranks),
+    }
+    statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
+    ranges.write(folder / RANGES)
+    write_json(scores, folder / "scores.json")
+    if breeds:
+        teacher = _make_teacher(plain(), folder, teaching_photos)
+        known_features = teaching_photos.of(teaching_photos.known)["exact"]
+        more = np.concatenate([features["features"], known_features])
+        lesson = teacher.teach(breeds, False, report, more, checked_folds)
+        parts = [teacher.describe_taught(head)["taught"] for head in lesson.parts]
+        heads = [breed_weights(stored.model, part) for part in parts]
+        new_features = teaching_photos.of(paths_of(lesson.photos))
+        new = Seen(new_features, lesson.folds, breeds_of(lesson.photos), whole=True)
+        seen = [known, new, *further, _as_if_unknown(new, teacher.head.labels)]
+        said = _answers(seen, heads, _looks_apart(statistics, checked_folds, new))
+        fitted = _fit_decision(
+            said, stored, passes.precision, teacher.head.labels, ranks, len(labels)
+        )
+        described = teacher.describe_taught(teacher.head)
+        write_json({"made_by": MADE_BY, **described, "scores": fitted}, folder / TAUGHT)
+    shutil.rmtree(work)
+    return scores
+
+
+def _see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[Seen, list[Seen]]:
+    """The validation photos, and those beside them."""
+    known = Seen(
+        passes.features("validation", paths_of(validation)),
+        folds(validation),
+        breeds_of(validation),
+        np.array([example.is_whole for example in validation]),
+    )
+    others, further = photos.others, []
+    if others.photos:
+        further.append(Seen(passes.features("others", others.photos), others.folds, NO_DOG))
+    if photos.dogs:
+        by_turns = np.arange(len(photos.dogs)) % FOLDS
+        further.append(Seen(passes.features("dogs", photos.dogs), by_turns, ANY))
+    return known, further
+
+
+def _look_at(
+    folders: Sequence[Path], breeds: Sequence[teaching.NewBreed], recipe: Mapping, passes: Passes
+) -> TeachingPhotos:
+    known = teaching.known_photos(folders, breeds, recipe)
+    own = chain.from_iterable(breed.photos for breed in breeds)
+    paths = list(dict.fromkeys([*known, *own]))
+    rows = {path: row for row, path in enumerate(paths)}
+    return TeachingPhotos(known, rows, passes.features("taught", paths, near=True))
+
+
+def _see_unknown(
+    breeds: Sequence[teaching.NewBreed], teaching_photos: TeachingPhotos | None
+) -> list[Seen]:
+    """Photos of breeds that the network was not trained on, without those that
+    are named as a near relative for good reason.
+    """
+    unknown = []
+    for breed in breeds:
+        if not has_relatives(breed.id):
+            features = teaching_photos.of(breed.photos)
+            unknown.append(Seen(features, breed.folds(breed.photos), UNKNOWN))
+    return unknown
+
+
+def _as_if_unknown(taught: Seen, labels: Sequence[Mapping]) -> Seen:
+    """The same of photos that taught breeds, answered as if their own breed had
+    not been taught.
+    """
+    is_strange = np.array([not has_relatives(labels[breed]["id"]) for breed in taught.breeds])
+    features = pick_rows(taught.features, is_strange)
+    left_out = taught.breeds[is_strange]
+    return Seen(features, taught.folds[is_strange], UNKNOWN, left_out=left_out)
+
+
+def _looks_apart(
+    statistics: ClassStatistics, checked_folds: np.ndarray, taught: Seen | None = None
+) -> list[Looks]:
+    """How much photos look like each breed, by all photos but those of each of
+    FOLDS.
+
+    `checked_folds` int (m,): of the stored validation photos. `taught`: photos
+    of breeds that stand behind the others.
+    """
+    apart = []
+    for fold in range(FOLDS):
+        chosen = checked_folds != fold
+        if not chosen.any():
+            chosen = ~chosen
+        means = list(statistics.means)
+        for breed in np.unique(taught.breeds) if taught else ():
+            own = taught.breeds == breed
+            kept = own & (taught.folds != fold)
+            means.append(taught.features["exact"][kept if kept.any() else own].mean(axis=0))
+        checked, classes = statistics.checked[chosen], statistics.checked_classes[chosen]
+        apart.append(Looks.of(np.stack(means), checked, classes))
+    return apart
+
+
+def _make_teacher(source: Path, artefacts_folder: Path, photos: TeachingPhotos) -> teaching.Teacher:
+    """One that has looked at the photos already."""
+    exact = photos.features["exact"]
+    views = np.stack([exact, photos.features.get("nearer", exact)], axis=1)
+    looks = dict(zip(photos.rows, views, strict=True))
+    return teaching.Teacher(source, artefacts_folder, looks)
+
+
+def _answers(
+    seen: Sequence[Seen],
+    heads: Sequence[tuple[np.ndarray, np.ndarray]],
+    looks: Sequence[Looks],
+) -> Answers:
+    """By kernel and bias of the breeds for each of FOLDS, and how much photos
+    look like them.
+    """
+
+    def join(name: str) -> np.ndarray:
+        return np.concatenate([photos.of_each(name) for photos in seen])
+
+    folds_of_all, left_out = join("folds"), join("left_out")
+    lacking = np.flatnonzero(left_out != NOTHING)
+    passes = {}
+    for name, features in join_rows([photos.features for photos in seen]).items():
+        logits = np.zeros((len(features), len(heads[0][1])))
+        looked = np.zeros(logits.shape, np.float32)
+        for fold, (kernel, bias) in enumerate(heads):
+            own = folds_of_all == fold
+            logits[own] = features[own] @ kernel + bias
+            looked[own] = looks[fold].of_features(features[own])
+        logits[lacking, left_out[lacking]] = -np.inf
+        passes[name] = Pass(features, logits, looked)
+    exact, fast = passes["exact"], passes["fast"]
+    return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, passes.get("after"))
+
+
+def _key(
+    weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]
+) -> str:
+    photos = map(str, [*paths_of(training), *paths_of(validation), *others])
+    text = "\n".join([MADE_BY, weights, *photos])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _stage(folder: Path, work: Path, weights: str) -> Path:
+    """A folder with the weights of `folder`, and nothing that was fitted."""
+    stage = work / "artefacts" / folder.resolve().name
+    stage.mkdir(parents=True, exist_ok=True)
+    for name in ("labels.json", "recipe.json"):
+        shutil.copy(folder / name, stage)
+    if not (stage / STORED_WEIGHTS).exists():
+        (stage / STORED_WEIGHTS).symlink_to((folder / STORED_WEIGHTS).resolve())
+    write_json({"weights": weights, "calibration": PLAIN}, stage / "scores.json")
+    return stage
+
+
+def _plain_version(stage: Path, work: Path, report: Report) -> Path:
+    """A version whose answers are the softmax of its logits."""
+    models = work / "models"
+    shutil.rmtree(models, ignore_errors=True)
+    return export_stored(stage.name, stage, models, report).folder
+
+
+def _ranges(
+    plain: Callable[[], Path], training: list[Example], weights: str, file: Path, report: Report
+) -> Ranges:
+    """Found on crops and whole pictures by halves, and kept in `file`."""
+    if not file.is_file():
+        photos = []
+        for whole in (False, True):
+            kind = [example.path for example in training if example.is_whole == whole]
+            photos += kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]
+        ranges = int8_ranges.calibrate(plain(), photos, report)
+        replace(ranges, weights=weights, made_by=MADE_BY).write(file)
+    return Ranges(**read_json(file))
+
+
+def _fit_decision(
+    said: Answers,
+    stored: Stored,
+    precision: str,
+    labels: Sequence[Mapping],
+    ranks: Path,
+    first: int | None = None,
+) -> dict:
+    """What scores.json says of the choices, of the thresholds of one pass and
+    of two, and how good both are.
+
+    `stored`: whose head of dogs stays where no photo is without one. `first`: the place of the first class
+    that was taught, if any.
+    """
+    is_named = said.breeds >= 0
+    photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
+    log_prior = np.round(popularity.log_prior(labels, ranks), 4)
+    weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+    own = DogHead.in_network(stored.model)
+    choice = Choice.on(said, log_prior, own)
+    chosen = []
+    for fold in range(FOLDS):
+        apart = said.folds != fold
+        # Nothing is left where each breed has one photo.
+        is_choice = (is_named & apart).any() and (is_named & ~apart).any()
+        chosen.append(Choice.on(said.where(apart), log_prior, own) if is_choice else choice)
+
+    def decide(
+        answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
+    ) -> tuple[np.ndarray, Decision]:
+        """Probabilities (n, classes) for photos that took no part in the
+        choice, and the thresholds found on them.
+        """
+        count = len(photos.breeds)
+        probabilities = np.zeros_like(photos.exact.logits)
+        dogs, none = np.zeros(count), np.zeros(len(others.breeds))
+        shared, held = np.zeros(count), np.zeros(count, bool)
+        for fold, apart in enumerate(chosen):
+            inside, outside = photos.folds == fold, others.folds == fold
+            probabilities[inside], dogs[inside] = answer(apart, photos.where(inside))
+            shared[inside], held[inside] = of_groups(
+                probabilities[inside], photos.breeds[inside], apart.groups
+            )
+            none[outside] = answer(apart, others.where(outside))[1]
+        dog = thresholds.dog_threshold(dogs, photos.whole, none)
+        return probabilities, thresholds.fit_decision(
+            probabilities, photos.breeds, shared, held, photos.whole, weights, dog
+        )
+
+    probabilities, decision = decide(Choice.once)
+    ids = class_ids(labels)
+    calibration = {
+        "temperature": choice.calibration.temperature,
+        "lapse": choice.calibration.lapse,
+    }
+    if choice.calibration.sureness:
+        calibration["sureness"] = choice.calibration.sureness.to_json()
+    calibration["log_prior"] = np.round(log_prior.astype(float), 4).tolist()
+    calibration |= decision.to_json()
+    calibration["groups"] = [np.take(ids, group).tolist() for group in choice.groups]
+    scores: dict = {
+        "calibration": calibration,
+        "dog_head": choice.dog.to_json(),
+        "validation": scoring.report(
+            probabilities, photos.breeds, labels, decision.confident or 1.0
+        ),
+    }
+    if choice.passing is None:
+        return scores
+    both, decision = decide(Choice.twice)
+    once = probabilities.argmax(-1) == photos.breeds
+    right = both.argmax(-1) == photos.breeds
+    before = photos.fast.logarithms(choice.calibration)
+    _, twice = second_pass_choice.mix_passes(choice.passing, before, before)
+    validation = {
+        "photos": len(photos.breeds),
+        "top1_one_pass": share(once),
+        "top1": share(right),
+        "top1_whole_one_pass": share(once[photos.whole]),
+        "top1_whole": share(right[photos.whole]),
+        "second_passes": share(twice),
+    }
+    if first is not None:
+        recall = {}
+        for breed in range(first, len(ids)):
+            recall[ids[breed]] = share(right[photos.breeds == breed])
+        shown = right[photos.breeds >= first]
+        validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
+    stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
+    scores["second_pass"] = {**choice.passing.to_json(), **stated}
+    return scores

@@ -1,0 +1,121 @@
+"""`python -m lab calibrate`: everything after a training, from weights and photos."""
+
+from pathlib import Path
+
+import click
+from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
+
+from lab.commands.train import POPULARITY, WORK, work_option
+
+
+@click.command()
+@click.argument("folder", default=Path("models/inception_v3"), type=PATH)
+@option(
+    "--data",
+    "the photos that the weights were trained on, see `python -m lab train`",
+    PATH,
+    required=True,
+)
+@option("--frames", "whole pictures that they were cut from, see `python -m lab train`", PATH)
+@option("--not-dogs", "folder of photos without a dog: the half that taught the dog head", PATH)
+@option(
+    "--more",
+    "folder with index.tsv (columns breed and photo) of further photos that taught "
+    "nothing, to choose and fit on",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--more-training",
+    "the same of further photos that the weights were trained on",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--taught",
+    "folder of photos of breeds to teach the version that answers the app, see PHOTOS "
+    "of `dogsnap teach`; photos that an "
+    "index.tsv lists of other breeds than the first folder's are known ones",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--more-not-dogs",
+    "folder with index.tsv (columns photo and source) of further photos without a dog, "
+    "to fit the dog score on",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--more-dogs",
+    "folder with boxes.tsv of photos of dogs, whatever the breed, to fit the dog score on",
+    PATH,
+    multiple=True,
+)
+@option(
+    "--leave-out",
+    "folder of the first --taught that is not taught; its photos are of other breeds then",
+    multiple=True,
+)
+@option(
+    "--one-source",
+    "beginning of the names of sources that copy one another, and count as one",
+    multiple=True,
+)
+@option("--popularity", "see `python -m lab train`", EXISTING_FILE)
+@work_option("calibrate")
+def calibrate(
+    folder: Path,
+    data: Path,
+    frames: Path | None,
+    not_dogs: Path | None,
+    popularity: Path | None,
+    work: Path | None,
+    one_source: tuple[str, ...],
+    leave_out: tuple[str, ...],
+    **further: tuple[Path, ...],
+) -> None:
+    """Write scores.json, int8_ranges.json and class_statistics.npz, and with
+    --taught taught.json, for the weights, labels and recipe in FOLDER.
+
+    These are temperature, lapse rate, prior, groups of look-alikes, second
+    pass, and the thresholds of each version from its own answers. To be run
+    again when the weights change; the same photos give the same files.
+    """
+    refuse_unwritable(folder)
+    from dogsnap.exporting.export import read_json
+    from dogsnap.training import dataset
+
+    from lab import calibration
+    from lab.dogs_training import read_judged
+
+    labels = read_json(folder / "labels.json")
+    recipe = read_json(folder / "recipe.json")
+    listed = dataset.read_list(data, "train_list", labels)
+    parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+    boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
+    for part, name in zip(boxed, ("more_training", "more"), strict=True):
+        for further_folder in further[name]:
+            part.extend(dataset.read_index(further_folder, labels))
+    training = dataset.readable(boxed[0], click.echo)
+    validation = dataset.readable(boxed[1], click.echo)
+    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
+    more = further["more_not_dogs"]
+    others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
+    judged = []
+    for further_folder in further["more_dogs"]:
+        judged += dataset.paths_of(read_judged(further_folder))
+    photos = calibration.Photos(training, validation, others, further["taught"], judged)
+    scores = calibration.calibrate(
+        folder,
+        photos,
+        popularity or POPULARITY,
+        work or WORK / "calibrate",
+        click.echo,
+        one_source,
+        leave_out,
+    )
+    click.echo(
+        f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and "
+        f"statistics to {folder}"
+    )

@@ -1,0 +1,205 @@
+"""`python -m lab train`: trains a network on a folder of photos and stores what
+`dogsnap export` builds a version from.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from dogsnap.commands.helpers.arguments import (
+    AT_LEAST_ONE,
+    EXISTING_FILE,
+    PATH,
+    option,
+    precision_option,
+)
+
+WORK = Path(".dogsnap")
+POPULARITY = Path("models/popularity.json")
+
+
+def out_option(folder: str) -> Callable:
+    return option("--out", "where the artefacts go", PATH, default=Path(folder))
+
+
+def work_option(name: str) -> Callable:
+    return option("--work", f"checkpoints, to resume from  [default: {WORK}/{name}]", PATH)
+
+
+@click.group(invoke_without_command=True)
+@option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH)
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several "
+    "dogs, dogs.tsv; the official data "
+    "set's Annotation folder in DATA does as well",
+    PATH,
+)
+@option(
+    "--weights",
+    "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like "
+    "models/inception_v3/float16.weights.h5",
+    default="imagenet",
+)
+@option("--recipe", "a recipe of training/recipes.py", name="recipe_name", default="inception_v3")
+@option("--not-dogs", "folder of photos without a dog: every second one teaches what is none", PATH)
+@option("--out", "where the artefacts go, such as models/mine", PATH)
+@option(
+    "--epochs",
+    "how often each photo is seen in all stages together  [default: the recipe's]",
+    click.FloatRange(min=0, min_open=True),
+)
+@work_option("RECIPE")
+@option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))
+@option(
+    "--popularity",
+    "ranks of the breeds: of two that look alike, the more common one is the more "
+    f"probable  [default: {POPULARITY}; "
+    "where that is not there, all are equally common]",
+    EXISTING_FILE,
+)
+@precision_option
+def train(
+    data: Path | None,
+    frames: Path | None,
+    weights: str,
+    recipe_name: str,
+    not_dogs: Path | None,
+    out: Path | None,
+    work: Path | None,
+    **named: Any,
+) -> None:
+    """Train a network for the breeds in DATA; interrupted, the same command
+    goes on from the newest checkpoint.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    if data is None:
+        raise click.UsageError(
+            "Missing option '--data', the folder of photos (or the command 'dogs')."
+        )
+    if out is None:
+        raise click.UsageError(
+            "Missing option '--out', the folder for what is trained, such as models/mine."
+        )
+    from dogsnap.networks import popularity
+    from dogsnap.training import dataset
+
+    from lab import artefacts, calibration, trainer
+    from lab.recipes import RECIPES
+
+    if recipe_name not in RECIPES:
+        raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
+    recipe = RECIPES[recipe_name]
+    if named["epochs"]:
+        recipe = trainer.with_epochs(recipe, named["epochs"])
+    folders = dataset.breed_folders(data)
+    labels = dataset.labels_of(folders, named["breeds"])
+    ranks = named["popularity"] or POPULARITY
+    popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
+    listed = dataset.read_list(data, "train_list")
+    # Cut before the unreadable ones go: a photo lost or repaired between two sittings
+    # moves no other one across the cut.
+    parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
+    dataset.check_taught(folders, parts[0])
+    readable = []
+    for part in parts:
+        boxed = dataset.with_boxes(part, data, frames, click.echo)
+        readable.append(dataset.readable(boxed, click.echo))
+    fitted, validation = readable
+    dataset.check_taught(folders, fitted)
+    trainer.use_precision(named["precision"])
+    work = work or WORK / recipe_name
+    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
+    stored_classes = _other_classes(Path(weights), labels)
+    model = trainer.train(
+        recipe, fitted, validation, len(labels), weights, work, click.echo, stored_classes
+    )
+    artefacts.finish(model, recipe, labels, fitted, out, click.echo)
+    others = calibration.without_dog(no_dogs, validation, frames)
+    scores = calibration.calibrate(
+        out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo
+    )
+    click.echo(
+        f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; "
+        f"now: dogsnap export {out.name}"
+    )
+
+
+def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | None:
+    """How many classes a file of weights has, by the labels.json beside it, if
+    they are not `labels`; None if they are.
+    """
+    from dogsnap.exporting.export import read_json
+    from dogsnap.training.dataset import class_ids
+
+    file = weights.with_name("labels.json")
+    if not (weights.is_file() and file.is_file()):
+        return None
+    stored, wanted = class_ids(read_json(file)), class_ids(labels)
+    if stored == wanted:
+        return None
+    click.echo(
+        f"{weights} has {len(stored)} classes, of which "
+        f"{len(set(stored) & set(wanted))} are among the {len(wanted)} here: "
+        "all layers but the last are taken from it, which is new"
+    )
+    return len(stored)
+
+
+@train.command()
+@option(
+    "--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH, required=True
+)
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv",
+    PATH,
+)
+@option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
+@option("--more-not-dogs", "see `python -m lab calibrate`; all of them teach the head", PATH)
+@option(
+    "--more-dogs",
+    "folder of real photos with the boxes of all dogs, one or more, in boxes.tsv",
+    PATH,
+)
+@option(
+    "--judged",
+    "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses "
+    "from which score on a box is a dog",
+    PATH,
+    required=True,
+)
+@option("--weights", "of a head for the same network, which is trained on", PATH)
+@option("--out", "folder with the network, where the head goes", PATH, required=True)
+@work_option("dogs")
+@option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
+@option("--epochs", "how often each is seen", AT_LEAST_ONE, default=16)
+@option("--seed", "the same seed composes the same pictures", default=20)
+@precision_option
+def dogs(
+    out: Path,
+    work: Path | None,
+    precision: str,
+    pictures: int,
+    epochs: int,
+    seed: int,
+    **named: Any,
+) -> None:
+    """Train the head that finds every dog, for the network in OUT, which stays
+    as it is; interrupted, it goes on.
+    """
+    from lab import dogs_training
+    from lab.trainer import use_precision
+
+    use_precision(precision)
+    sources = dogs_training.Sources(**named)
+    measured = dogs_training.run(
+        sources, out, work or WORK / "dogs", pictures, epochs, seed, click.echo
+    )
+    click.echo(
+        f"photos with several dogs: {measured['several_told']:.1%} told, "
+        f"{measured['recall']:.1%} of the dogs found; artefacts "
+        f"are in {out}; now: dogsnap export {out.name}"
+    )

@@ -1,0 +1,107 @@
+"""Recipes: what is trained, in which order and how fast, as data; what each
+brought is in backend/lab/notes.md.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a training: which layers are trained, how long and at which
+    rate.
+
+    `from_block`: the last layer of the backbone that is frozen; None trains
+    every layer. `rate`: peak learning rate of SGD with Nesterov momentum,
+    reached after `warmup` steps, then falling as a half cosine, if it `falls`.
+    `drift_every`: steps between two updates of the stored batch statistics; 0:
+    none. `strength`: of the augmentation, in [0, 1]; see
+    `augmentation.augment`. `size`: (height, width) of the views; None: the
+    recipe's.
+    """
+
+    name: str
+    from_block: str | None
+    epochs: float
+    rate: float
+    warmup: int = 100
+    drift_every: int = 0
+    strength: float = 1.0
+    size: tuple[int, int] | None = None
+    falls: bool = True
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that determines a training, except the photos and the starting
+    weights.
+
+    `soup`: stages ("head" is the first) and their shares in the mean of the
+    weights that the network ends with (model soups, Wortsman et al. 2022);
+    empty: the last stage's weights. The layers of the box are the last stage's.
+    `teacher_share`: of the starting network's answer to the crop of the dog in
+    the target of all its views; the label has the rest, instead of label
+    smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers
+    that the starting weights do not have, as a share of the stage's rate.
+    """
+
+    architecture: str
+    size: tuple[int, int]
+    stages: tuple[Stage, ...]
+    batch: int = 32
+    head_views: int = 1
+    head_strength: float = 0.3
+    head_epochs: int = 40
+    dropout: float = 0.2
+    label_smoothing: float = 0.1
+    clip_norm: float = 2.0
+    average: float = 0.998
+    validation_per_breed: int = 10
+    chunk: int = 135
+    seed: int = 20
+    soup: tuple[tuple[str, float], ...] = ()
+    teacher_share: float = 0.0
+    box_weight: float = 0.2
+    head_rate: float = 0.1
+
+
+INCEPTION_V3 = Recipe(
+    architecture="inception_v3",
+    size=(299, 299),
+    stages=(
+        Stage(
+            "small",
+            from_block="mixed2",
+            epochs=2.01,
+            rate=0.003,
+            warmup=60,
+            size=(224, 224),
+            falls=False,
+        ),
+        Stage("full", from_block="mixed2", epochs=2.17, rate=0.003, warmup=1),
+    ),
+    teacher_share=0.4,
+    average=0.997,
+    soup=(("head", 0.2), ("full", 0.8)),
+)
+
+INCEPTION_V3_CROPS = Recipe(
+    architecture="inception_v3",
+    size=(299, 299),
+    stages=(
+        Stage(
+            "all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7
+        ),
+        Stage(
+            "longer",
+            from_block=None,
+            epochs=4,
+            rate=0.002,
+            warmup=50,
+            drift_every=100,
+            strength=1.0,
+        ),
+    ),
+    soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
+)
+
+RECIPES = {"inception_v3": INCEPTION_V3, "inception_v3_crops": INCEPTION_V3_CROPS}

@@ -1,0 +1,282 @@
+"""`python -m lab calibrate`: what follows a training, of a tiny network with a box, found on photos that the tests draw."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from click.testing import Result
+from dogsnap.exporting import TAUGHT
+from dogsnap.exporting.export import STATISTICS_FILE, export_stored
+from dogsnap.exporting.merging.merge import merge_all
+from dogsnap.exporting.quantization import RANGES
+from dogsnap.networks import architectures
+from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.serving.versions import checksums
+from dogsnap.training import class_statistics, dataset, teaching
+from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
+from lab import artefacts, calibration, passes
+from lab.trainer import with_whole_pictures
+from support import accelerated
+from support.command_line import lab, output_of, refused
+from support.photos import make_data_set, make_frames, striped
+from support.tiny_network import tiny_recipe, tiny_with_box
+
+pytestmark = pytest.mark.early
+
+WRITTEN = ("scores.json", RANGES, STATISTICS_FILE)
+BREEDS = ("n00000001-red_hound", "n00000002-green_terrier", "n00000003-blue_spaniel")
+
+
+def spied(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[tuple, Any]]:
+    """The calls of a function from now on: the arguments, and what it gave."""
+    calls, function = [], getattr(owner, name)
+
+    def spy(*arguments: Any) -> Any:
+        calls.append((arguments, function(*arguments)))
+        return calls[-1][1]
+
+    patch.setattr(owner, name, spy)
+    return calls
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
+        accelerated.patch(patch)
+        for module in (dataset, class_statistics, teaching, calibration):
+            patch.setattr(module, "FOLDS", 2)  # a part takes three versions
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = make_data_set(tmp_path_factory.mktemp("calibrate") / "dogs", per_breed=10)
+    make_frames(data, data.parent / "frames")
+    make_data_set(data.parent / "none", per_breed=4)
+    return data
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path) -> Path:
+    """Weights, labels and recipe, as a training leaves them."""
+    folder = data.parent / "trained" / "tiny"
+    keras.utils.set_random_seed(3)
+    labels = [{"id": name.partition("-")[0], "name": name, "name_zh": name} for name in BREEDS]
+    artefacts.finish(tiny_with_box(3), tiny_recipe((32, 32)), labels, [], folder, print)
+    return folder
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """A copy of what the training left."""
+    return shutil.copytree(trained, tmp_path / "models" / "tiny")
+
+
+def indexed(folder: Path, **breeds: tuple[int, int, int]) -> Path:
+    """Photos of further breeds in a folder each, by an index with sources."""
+    lines = ["breed\tphoto\tsource"]
+    for breed, colour in breeds.items():
+        (folder / breed).mkdir(parents=True)
+        for number in range(10):
+            striped(colour, 50 + sum(colour) + number).save(folder / breed / f"{number}.jpg")
+            lines.append(f"{breed}\t{breed}/{number}.jpg\tplace {number // 2}")
+    (folder / "index.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def further(data: Path) -> Path:
+    """Photos of two breeds, and those of one that is not taught in the folder `others` beside them."""
+    indexed(data.parent / "others", grey_dog=(90, 90, 90))
+    return indexed(data.parent / "further", yellow_dog=(220, 210, 50), violet_dog=(150, 50, 200))
+
+
+@pytest.fixture(scope="module")
+def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
+    """Two calls of the command with further breeds, the first of which is interrupted: their `folder`, what was asked before and
+    after, and what took part in the second.
+    """
+    run = SimpleNamespace(folder=shutil.copytree(trained, data.parent / "models" / "tiny"))
+    taught = ("--taught", further, "--taught", further.parent / "others")
+
+    def interrupted(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        before = spied(patch, passes.Passes, "_compute")
+        patch.setattr(calibration, "_look_at", interrupted)
+        assert "the disk is full" in calibrate(run.folder, data, *taught).output
+    assert not [name for name in WRITTEN if (run.folder / name).exists()]
+    with pytest.MonkeyPatch.context() as patch:
+        after, said = (
+            spied(patch, passes.Passes, "_compute"),
+            spied(patch, calibration, "_answers"),
+        )
+        run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
+        run.calibrated, lessons = (
+            spied(patch, calibration, "calibrate"),
+            spied(patch, teaching.Teacher, "teach"),
+        )
+        output_of(calibrate(run.folder, data, *taught))
+    run.asked = [[photos for (_, photos, _), _ in calls] for calls in (before, after)]
+    run.said = [answered for _, answered in said]
+    run.lessons = [lesson for _, lesson in lessons]
+    return run
+
+
+def calibrate(folder: Path, data: Path, *more: object) -> Result:
+    photos = [
+        "--data",
+        data,
+        "--frames",
+        data.parent / "frames",
+        "--not-dogs",
+        data.parent / "none",
+    ]
+    work = folder.parent / "work"
+    return lab("calibrate", folder, *photos, "--work", work, *more)
+
+
+def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(
+    run: SimpleNamespace,
+) -> None:
+    assert list((run.folder.parent / "work").iterdir()) == []
+    weights = checksums.digest(run.folder / STORED_WEIGHTS)
+    with np.load(run.folder / STATISTICS_FILE) as statistics:
+        origins = [{name: str(statistics[name]) for name in ("weights", "made_by")}]
+    origins += [
+        json.loads((run.folder / name).read_text(encoding="utf-8"))
+        for name in (RANGES, "scores.json")
+    ]
+    assert {(each["weights"], each["made_by"]) for each in origins} == {
+        (weights, calibration.MADE_BY)
+    }
+
+
+def test_an_interrupted_command_goes_on_with_the_features_that_it_has(run: SimpleNamespace) -> None:
+    before, after = run.asked
+    assert len(before) == 2  # of photos with and without a dog
+    assert len(after) == 1  # of those of further breeds
+    assert not [photos for photos in after if photos in before]
+
+
+def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
+    run: SimpleNamespace,
+) -> None:
+    (_, photos, *_), _ = run.calibrated[0]
+    files = [example.path for example in with_whole_pictures(photos.validation)]
+    assert len(files) == 24
+    # The choice on all photos, before further breeds were taught.
+    (photos, *_), choice = next(
+        each for each in run.choices if (each[0][0].breeds >= 0).sum() == len(files)
+    )
+    one = export_stored("tiny", run.folder, run.folder.parent / "built")
+    photos = photos.where(photos.breeds >= 0)
+    versions = [one.folder.parent / "1", *merge_all(one)]
+    scores = json.loads((run.folder / "scores.json").read_text(encoding="utf-8"))
+    for version, expected, stated in (
+        (versions[1], choice.once(photos), scores["calibration"]),
+        (versions[2], choice.twice(photos), scores["second_pass"]["decision"]),
+    ):
+        loaded = ExportedVersion.load(version)
+        for name, value in zip(("prediction", "dog"), expected, strict=True):
+            np.testing.assert_allclose(answers(loaded, files)[name], value, atol=2e-3)
+        assert loaded.description["decision"].items() <= stated.items()
+
+
+def test_no_photo_takes_part_in_the_choice_by_which_it_is_answered(run: SimpleNamespace) -> None:
+    chosen_on = {
+        id(choice): {row.tobytes() for row in said.exact.features[said.breeds >= 0]}
+        for (said, *_), choice in run.choices
+    }
+    rows = [
+        (id(choice), row.tobytes())
+        for (choice, said), _ in run.once
+        for row in said.exact.features[said.breeds >= 0]
+    ]
+    assert len(rows) == sum((said.breeds >= 0).sum() for said in run.said)
+    assert not [row for choice, row in rows if row in chosen_on[choice]]
+
+
+def test_further_breeds_are_taught_and_their_photos_answered_by_heads_taught_without_them(
+    run: SimpleNamespace,
+) -> None:
+    (lesson,), (_, said) = run.lessons, run.said
+    assert 15 < len(lesson.photos) <= 20
+    shown = said.breeds > 2
+    assert said.breeds[shown].tolist() == [photo.breed for photo in lesson.photos]
+    assert said.folds[shown].tolist() == lesson.folds.tolist()
+    kernels = [breed_weights_of(run, head) for head in lesson.parts]
+    for features, logits, fold in zip(
+        said.exact.features[shown], said.exact.logits[shown], lesson.folds, strict=True
+    ):
+        kernel, bias = kernels[fold]
+        np.testing.assert_allclose(logits, features @ kernel + bias, atol=1e-2)
+    photos = int((said.breeds >= 0).sum())
+    kept = json.loads((run.folder / TAUGHT).read_text(encoding="utf-8"))
+    assert [each["id"] for each in kept["taught"]] == ["violet_dog", "yellow_dog"]
+    assert (kept["made_by"], kept["scores"]["validation"]["photos"]) == (
+        calibration.MADE_BY,
+        photos,
+    )
+    right = kept["scores"]["second_pass"]["validation"]["taught"]
+    assert (right["photos"], set(right["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
+
+
+def breed_weights_of(run: SimpleNamespace, head: teaching.Head) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel and bias of a head without the prior, which the logits that are fitted on do not have."""
+    prior = json.loads((run.folder / "scores.json").read_text())["calibration"]["log_prior"]
+    return head.kernel, head.bias - np.resize(prior, len(head.bias)) * 0
+
+
+def test_further_photos_by_an_index_are_fitted_on_too(
+    folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photo = sorted((data / "images" / BREEDS[0]).iterdir())[-1]
+    (tmp_path / "index.tsv").write_text(f"breed\tphoto\tsource\nn00000001\t{photo}\tsomewhere\n")
+    given = []
+    monkeypatch.setattr(
+        calibration,
+        "calibrate",
+        lambda *args: given.append(args[1]) or {"validation": {"top1": 1.0}},
+    )
+    output_of(calibrate(folder, data, "--more", tmp_path))
+    assert photo in [example.path for example in given[0].validation]
+
+
+def test_one_validation_photo_a_breed_gives_numbers(folder: Path, data: Path) -> None:
+    recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+    (folder / "recipe.json").write_text(
+        json.dumps({**recipe, "validation_per_breed": 1}), encoding="utf-8"
+    )
+    output_of(calibrate(folder, data))
+    assert "NaN" not in (folder / "scores.json").read_text(encoding="utf-8")
+
+
+def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
+    folder: Path, data: Path, further: Path, tmp_path: Path
+) -> None:
+    def is_named(words: str, *more: object, of: Path = folder) -> None:
+        refused(calibrate(of, data, *more), words)
+        assert not (of / "scores.json").exists()
+
+    (tmp_path / "index.tsv").write_text("breed\tphoto\nn00000009\tphoto.jpg\n")
+    is_named(
+        "index.tsv:2 does not name a photo of a breed that the model knows",
+        "--more-training",
+        tmp_path,
+    )
+    (folder / TAUGHT).write_text('{"taught": [{"id": "white_dog", "name": "White dog"}]}')
+    is_named(
+        f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further
+    )
+    (folder / "labels.json").unlink()
+    is_named("labels.json does not exist")
+    is_named("cannot be written to", of=folder.parent / "none")

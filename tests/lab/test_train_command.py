@@ -1,0 +1,219 @@
+"""`python -m lab train` and its bad days: wrong names, wrong folders, wrong weights, a full disk."""
+
+import dataclasses
+import json
+import re
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from click.testing import Result
+from dogsnap.exporting.export import STATISTICS_FILE
+from dogsnap.exporting.quantization import RANGES
+from dogsnap.networks import architectures
+from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.serving.versions import checksums
+from lab import recipes
+from lab.recipes import Stage
+from PIL import Image
+from support.command_line import lab, output_of, refused
+from support.photos import make_data_set
+from support.small_disk import fill, small_disk
+from support.tiny_network import tiny, tiny_recipe
+
+pytestmark = pytest.mark.early
+
+TINY = tiny_recipe(
+    stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),
+    head_epochs=2,
+    validation_per_breed=3,
+    chunk=8,
+)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+    monkeypatch.setitem(recipes.RECIPES, "tiny", TINY)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data_set(tmp_path / "dogs", per_breed=8)
+
+
+def _weights(folder: Path) -> str:
+    path = folder / "start.weights.h5"
+    tiny(3).save_weights(path)
+    return str(path)
+
+
+def _train(data: Path, *more: str) -> Result:
+    folder = data.parent
+    folders = ["--data", data, "--out", folder / "out", "--work", folder / "work"]
+    result = lab("train", *folders, "--recipe", "tiny", *more)
+    keras.config.set_dtype_policy("float32")
+    return result
+
+
+def _failed_with_one_sentence(result: Result, words: str) -> None:
+    refused(result, words)
+    (error,) = re.findall(
+        r"Error: (.*)", result.output
+    )  # a progress bar may stand before it on the line
+    assert words in error
+
+
+def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_named_and_skipped(
+    data: Path,
+) -> None:
+    no_dogs = make_data_set(data.parent / "none", per_breed=8) / "images" / "n00000003-blue_spaniel"
+    truncated = no_dogs / "n00000003_0.jpg"
+    truncated.write_bytes(truncated.read_bytes()[:300])
+    bad, tiff = (
+        data / "images" / "n00000001-red_hound" / f"n00000001_{number}.jpg" for number in (1, 4)
+    )
+    bad.write_bytes(bad.read_bytes()[:200])
+    Image.open(tiff).save(tiff, "TIFF")
+    said = output_of(_train(data, "--weights", _weights(data.parent), "--not-dogs", str(no_dogs)))
+    for skipped in (bad, tiff, truncated):
+        assert f"skipped {skipped}" in said
+    made = {path.name for path in (data.parent / "out").iterdir()}
+    assert made == {
+        STORED_WEIGHTS,
+        STATISTICS_FILE,
+        RANGES,
+        "labels.json",
+        "recipe.json",
+        "scores.json",
+    }
+    scores = json.loads((data.parent / "out" / "scores.json").read_text())
+    assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
+    assert set(scores["calibration"]) >= {
+        "temperature",
+        "dog_threshold",
+        "confident_threshold",
+        "groups",
+    }
+    weights = checksums.digest(data.parent / "out" / STORED_WEIGHTS)
+    assert (
+        scores["weights"]
+        == str(np.load(data.parent / "out" / STATISTICS_FILE)["weights"])
+        == weights
+    )
+    assert scores["calibration"]["log_prior"] == [0, 0, 0]  # none of these breeds has a rank
+
+
+def a_breed_with_photos_for_validation_alone(data: Path) -> None:
+    listed = (data / "train_list.txt").read_text().splitlines()
+    hounds = [line for line in listed if "hound" in line][: TINY.validation_per_breed]
+    (data / "train_list.txt").write_text(
+        "\n".join([line for line in listed if "hound" not in line] + hounds)
+    )
+
+
+def few_photos_of_each_breed(data: Path) -> None:
+    listed = (data / "train_list.txt").read_text().splitlines()
+    folders = {line.partition("/")[0] for line in listed}
+    few = []
+    for folder in folders:
+        of_breed = [line for line in listed if line.startswith(folder)]
+        few += of_breed[: TINY.validation_per_breed]
+    (data / "train_list.txt").write_text("\n".join(few))
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "words"),
+    [
+        (few_photos_of_each_breed, [], "has only validation photos in train_list.txt"),
+        (None, ["--recipe", "resnet"], "no recipe 'resnet'; there are: inception_v3"),
+        (None, ["--popularity", "wrong"], "wrong: expected"),
+        (None, ["--popularity", "none.json"], "File 'none.json' does not exist"),
+        (None, ["--weights", "wrong"], "weights file wrong does not fit"),
+        (None, ["--weights", "none.h5"], "none.h5 does not exist"),
+        (lambda data: shutil.rmtree(data / "images"), [], "expected the Stanford Dogs layout"),
+        (lambda data: (data / "images" / "n00000009-cat").mkdir(), [], "n00000009-cat"),
+        (
+            a_breed_with_photos_for_validation_alone,
+            [],
+            "n00000001-red_hound has only validation photos",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_one_sentence(
+    data: Path, monkeypatch, change, flags, words
+) -> None:
+    monkeypatch.chdir(data.parent)
+    Path("wrong").write_bytes(b'{"n00000001": 1}')  # neither weights nor ranks
+    if change:
+        change(data)
+    _failed_with_one_sentence(_train(data, *flags), words)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(
+    data: Path,
+) -> None:
+    weights = _weights(data.parent)
+    with small_disk(data.parent / "disk", "8m") as disk:
+        folders = ["--weights", weights, "--out", str(disk / "out"), "--work", str(disk / "work")]
+        output_of(_train(data, *folders))
+        fill(disk)
+        before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+        _failed_with_one_sentence(_train(data, *folders), "not enough disk space below")
+        finished = disk / "work" / "all.weights.h5"
+        finished.unlink()
+        _failed_with_one_sentence(_train(data, *folders), "not enough disk space below")
+        after = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+        assert {path: before[path] for path in before if path != finished} == after
+
+
+def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_network(**_: object) -> None:
+        raise Exception("URL fetch failure on https://storage.test: no route")
+
+    monkeypatch.setattr(keras.applications, "InceptionV3", no_network)
+    _failed_with_one_sentence(_train(data), "could not fetch the ImageNet weights")
+
+
+def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_before(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data.parent / "out").mkdir()
+    (data.parent / "out" / STORED_WEIGHTS).write_bytes(b"of before")
+    diverging = dataclasses.replace(
+        TINY, stages=(dataclasses.replace(TINY.stages[0], rate=float("inf")),)
+    )
+    monkeypatch.setitem(recipes.RECIPES, "tiny", diverging)
+    _failed_with_one_sentence(
+        _train(data, "--weights", _weights(data.parent)), "stage all with peak rate inf: NaN"
+    )
+    assert not (data.parent / "work" / "all.weights.h5").exists()
+    assert (data.parent / "out" / STORED_WEIGHTS).read_bytes() == b"of before"
+
+
+def test_other_classes_start_from_stored_weights_with_a_new_head(data: Path) -> None:
+    folder = data.parent / "stored"
+    folder.mkdir()
+    start = folder / "start.weights.h5"
+    tiny(5).save_weights(start)
+    ids = ["n00000001", "a", "b", "c", "d"]
+    (folder / "labels.json").write_text(json.dumps([{"id": name, "name": name} for name in ids]))
+    said = output_of(_train(data, "--weights", str(start), "--epochs", "1"))
+    assert "has 5 classes, of which 1 are among the 3 here" in said
+    assert "step 1 of 3: head" in said
+    assert "step 3 of 3: all" in said
+    assert "all: 2 steps of 8 photos" in said
+    recipe = json.loads((data.parent / "out" / "recipe.json").read_text())
+    assert [stage["epochs"] for stage in recipe["stages"]] == [1.0]
+
+
+def test_a_start_that_fails_leaves_no_record_and_nothing_is_overwritten_by_default(
+    data: Path,
+) -> None:
+    _failed_with_one_sentence(_train(data, "--weights", str(data / "none.h5")), "does not exist")
+    assert not (data.parent / "work" / "run.json").exists()
+    refused(lab("train", "--data", data), "Missing option '--out'")

@@ -1,0 +1,105 @@
+"""The page of an answer: nothing covers the photo, nothing jumps, rules are of one length and touch no words."""
+
+import pytest
+from support.colour_photos import RED, encode, plain
+from test_answers import HUSKY_GROUP, answer_with
+
+HUSKY, MALAMUTE, ESKIMO = "n02110185", "n02110063", "n02109961"
+LIKELY = {MALAMUTE: 0.5, HUSKY: 0.4, ESKIMO: 0.05}
+WIDE_BOX = [0.02, 0.1, 0.98, 0.9]
+ANSWERS = {
+    "breed": {"probabilities": {HUSKY: 0.99}, "asked": True},
+    "group": {"probabilities": LIKELY, "group": HUSKY_GROUP},
+    "set": {"probabilities": LIKELY, "set": [MALAMUTE, HUSKY]},
+    "unsure": {"probabilities": LIKELY},
+    "unknown": {"probabilities": LIKELY},
+}
+# Left and right end of each rule in the card, and how far the text before it is away from it.
+RULES = """() => [...document.querySelectorAll('.wx-frame:not([hidden]) .panel *')]
+    .filter((each) => parseFloat(getComputedStyle(each).borderTopWidth) === 1)
+    .map((each) => {
+        const {left, right, top} = each.getBoundingClientRect()
+        const before = [...document.querySelectorAll('.wx-frame:not([hidden]) .panel :is(.headline, .lead)')]
+            .map((text) => text.getBoundingClientRect().bottom).filter((bottom) => bottom <= top + 2)
+        return [left, right, top - Math.max(...before)]
+    })"""
+PHOTO = """() => {
+    const {x, y, width, height} = document.querySelector('.wx-frame:not([hidden]) .photo-picture').getBoundingClientRect()
+    return [x, y, width, height].map(Math.round)
+}"""
+
+
+@pytest.fixture
+def phone(open_phone, colour_server):
+    return open_phone(server=colour_server, locale="en-US")
+
+
+@pytest.mark.parametrize("level", ANSWERS)
+def test_the_rules_of_an_answer_have_one_length_and_touch_no_words(phone, red_dog, level):
+    answer_with(phone, level, **ANSWERS[level])
+    phone.snap(red_dog)
+    rules = phone.page.evaluate(RULES)
+    assert rules
+    assert len({(left, right) for left, right, _ in rules}) == 1
+    assert min(distance for _, _, distance in rules) >= 4
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (360, 640), (844, 390), (1280, 800)])
+def test_nothing_that_can_be_pressed_covers_the_photo(
+    open_phone, colour_server, red_dog, width, height
+):
+    phone = open_phone(
+        server=colour_server, locale="en-US", viewport={"width": width, "height": height}
+    )
+    phone.snap(red_dog)
+    photo = phone.screen.locator(".photo-box").bounding_box()
+    for chip in phone.screen.locator(".chip").all():
+        box = chip.bounding_box()
+        assert box["y"] >= photo["y"] + photo["height"]
+        assert box["y"] + box["height"] <= height
+
+
+@pytest.mark.parametrize("box", [None, WIDE_BOX])
+def test_the_photo_stays_where_it_is_when_the_answer_names_no_place_or_all_of_it(
+    phone, tmp_path, box
+):
+    (tmp_path / "wide.jpg").write_bytes(encode(plain(RED, (400, 200)), "JPEG"))
+    held = []
+    phone.page.route("**/api/classify", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.choose(tmp_path / "wide.jpg")
+    phone.wait_until(lambda: held)
+    phone.page.wait_for_timeout(300)
+    before = phone.page.evaluate(PHOTO)
+    answer = held[0].fetch().json()
+    held[0].fulfill(json={**answer, "box": box})
+    phone.screen.locator(".answer:not(.state-working)").wait_for()
+    phone.page.wait_for_timeout(700)  # longer than any movement
+    after = phone.page.evaluate(PHOTO)
+    assert max(abs(one - other) for one, other in zip(before, after, strict=True)) <= 20
+    assert after[3] * 2 - after[2] in (-1, 0, 1)
+
+
+def test_the_photo_goes_to_a_small_dog_in_steps(phone, tmp_path):
+    (tmp_path / "wide.jpg").write_bytes(encode(plain(RED, (400, 200)), "JPEG"))
+    held = []
+    phone.page.route("**/api/classify", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.choose(tmp_path / "wide.jpg")
+    phone.wait_until(lambda: held)
+    phone.page.wait_for_timeout(300)
+    answer = held[0].fetch().json()
+    held[0].fulfill(json={**answer, "box": [0.6, 0.3, 0.8, 0.7]})
+    widths = phone.page.evaluate(
+        """async () => {
+            const widths = []
+            for (const end = Date.now() + 900; Date.now() < end; await new Promise(requestAnimationFrame))
+                widths.push(document.querySelector('.wx-frame:not([hidden]) .photo-picture').getBoundingClientRect().width)
+            return widths
+        }"""
+    )
+    assert widths[-1] > 1.5 * widths[0]
+    assert len(set(widths)) > 3
+
+
+def test_the_breed_of_an_answer_stands_on_the_page_once(phone, red_dog):
+    phone.snap(red_dog)
+    assert phone.screen.inner_text().count(phone.headline()) == 1
