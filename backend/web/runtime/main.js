@@ -8,6 +8,7 @@ import { acceptPhotos } from './incoming.js'
 import { followVisibility } from './lifecycle.js'
 import { Router } from './router.js'
 import { offerShare } from './share.js'
+import { findWebcams } from './webcam.js'
 import { createWx } from './wx/index.js'
 
 function run(program) {
@@ -34,6 +35,7 @@ function run(program) {
   followVisibility({ app: () => app, router })
   acceptPhotos({ app: () => app, router, materials: program.app.supportedMaterials ?? [] })
   offerShare({ router, wx })
+  findWebcams()
   keepForOffline()
   nameInstalled()
 }

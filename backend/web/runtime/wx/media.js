@@ -1,10 +1,12 @@
 /** Choosing, measuring and saving pictures. Several at once, and videos, are not offered. */
 import { api } from './api.js'
+import { hasWebcam, takePhoto } from '../webcam.js'
 import { addTemporary, read } from './file_store.js'
 
 export const media = {
   chooseMedia: api('chooseMedia', async ({ sourceType = ['album', 'camera'] }) => {
-    const file = await pickFile(sourceType)
+    const onlyCamera = sourceType.join() === 'camera'
+    const file = await (onlyCamera && hasWebcam() ? takePhoto() : pickFile(onlyCamera))
     return { type: 'image', tempFiles: [{ tempFilePath: addTemporary(file), size: file.size, fileType: 'image' }] }
   }),
   getImageInfo: api('getImageInfo', async ({ src }) => {
@@ -19,13 +21,13 @@ export const media = {
 let leaveDialog = () => {}
 
 /**
- * Opens the browser's file dialog; on a phone, the camera when that is the only source asked for. Some browsers do not
+ * Opens the browser's file dialog; on a phone, the camera where only that is asked for. Some browsers do not
  * tell when a dialog is left, so the next one ends it.
  */
-function pickFile(sourceType) {
+function pickFile(onlyCamera) {
   leaveDialog()
   const input = Object.assign(document.createElement('input'), { type: 'file', accept: 'image/*', hidden: true })
-  if (sourceType.length === 1 && sourceType[0] === 'camera') input.setAttribute('capture', 'environment')
+  if (onlyCamera) input.setAttribute('capture', 'environment')
   document.body.append(input) // Safari forgets an input that is not in the page
   return new Promise((resolve, reject) => {
     leaveDialog = () => reject(new Error('cancel'))
