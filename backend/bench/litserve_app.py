@@ -3,6 +3,7 @@ SAVED_MODEL PORT`.
 """
 
 import sys
+from typing import Any
 
 import litserve
 import tensorflow as tf
@@ -15,13 +16,13 @@ class SavedModelApi(litserve.LitAPI):
         self.loaded = tf.saved_model.load(sys.argv[1])
         self.run = self.loaded.signatures["serving_default"]
 
-    def decode_request(self, request: dict) -> list[str]:
+    def decode_request(self, request: dict[str, Any]) -> list[str]:
         return request["instances"]
 
     def predict(self, texts: list[str]) -> list:
         return self.run(image=tf.constant(texts))["prediction"].numpy().tolist()
 
-    def encode_response(self, output: list) -> dict:
+    def encode_response(self, output: list) -> dict[str, Any]:
         return {"predictions": output}
 
 

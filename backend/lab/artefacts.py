@@ -5,14 +5,16 @@ labels, recipe, class statistics.
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from dogsnap.exporting import Report
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
 from dogsnap.networks.box_head import box_loss
-from dogsnap.training.dataset import Example, Report, every_second
+from dogsnap.training.dataset import Example, every_second
 
 from lab import picture_views
 from lab.recipes import Recipe
@@ -25,7 +27,7 @@ BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
 def finish(
     model: keras.Model,
     recipe: Recipe,
-    labels: list[dict],
+    labels: list[dict[str, Any]],
     training: list[Example],
     out: Path,
     report: Report,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -304,7 +305,7 @@ def calibrate(
     report: Report,
     one_source: Sequence[str] = (),
     left_out: Sequence[str] = (),
-) -> dict:
+) -> dict[str, Any]:
     """Write scores.json, int8_ranges.json and class_statistics.npz into
     `folder` with the weights, labels and recipe; return the scores. With photos
     of further breeds, write taught.json, too.
@@ -394,7 +395,10 @@ def _see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[See
 
 
 def _look_at(
-    folders: Sequence[Path], breeds: Sequence[teaching.NewBreed], recipe: Mapping, passes: Passes
+    folders: Sequence[Path],
+    breeds: Sequence[teaching.NewBreed],
+    recipe: Mapping[str, Any],
+    passes: Passes,
 ) -> TeachingPhotos:
     known = teaching.known_photos(folders, breeds, recipe)
     own = chain.from_iterable(breed.photos for breed in breeds)
@@ -417,7 +421,7 @@ def _see_unknown(
     return unknown
 
 
-def _as_if_unknown(taught: Seen, labels: Sequence[Mapping]) -> Seen:
+def _as_if_unknown(taught: Seen, labels: Sequence[Mapping[str, Any]]) -> Seen:
     """The same of photos that taught breeds, answered as if their own breed had
     not been taught.
     """
@@ -532,10 +536,10 @@ def _fit_decision(
     said: Answers,
     stored: Stored,
     precision: str,
-    labels: Sequence[Mapping],
+    labels: Sequence[Mapping[str, Any]],
     ranks: Path,
     first: int | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """What scores.json says of the choices, of the thresholds of one pass and
     of two, and how good both are.
 
@@ -588,7 +592,7 @@ def _fit_decision(
     calibration["log_prior"] = np.round(log_prior.astype(float), 4).tolist()
     calibration |= decision.to_json()
     calibration["groups"] = [np.take(ids, group).tolist() for group in choice.groups]
-    scores: dict = {
+    scores: dict[str, Any] = {
         "calibration": calibration,
         "dog_head": choice.dog.to_json(),
         "validation": scoring.report(

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from dogsnap.training.dataset import Report
+from dogsnap.exporting import Report
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.evaluation.labelled_photos import read_known
 from dogsnap.training.evaluation.measuring import other_dogs, score_photos, without_dogs
@@ -42,7 +43,7 @@ SEVERAL = {
 }
 
 
-def every_dog(version: ExportedVersion, folder: Path) -> dict:
+def every_dog(version: ExportedVersion, folder: Path) -> dict[str, Any]:
     """How well the boxes that are told are those of the dogs in the photos of
     `folder`; see `shares`.
     """
@@ -54,7 +55,7 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict:
     return shares(judged, found)
 
 
-def measure(model: Path, root: Path, report: Report) -> dict:
+def measure(model: Path, root: Path, report: Report) -> dict[str, Any]:
     """All that the card states, ready for JSON: by version of `model`, the
     lists below `root`.
     """
@@ -92,13 +93,13 @@ def split(card: str) -> tuple[str, str, str]:
     return before, tables, after
 
 
-def renew_tables(card: str, measured: Mapping) -> str:
+def renew_tables(card: str, measured: Mapping[str, Any]) -> str:
     """The text of the card with the tables of what was measured."""
     before, _, after = split(card)
     return f"{before}{BEGIN}\n\n{as_tables(measured)}\n\n{END}{after}"
 
 
-def as_tables(measured: Mapping) -> str:
+def as_tables(measured: Mapping[str, Any]) -> str:
     """The tables in Markdown: photos of known breeds; dogs of other breeds and
     photos without a dog; photos of several dogs.
     """
@@ -130,7 +131,7 @@ def as_tables(measured: Mapping) -> str:
     return "\n\n".join(tables)
 
 
-def _version_name(number: str, of_version: Mapping) -> str:
+def _version_name(number: str, of_version: Mapping[str, Any]) -> str:
     return f"{number}, {of_version['precision']}"
 
 
@@ -142,11 +143,11 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
-def _percents(scores: Mapping, names: Iterable[str]) -> list[str]:
+def _percents(scores: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     return [_percent(scores[name]) for name in names]
 
 
-def _figures(scores: Mapping) -> list[str]:
+def _figures(scores: Mapping[str, Any]) -> list[str]:
     """The columns FIGURES of the scores on one list."""
     levels, boxes = scores["levels"], scores.get("boxes")
     return [

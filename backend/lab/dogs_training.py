@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from dogsnap.exporting import Report
 from dogsnap.exporting.export import read_stored
 from dogsnap.files import write_json
 from dogsnap.networks import dogs_head as dogs
@@ -18,7 +19,7 @@ from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
-from dogsnap.training.dataset import DatasetError, Example, Report, photo_bytes, read_boxes
+from dogsnap.training.dataset import DatasetError, Example, photo_bytes, read_boxes
 from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import load_arrays, save_arrays
 

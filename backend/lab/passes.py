@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from dogsnap.exporting import layers
+from dogsnap.exporting import Report, layers
 from dogsnap.exporting.acceleration import Acceleration, choose
 from dogsnap.exporting.export import Stored
 from dogsnap.exporting.freezing import FrozenGraph, freeze
@@ -23,7 +23,7 @@ from dogsnap.serving.versions.openvino_runtime import (
     IncompatibleNetwork,
     Network,
 )
-from dogsnap.training.dataset import Report, photo_bytes
+from dogsnap.training.dataset import photo_bytes
 from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, save_arrays
 
 CHUNK, BATCH = 256, 16  # photos of a file, and that are decoded together

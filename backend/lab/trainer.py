@@ -10,16 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from dogsnap import processor
+from dogsnap.exporting import Report
 from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
 from dogsnap.networks.box_head import box_loss
 from dogsnap.serving.photos.preprocessing import resize
-from dogsnap.training.dataset import Example, Report
+from dogsnap.training.dataset import Example
 
 from lab import picture_views
 from lab.augmentation import augment
@@ -208,7 +210,7 @@ def fastest_precision() -> str:
     return "mixed_bfloat16" if native else "float32"
 
 
-def remember(run: dict, folder: Path) -> None:
+def remember(run: dict[str, Any], folder: Path) -> None:
     """Record what is trained in this folder.
 
     Raises ValueError if it belongs to another training.
@@ -218,7 +220,7 @@ def remember(run: dict, folder: Path) -> None:
         write_json(run, folder / "run.json")
 
 
-def refuse_other_training(run: dict, folder: Path) -> None:
+def refuse_other_training(run: dict[str, Any], folder: Path) -> None:
     """Raises ValueError if the folder belongs to another training."""
     file = folder / "run.json"
     if file.is_file() and file.read_text(encoding="utf-8", errors="replace") != json_text(run):
@@ -362,8 +364,8 @@ def _run_stage(
     )
 
     def with_targets(
-        image: tf.Tensor, target: dict, teacher: np.ndarray | None = None
-    ) -> tuple[tf.Tensor, dict]:
+        image: tf.Tensor, target: dict[str, Any], teacher: np.ndarray | None = None
+    ) -> tuple[tf.Tensor, dict[str, Any]]:
         """A batch of `training_batches` or `plain_batches` with the targets of
         the learner's outputs.
         """
@@ -527,7 +529,7 @@ class StatisticsDrift(keras.callbacks.Callback):
         # The backbone takes images in [-1, 1].
         self._forward = tf.function(lambda image: backbone(image * 2.0 - 1.0, training=True))
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Run one batch in training mode, which changes only the statistics."""
         if int(self.model.optimizer.iterations) % self._every == 0:
             self._forward(next(self._photos)[0])

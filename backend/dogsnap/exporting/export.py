@@ -66,7 +66,7 @@ class Stored:
     model: keras.Model
     build: Callable[[], keras.Model]
     calibration: Calibration
-    description: Mapping
+    description: Mapping[str, Any]
     dogs: keras.Model | None = None
     looks: Looks | None = None
 
@@ -203,8 +203,8 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
 def read_looks(
     calibration: Calibration,
     artefacts: Path,
-    description: Mapping,
-    taught: Sequence[Mapping] = (),
+    description: Mapping[str, Any],
+    taught: Sequence[Mapping[str, Any]] = (),
 ) -> Looks | None:
     """How much photos look like each breed, `taught` ones behind the others;
     None where `calibration` asks for no looks, or where a breed was taught by
@@ -233,11 +233,11 @@ def _check_made_with(
         )
 
 
-def _decision(calibration: Mapping) -> dict[str, float]:
+def _decision(calibration: Mapping[str, Any]) -> dict[str, float]:
     return Decision.read(calibration).to_json()
 
 
-def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.ndarray:
+def prior_of(stored: Stored, labels: Sequence[Mapping[str, Any]], artefacts: Path) -> np.ndarray:
     """The prior of `labels`, the classifier's breeds and further ones behind
     them, by popularity.json in the parent folder.
     """
@@ -247,7 +247,7 @@ def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.n
 
 def with_classes(
     stored: Stored,
-    labels: Sequence[Mapping],
+    labels: Sequence[Mapping[str, Any]],
     kernel: np.ndarray,
     bias: np.ndarray,
     log_prior: np.ndarray,
@@ -269,7 +269,9 @@ def with_classes(
     return replace(stored, model=model, calibration=calibration, description=description)
 
 
-def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.ndarray, np.ndarray]:
+def breed_weights(
+    model: keras.Model, taught: Sequence[Mapping[str, Any]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Kernel float32 (f, classes) and bias (classes,) of the breeds, those of
     `taught` ones behind the network's own.
     """
@@ -284,7 +286,9 @@ def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.nda
     return np.column_stack(columns), bias
 
 
-def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) -> list[dict]:
+def _groups(
+    calibration: Mapping[str, Any], artefacts: Path, labels: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     file = artefacts.parent / GROUPS_FILE
     written = read_json(file) if file.is_file() else []
     return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]
@@ -306,7 +310,7 @@ def read_json(
 def export_classifier(
     model: keras.Model,
     calibration: Calibration,
-    description: Mapping,
+    description: Mapping[str, Any],
     model_folder: Path,
     report: Report = lambda _: None,
     head: keras.Model | None = None,
@@ -370,7 +374,7 @@ def write_version(
     model_folder: Path,
     module: tf.Module,
     signatures: Mapping[str, Callable],
-    description: Mapping,
+    description: Mapping[str, Any],
     warmup: Mapping[str, Mapping[str, np.ndarray]],
     acceleration: Acceleration | None = None,
     report: Report = lambda _: None,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
@@ -29,9 +30,9 @@ PART_BYTES = 2**24
 # around the constants.
 MAX_CONSTANT_BYTES = 1_900_000_000
 REFERENCE_VARIABLES = ("Variable", "VariableV2")
-GraphDef = tf.compat.v1.GraphDef
-Node = tf.compat.v1.NodeDef
-Function = tf.types.experimental.ConcreteFunction
+GraphDef: TypeAlias = tf.compat.v1.GraphDef
+Node: TypeAlias = tf.compat.v1.NodeDef
+Function: TypeAlias = tf.types.experimental.ConcreteFunction
 
 
 class FreezingError(ValueError):

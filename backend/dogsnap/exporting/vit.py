@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import keras
 import numpy as np
@@ -174,7 +175,9 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0].rstrip(' .')}" if lines else type(error).__name__
 
 
-def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> keras.Model:
+def _task(
+    source: str, config: Mapping[str, Any], preset: str, keras_hub: ModuleType
+) -> keras.Model:
     """The classifier, in the order (n, h, w, 3) whichever it was saved in: the
     weights are the same in both.
 
@@ -261,7 +264,9 @@ def _input_of_keras(
     )
 
 
-def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: str) -> list[str]:
+def _class_names(
+    given: Sequence[str], config: Mapping[str, Any], classes: int, preset: str
+) -> list[str]:
     own = config.get("id2label", {})
     names = list(given) or [own[key] for key in sorted(own, key=int)]
     if len(names) != classes:

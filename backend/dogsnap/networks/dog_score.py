@@ -4,6 +4,7 @@ features of the network.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,7 +22,7 @@ class DogHead:
     bias: float
 
     @classmethod
-    def of(cls, stated: Mapping) -> "DogHead":
+    def of(cls, stated: Mapping[str, Any]) -> "DogHead":
         """As `to_json` gives it."""
         return cls(read_halves(stated["weights"]), stated["bias"])
 
@@ -36,7 +37,7 @@ class DogHead:
         weights = self.weights[:, np.newaxis], np.array([self.bias])
         model.get_layer("dog").set_weights(list(weights))
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """Weights as base64 of float16."""
         return {"weights": write_halves(self.weights), "bias": self.bias}
 

@@ -6,6 +6,7 @@ each, and the answers.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -44,7 +45,7 @@ class EveryDog:
     sharpness: float = 1.0
 
     @classmethod
-    def of(cls, one: SecondPass, stated: Mapping) -> "EveryDog":
+    def of(cls, one: SecondPass, stated: Mapping[str, Any]) -> "EveryDog":
         """From a version's description; ignores further keys.
 
         Raises KeyError for a missing one.

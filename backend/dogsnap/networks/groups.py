@@ -3,6 +3,7 @@ somebody wrote them.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,9 @@ def of_groups(
 
 
 def named_groups(
-    groups: Sequence[Sequence[str]], written: Sequence[Mapping], labels: Sequence[Mapping[str, str]]
+    groups: Sequence[Sequence[str]],
+    written: Sequence[Mapping[str, Any]],
+    labels: Sequence[Mapping[str, str]],
 ) -> list[Group]:
     """Groups of ids with the names and differences that somebody wrote for
     them: models/groups.json.

@@ -9,6 +9,7 @@ features are for photos of a breed than for photos of any dog.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -52,7 +53,7 @@ class Looks:
         return cls(weights.astype(np.float32), bias.astype(np.float32))
 
     @classmethod
-    def read(cls, statistics: Path, taught: Sequence[Mapping] = ()) -> "Looks | None":
+    def read(cls, statistics: Path, taught: Sequence[Mapping[str, Any]] = ()) -> "Looks | None":
         """By a file of class statistics, and the means of `taught` breeds; None
         where one of them has none.
         """

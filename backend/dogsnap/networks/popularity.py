@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ import numpy as np
 STRENGTH = 0.006
 
 
-def log_prior(labels: Sequence[Mapping], file: Path) -> np.ndarray:
+def log_prior(labels: Sequence[Mapping[str, Any]], file: Path) -> np.ndarray:
     """Log-probabilities of the breeds up to a constant, float32 (classes,),
     with mean 0; zeros where no breed has a rank.
 
@@ -48,7 +49,10 @@ def log_prior(labels: Sequence[Mapping], file: Path) -> np.ndarray:
 
 
 def further_prior(
-    known: Sequence[Mapping], prior: np.ndarray, further: Sequence[Mapping], file: Path
+    known: Sequence[Mapping[str, Any]],
+    prior: np.ndarray,
+    further: Sequence[Mapping[str, Any]],
+    file: Path,
 ) -> np.ndarray:
     """`prior` (n,) of the `known` breeds, and behind it that of `further` ones.
 

@@ -6,6 +6,7 @@ dog, combined with its answer to the whole photo.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -40,7 +41,7 @@ class SecondPass:
     sharpness: float
 
     @classmethod
-    def of(cls, stated: Mapping) -> "SecondPass":
+    def of(cls, stated: Mapping[str, Any]) -> "SecondPass":
         """From a version's description; ignores further keys."""
         return cls(**{name: float(stated[name]) for name in cls.__dataclass_fields__})
 

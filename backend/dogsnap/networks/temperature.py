@@ -4,6 +4,7 @@ lapse rate, and how a photo looks.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Calibration:
     sureness: Sureness | None = None
 
     @classmethod
-    def of(cls, stated: Mapping, classes: int) -> "Calibration":
+    def of(cls, stated: Mapping[str, Any], classes: int) -> "Calibration":
         """From scores.json; where that says nothing, all breeds are equally
         common and the lapse rate is 0.
         """

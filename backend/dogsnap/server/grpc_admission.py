@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -20,7 +20,7 @@ EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being
 # A message that is sent with its call has arrived by then, even on a busy machine.
 GRACE_SECONDS = 1.0
 
-Context = grpc.ServicerContext
+Context: TypeAlias = grpc.ServicerContext
 
 
 class AdmissionInterceptor(grpc.ServerInterceptor):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -74,7 +75,7 @@ def breeds_of(examples: Sequence[Example]) -> np.ndarray:
     return np.array([example.breed for example in examples])
 
 
-def class_ids(labels: Sequence[Mapping]) -> list[str]:
+def class_ids(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     return [label["id"] for label in labels]
 
 
@@ -99,7 +100,7 @@ def breed_folders(data: Path) -> list[str]:
     return folders
 
 
-def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
+def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict[str, Any]]:
     """Labels {"id", "name", "name_zh"} in class order: names as in
     `breeds_file`, else, without `_`, as in the folder's.
     """
@@ -123,7 +124,9 @@ def _id_and_name(folder: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (folder, folder)
 
 
-def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> list[Example]:
+def read_list(
+    data: Path, name: str, labels: Sequence[dict[str, Any]] | None = None
+) -> list[Example]:
     """The photos of `train_list` or `test_list` (as .txt, a line a photo,
     relative to `images`), in the file's order.
 
@@ -158,7 +161,7 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
     return examples
 
 
-def _places(labels: Sequence[dict]) -> dict[str, int]:
+def _places(labels: Sequence[dict[str, Any]]) -> dict[str, int]:
     return {breed: place for place, breed in enumerate(class_ids(labels))}
 
 
@@ -283,7 +286,7 @@ def check_taught(folders: list[str], training: list[Example]) -> None:
             )
 
 
-def read_index(data: Path, labels: list[dict]) -> list[Example]:
+def read_index(data: Path, labels: list[dict[str, Any]]) -> list[Example]:
     """The photos of `index.tsv`: columns `breed`, an id of `labels`, and
     `photo`, a path below `data`. Raises DatasetError.
     """

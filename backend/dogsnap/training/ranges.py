@@ -35,7 +35,7 @@ SAMPLES = 200  # values of each tensor and image that a range is chosen on
 SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the end of a range
 
 
-def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
+def choose(data: Sequence[Path], recipe: dict[str, Any], count: int) -> list[Path]:
     """`count` training photos, evenly from all folders of `data` in Stanford
     Dogs' layout.
 
@@ -109,7 +109,7 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
 
 def _sample(
     model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]
-) -> tuple[dict, dict, int]:
+) -> tuple[dict[str, Any], dict[str, Any], int]:
     """By the tensors' names, samples of their values for each image, and their
     smallest and largest; the number of images.
     """

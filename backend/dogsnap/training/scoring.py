@@ -4,6 +4,7 @@ dog" and "not sure", confused breeds.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,9 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
 def report(
     probabilities: np.ndarray,
     breeds: np.ndarray,
-    labels: Sequence[Mapping],
+    labels: Sequence[Mapping[str, Any]],
     confident: float | None,
-) -> dict:
+) -> dict[str, Any]:
     """Every score of breed answers (n, classes) against the true breeds int
     (n,), ready for JSON.
 
@@ -65,7 +66,7 @@ def report(
     }
 
 
-def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
+def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict[str, Any]:
     """How well the boxes `found` (n, 4) overlap with the true ones, where these
     are known: intersection over union.
     """
@@ -84,7 +85,7 @@ def share(hits: np.ndarray) -> float | None:
     return round(float(hits.mean()), 4) if len(hits) else None
 
 
-def as_text(scores: dict) -> str:
+def as_text(scores: dict[str, Any]) -> str:
     """The report as text for the terminal."""
     confused = [
         f"{pair['is']} taken for {pair['taken_for']} ({pair['times']})"

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from dogsnap.errors import DogsnapError
-from dogsnap.exporting import TAUGHT
+from dogsnap.exporting import TAUGHT, Report
 from dogsnap.exporting.export import (
     STATISTICS_FILE,
     breed_weights,
@@ -39,7 +40,7 @@ from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import FOLDS, Example, Report, class_ids
+from dogsnap.training.dataset import FOLDS, Example, class_ids
 
 FEWEST_PHOTOS = 8
 BREEDS_FILE = "breeds.json"
@@ -84,7 +85,7 @@ class NewBreed:
     name: str
     photos: Sequence[Path]
     name_zh: str = ""
-    facts: Mapping = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[Path, str] = field(default_factory=dict)
 
     @property
@@ -193,7 +194,7 @@ class Teacher:
         """What the prior adds to the logits of these classes, (n,)."""
         return self.stored.calibration.temperature * prior_of(self.stored, labels, self._artefacts)
 
-    def _check_source(self, described: Mapping) -> None:
+    def _check_source(self, described: Mapping[str, Any]) -> None:
         labels = described.get("labels")
         if not labels:
             raise TeachingError(
@@ -280,7 +281,7 @@ class Teacher:
                 named.append(group)
         self._named_groups = named
 
-    def _row(self, head: Head, breed: str) -> dict:
+    def _row(self, head: Head, breed: str) -> dict[str, Any]:
         """What is stored of a class of `head`: its weights as base64 of
         float16, and its bias without the prior.
         """
@@ -454,7 +455,7 @@ class Teacher:
         write_json(self.describe_taught(self.head), file)
         return file
 
-    def describe_taught(self, head: Head) -> dict:
+    def describe_taught(self, head: Head) -> dict[str, Any]:
         """What is stored of the classes that were taught, with the weights that
         they have in `head`; ready for JSON.
         """
@@ -525,7 +526,7 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
 
 
 def known_photos(
-    folders: Iterable[Path], breeds: Sequence[NewBreed], recipe: Mapping
+    folders: Iterable[Path], breeds: Sequence[NewBreed], recipe: Mapping[str, Any]
 ) -> list[Path]:
     """Photos of other breeds than `breeds`: of Stanford Dogs' training photos
     but those for validation, which `recipe` says, and those of an `index.tsv`,
@@ -548,7 +549,7 @@ def known_photos(
 
 def breeds_in(
     folders: Sequence[Path],
-    facts: Mapping[str, Mapping],
+    facts: Mapping[str, Mapping[str, Any]],
     one_source: Sequence[str] = (),
     left_out: Collection[str] = (),
 ) -> list[NewBreed]:
@@ -604,12 +605,12 @@ def _photos_by_breed(folder: Path, one_source: Sequence[str]) -> dict[str, dict[
     return found
 
 
-def without_names(facts: Mapping) -> dict:
+def without_names(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The facts but the names and the id, which the label holds."""
     return {key: value for key, value in facts.items() if key not in ("id", "name", "name_zh")}
 
 
-def read_facts(file: Path) -> list[dict]:
+def read_facts(file: Path) -> list[dict[str, Any]]:
     """Facts of one breed, or a list of them, in the form of models/breeds.json.
 
     Raises TeachingError naming what is wrong.

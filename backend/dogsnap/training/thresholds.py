@@ -8,6 +8,7 @@ It works on the probabilities of validation photos; what a claim is,
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -183,7 +184,7 @@ def set_threshold(given: np.ndarray, weights: np.ndarray) -> float:
 
 def report(
     levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray
-) -> dict:
+) -> dict[str, Any]:
     """How often each level is told of photos of dogs, and how often it is right
     there; ready for JSON.
 
@@ -204,7 +205,7 @@ def report(
             right[index] = levels.ids[breed] in claim.group.members
     sure = np.isin(told, (Level.BREED, Level.GROUP))
 
-    def shares(chosen: np.ndarray) -> dict:
+    def shares(chosen: np.ndarray) -> dict[str, Any]:
         return {"share": share(chosen), "right": share(right[chosen])}
 
     scores = {}
@@ -221,7 +222,7 @@ def report(
     }
 
 
-def as_text(scores: Mapping) -> str:
+def as_text(scores: Mapping[str, Any]) -> str:
     """The report for a reader at a terminal."""
     lines = []
     for level in (*Level, "sure"):
@@ -236,8 +237,11 @@ def as_text(scores: Mapping) -> str:
 
 
 def report_unknown(
-    levels: Levels, probabilities: np.ndarray, true: Sequence[str], labels: Sequence[Mapping]
-) -> dict:
+    levels: Levels,
+    probabilities: np.ndarray,
+    true: Sequence[str],
+    labels: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """What is told of dogs whose breeds the version does not know; ready for
     JSON.
 
@@ -259,7 +263,7 @@ def report_unknown(
     return {"photos": len(claims), **shares, "taken_for": taken_for}
 
 
-def unknown_as_text(scores: Mapping) -> str:
+def unknown_as_text(scores: Mapping[str, Any]) -> str:
     """The same for a reader at a terminal, with the ten most frequent."""
     shares = ", ".join(f"{level} {scores[level]:.1%}" for level in Level if scores[level])
     pairs = [

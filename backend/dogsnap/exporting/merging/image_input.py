@@ -4,6 +4,7 @@ its layout, size and range of numbers.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import tensorflow as tf
 
@@ -83,7 +84,7 @@ def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None
     )
 
 
-def check_choice(option: str, chosen: str, available: Mapping | Sequence[str]) -> None:
+def check_choice(option: str, chosen: str, available: Mapping[str, Any] | Sequence[str]) -> None:
     if chosen not in available:
         raise MergeError(f'--{option} names "{chosen}"; available: {", ".join(available)}')
 
@@ -174,7 +175,7 @@ def is_bgr(options: Options) -> bool:
 
 
 def image_input(
-    network_input: NetworkInput, options: Options, description: Mapping
+    network_input: NetworkInput, options: Options, description: Mapping[str, Any]
 ) -> layers.ImageInput:
     """The image input that the decoding layers produce, in [0, 1] where nothing
     states its range. Raises MergeError.

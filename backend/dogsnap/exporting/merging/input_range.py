@@ -4,6 +4,7 @@ stated, as its first layers show, or 0 and 1.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -41,7 +42,7 @@ class Scale:
     reason: str
 
 
-def stated_scale(options: Options, description: Mapping) -> Scale | None:
+def stated_scale(options: Options, description: Mapping[str, Any]) -> Scale | None:
     """The scale that the options or the source's description state, if any.
 
     Raises MergeError for what contradicts itself.

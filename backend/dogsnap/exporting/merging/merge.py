@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -198,7 +199,7 @@ def merge_answering(
 
 
 def _second_pass(
-    options: Options, description: Mapping, outputs: Mapping
+    options: Options, description: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> SecondPass | EveryDog | None:
     """The parameters of the second pass, if asked for; for every dog where the
     network finds them. Raises MergeError.
@@ -229,13 +230,13 @@ def _second_pass(
         ) from None
 
 
-def read_description(source: Path) -> dict:
+def read_description(source: Path) -> dict[str, Any]:
     """The description in a version; {} if it has none."""
     file = source / DESCRIPTION_FILE
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def _read_ranges(description: Mapping) -> Ranges | None:
+def _read_ranges(description: Mapping[str, Any]) -> Ranges | None:
     stated = description.get(INT8_RANGES)
     try:
         return Ranges(**stated) if stated else None

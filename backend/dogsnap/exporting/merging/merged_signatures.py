@@ -5,6 +5,7 @@ behind it: the signatures of a merged version.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -359,7 +360,7 @@ class Merger:
         kept = [self.renamed.get(name, name) for name in self.main_outputs]
         return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
 
-    def find_output_range(self, description: Mapping, report: Report) -> None:
+    def find_output_range(self, description: Mapping[str, Any], report: Report) -> None:
         """Find out which numbers become black and white in the PNG files.
 
         Raises MergeError if that is unknown.

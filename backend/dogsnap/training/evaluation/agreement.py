@@ -7,17 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dogsnap.errors import DogsnapError
-from dogsnap.training.dataset import Example, Report, breeds_of, class_ids
+from dogsnap.exporting import Report
+from dogsnap.training.dataset import Example, breeds_of, class_ids
 from dogsnap.training.evaluation.exported_version import ExportedVersion
 from dogsnap.training.evaluation.labelled_photos import UNKNOWN
 from dogsnap.training.evaluation.paired_tests import drop_bound, mcnemar
 
 
-def joined_labels(first: Sequence[Mapping], second: Sequence[Mapping]) -> list[Mapping]:
+def joined_labels(
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
     """The classes of two versions by id: those of the first, then those that
     only the second has.
     """
@@ -55,7 +59,7 @@ def compare(
     examples: Sequence[Example],
     report: Report = lambda _: None,
     progress: Callable[[], None] = lambda: None,
-) -> dict:
+) -> dict[str, Any]:
     """Run both versions on every photo, alternating, so that a busy machine
     affects both alike; ready for JSON.
 
@@ -104,8 +108,8 @@ def _run(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
 
 
 def _summarise(
-    given: Sequence[Answers], examples: Sequence[Example], labels: Sequence[Mapping]
-) -> dict:
+    given: Sequence[Answers], examples: Sequence[Example], labels: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     first, second = given
     best = np.stack([first.best(), second.best()])
     true = breeds_of(examples)
@@ -125,7 +129,7 @@ def _summarise(
     }
 
 
-def _judge(best: np.ndarray, true: np.ndarray, shared: np.ndarray) -> dict:
+def _judge(best: np.ndarray, true: np.ndarray, shared: np.ndarray) -> dict[str, Any]:
     """Accuracy and its difference, on the photos of classes that both versions have."""
     labelled = np.isin(true, shared)
     photos = int(labelled.sum())
@@ -146,8 +150,11 @@ def _judge(best: np.ndarray, true: np.ndarray, shared: np.ndarray) -> dict:
 
 
 def _classes_of_one(
-    given: Sequence[Answers], best: np.ndarray, true: np.ndarray, labels: Sequence[Mapping]
-) -> list[dict]:
+    given: Sequence[Answers],
+    best: np.ndarray,
+    true: np.ndarray,
+    labels: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
     photos = Counter(true.tolist())
     found = []
     for version, other in ((0, 1), (1, 0)):
@@ -169,8 +176,8 @@ def _differing(
     given: Sequence[Answers],
     best: np.ndarray,
     examples: Sequence[Example],
-    labels: Sequence[Mapping],
-) -> list[dict]:
+    labels: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
     surest = np.stack([answers.probabilities.max(-1) for answers in given])
     differing = []
     for photo in np.flatnonzero(best[0] != best[1]).tolist():

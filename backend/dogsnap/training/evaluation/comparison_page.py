@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from dogsnap.files import replacing
 from dogsnap.training.dataset import open_photo
@@ -38,7 +39,7 @@ def write_page(
     title: str,
     names: Sequence[str],
     summary: str,
-    differing: Sequence[Mapping],
+    differing: Sequence[Mapping[str, Any]],
     file: Path,
 ) -> None:
     """Write the page.
@@ -56,7 +57,7 @@ def write_page(
         temporary.write_text("".join(parts), encoding="utf-8")
 
 
-def _item(pair: Mapping, names: Sequence[str]) -> str:
+def _item(pair: Mapping[str, Any], names: Sequence[str]) -> str:
     lines = []
     for name, answer, share in zip(names, pair["names"], pair["probabilities"], strict=True):
         kind = ' class="right"' if answer == pair["right"] else ""

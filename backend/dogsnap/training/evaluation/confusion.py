@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +27,7 @@ def confusion_matrix(answered: np.ndarray, true: np.ndarray, classes: int) -> np
     return tf.math.confusion_matrix(true, answered, classes, dtype=tf.int64).numpy()
 
 
-def class_scores(matrix: np.ndarray, labels: Sequence[Mapping]) -> list[dict]:
+def class_scores(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """For each class with photos: its photos, recall, precision (None without
     an answer) and what it is mostly taken for.
     """
@@ -51,7 +52,7 @@ def class_scores(matrix: np.ndarray, labels: Sequence[Mapping]) -> list[dict]:
     return scores
 
 
-def as_table(matrix: np.ndarray, labels: Sequence[Mapping]) -> str:
+def as_table(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]]) -> str:
     """The table for a terminal; of many classes only those that photos show."""
     shown = np.flatnonzero(matrix.sum(1) + matrix.sum(0))
     if len(shown) > PRINTED_CLASSES:
@@ -70,14 +71,14 @@ def as_table(matrix: np.ndarray, labels: Sequence[Mapping]) -> str:
     return "\n".join(lines)
 
 
-def save(matrix: np.ndarray, labels: Sequence[Mapping], folder: Path) -> None:
+def save(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Write the table, its picture, and the scores of each class into a folder."""
     write_table(matrix, labels, folder / "confusion.csv")
     write_classes(class_scores(matrix, labels), folder / "classes.csv")
     draw(matrix, labels, folder / "confusion.png")
 
 
-def write_table(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
+def write_table(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], file: Path) -> None:
     """A CSV file: a row for each class that photos show, a column for each that
     they are taken for.
     """
@@ -88,7 +89,7 @@ def write_table(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> No
     _write_csv(rows, file)
 
 
-def write_classes(scores: Sequence[Mapping], file: Path) -> None:
+def write_classes(scores: Sequence[Mapping[str, Any]], file: Path) -> None:
     """A CSV file of what `class_scores` gives."""
     names = ("id", "name", "photos", "recall", "precision", "taken_for")
     _write_csv([names, *map(itemgetter(*names), scores)], file)
@@ -101,7 +102,7 @@ def _write_csv(rows: Sequence[Sequence], file: Path) -> None:
         temporary.write_text(text.getvalue(), encoding="utf-8")
 
 
-def draw(matrix: np.ndarray, labels: Sequence[Mapping], file: Path) -> None:
+def draw(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], file: Path) -> None:
     """A PNG file: rows are classes, columns what they are taken for; the
     darker, the larger the share of the row.
     """

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -30,7 +31,7 @@ class ExportedVersion:
     """
 
     path: Path
-    description: Mapping
+    description: Mapping[str, Any]
     servable: Servable
 
     @classmethod
@@ -62,7 +63,7 @@ class ExportedVersion:
         return self.servable.description.levels
 
     @property
-    def labels(self) -> Sequence[Mapping]:
+    def labels(self) -> Sequence[Mapping[str, Any]]:
         return self.description["labels"]
 
     def finds_dogs(self) -> bool:

@@ -6,11 +6,13 @@ import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from dogsnap.exporting import Report
 from dogsnap.training import dataset
-from dogsnap.training.dataset import DatasetError, Example, Report
+from dogsnap.training.dataset import DatasetError, Example
 
 UNKNOWN = -1  # the class of a photo whose label is none of the version's
 SHOWN = 5  # classes that an error names
@@ -18,7 +20,7 @@ COLUMNS = ("image", "label")
 
 
 def find_examples(
-    data: Path, list_name: str | None, labels: Sequence[Mapping], report: Report
+    data: Path, list_name: str | None, labels: Sequence[Mapping[str, Any]], report: Report
 ) -> list[Example]:
     """The photos of `data` with the places of their classes among `labels`;
     UNKNOWN for others, which are reported.
@@ -46,7 +48,7 @@ def find_examples(
 def read_known(
     data: Path,
     list_name: str | None,
-    labels: Sequence[Mapping],
+    labels: Sequence[Mapping[str, Any]],
     limit: int | None,
     report: Report,
 ) -> list[Example]:
@@ -60,7 +62,9 @@ def read_known(
     return dataset.readable(examples, report)
 
 
-def require_known(examples: Sequence[Example], labels: Sequence[Mapping]) -> list[Example]:
+def require_known(
+    examples: Sequence[Example], labels: Sequence[Mapping[str, Any]]
+) -> list[Example]:
     """The examples of known classes. Raises DatasetError where there are none."""
     known = [example for example in examples if example.breed != UNKNOWN]
     if not known:
@@ -86,7 +90,7 @@ class ClassNames:
     <id>-<Name>, as folders and tables name them.
     """
 
-    def __init__(self, labels: Sequence[Mapping]):
+    def __init__(self, labels: Sequence[Mapping[str, Any]]):
         self._ids = {label["id"]: place for place, label in enumerate(labels)}
         named: dict[str, set[int]] = {}
         for place, label in enumerate(labels):

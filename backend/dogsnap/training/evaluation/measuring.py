@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from dogsnap.exporting import Report
 from dogsnap.training import dataset, scoring, thresholds
-from dogsnap.training.dataset import Example, Report, breeds_of, paths_of
+from dogsnap.training.dataset import Example, breeds_of, paths_of
 from dogsnap.training.evaluation import confusion
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 
@@ -28,7 +30,7 @@ RELATIVES = {
 
 def score_photos(
     version: ExportedVersion, examples: list[Example], given: Mapping[str, np.ndarray] | None = None
-) -> dict:
+) -> dict[str, Any]:
     """The scores on photos of known breeds, ready for JSON. `given`: the
     answers to them, if the version gave them before.
     """
@@ -50,7 +52,9 @@ def score_photos(
     return scores
 
 
-def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, np.ndarray]:
+def evaluate(
+    version: ExportedVersion, examples: list[Example]
+) -> tuple[dict[str, Any], np.ndarray]:
     """The scores on photos of known classes, ready for JSON, and the confusion:
     see `confusion.confusion_matrix`.
     """
@@ -63,14 +67,14 @@ def evaluate(version: ExportedVersion, examples: list[Example]) -> tuple[dict, n
     return scores, matrix
 
 
-def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
+def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[str, Any]:
     """The scores on the half of the photos in `folder` that taught the dog head nothing."""
     photos = dataset.every_second_photo(folder, 1, report)
     is_dog = version.levels.decision.sees_dog(answers(version, photos)["dog"])
     return {"photos": len(photos), "called_no_dog": round(1 - scoring.share(is_dog), 4)}
 
 
-def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
+def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[str, Any]:
     """What is told of dogs of breeds that the version does not know: shares of
     the levels, and what they are surely taken for.
 
@@ -95,7 +99,7 @@ def has_relatives(breed: str) -> bool:
     return any(part in breed for part in RELATIVES)
 
 
-def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
+def surely_wrong(taken_for: Sequence[Mapping[str, Any]], true: Sequence[str]) -> float:
     """The share of dogs that are surely told another breed, without RELATIVES
     and what they are taken for rightly.
     """
