@@ -3,13 +3,16 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from keras import layers
 from PIL import Image
+from support import tensorflow1_models
 from support.colour_photos import encode
 from support.command_line import dogsnap, output_of
 from support.exported import Loaded
 
+GREY = np.full((20, 20, 3), 128, np.uint8)
 PAIR = [{"id": "cat", "name": "cat"}, {"id": "dog", "name": "dog"}]
 
 
@@ -146,3 +149,39 @@ def test_keras_own_networks_answer_as_in_keras(tmp_path, build, preprocess, clas
     photos = [png(each) for each in pixels]
     answer = Loaded(tmp_path / "mine" / "2").image_bytes(image_bytes=photos)["prediction"]
     np.testing.assert_allclose(answer, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("input-image", "input_image"), ("photo.1", "photo_1"), ("1st", "arg_1st")],
+)
+def test_an_input_goes_by_the_name_that_tensorflow_made_of_the_one_it_was_given(
+    tmp_path, given, kept
+):
+    source = exported(small(layers.Softmax(), name=given), tmp_path / "m" / "1")
+    said = output_of(dogsnap("merge", source, "--softmax", "--input", given))
+    assert f'input "{given}" becomes {kept}' in said
+    merged = Loaded(source.with_name("2"))
+    answer = merged.serving_default(**{kept: tf.io.encode_base64([png(GREY)])})
+    assert answer["prediction"].shape == (1, 3)
+
+
+def test_odd_names_of_outputs_stay_and_those_of_inputs_are_told(tmp_path):
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.float32, [None, 16, 16, 3])
+        least = tf.compat.v1.placeholder(tf.float32, [])
+        answer = tf.nn.softmax(tf.reduce_mean(image, [1, 2])) - least
+        inputs, outputs = (
+            {"照片": image, "least:0": least},
+            {"dense/Softmax:0": answer, "框": least},
+        )
+        source = tensorflow1_models.save(
+            tmp_path / "m" / "1", graph, serving_default=("predict", inputs, outputs)
+        )
+    said = output_of(dogsnap("merge", source, "--softmax", "--output", "dense/Softmax:0"))
+    assert 'input "照片" becomes image' in said
+    assert 'input "least:0" becomes least_0' in said
+    merged = Loaded(source.with_name("2"))
+    texts = tf.io.encode_base64([png(GREY)])
+    given = merged.serving_default(image=texts, least_0=tf.constant(0.0))
+    assert set(given) == set(outputs)

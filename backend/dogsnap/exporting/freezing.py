@@ -17,7 +17,7 @@ from tensorflow.python.framework.convert_to_constants import (
 )
 from tensorflow.python.grappler import tf_optimizer
 
-from dogsnap.exporting.inspection import INIT_OP, meta_graphs, specs_of
+from dogsnap.exporting.inspection import INIT_OP, meta_graphs, plain_name, specs_of
 from dogsnap.exporting.layers import Tensors
 
 # Constants from this size on are shared by reference; smaller ones (axes, shapes,
@@ -120,13 +120,14 @@ class Source:
     ) -> None:
         """`signatures`, `frozen`: given by an export that has them already."""
         self.folder, self._frozen = folder, frozen or {}
+        self.given_names: dict[str, str] = {}  # of inputs and outputs, by plain name
         if signatures is not None:
             self.signatures = signatures
 
     @cached_property
     def signatures(self) -> Mapping[str, Function]:
         """Its signatures, loaded by TensorFlow, to be used while this object
-        lives.
+        lives; inputs and outputs have plain names.
 
         Reference variables, which TensorFlow 1 made and `freeze` cannot read,
         are constants in them already.
@@ -134,15 +135,48 @@ class Source:
         graph = meta_graphs(self.folder)[0]
         tags = list(graph.meta_info_def.tags)
         if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
-            return _freeze_by_session(self.folder, tags)
-        self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
-        return self._keep_alive.signatures
+            signatures = _freeze_by_session(self.folder, tags)
+        else:
+            self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
+            signatures = self._keep_alive.signatures
+        for definition in graph.signature_def.values():
+            for names in (definition.inputs, definition.outputs):
+                self.given_names |= {plain_name(name): name for name in names}
+        return {name: _with_plain_names(each) for name, each in signatures.items()}
 
     def freeze_signature(self, signature: str) -> FrozenGraph:
         """One signature with constants for variables."""
         if signature not in self._frozen:
             self._frozen[signature] = freeze(self.signatures[signature])
         return self._frozen[signature]
+
+
+def _with_plain_names(signature: Function) -> Function:
+    """The same function; one with other names cannot take part in another one."""
+    specs = signature.structured_input_signature[1]
+    outputs = signature.structured_outputs
+    if all(plain_name(name) == name for name in (*specs, *outputs)):
+        return signature
+    for names in (specs, outputs):
+        if len(set(map(plain_name, names))) < len(names):
+            raise FreezingError(
+                f"the names {', '.join(names)} are the same inside TensorFlow, which takes "
+                "letters, digits and _; give them others"
+            )
+
+    @tf.function(autograph=False)
+    def function(**inputs: tf.Tensor) -> Tensors:
+        answer = signature(**{name: inputs[plain_name(name)] for name in specs})
+        return {plain_name(name): answer[name] for name in outputs}
+
+    return function.get_concrete_function(**_by_plain_name(specs))
+
+
+def _by_plain_name(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
+    return {
+        plain_name(name): tf.TensorSpec(spec.shape, spec.dtype, plain_name(name))
+        for name, spec in specs.items()
+    }
 
 
 def _freeze_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
@@ -174,16 +208,15 @@ def _import_signature(graph_def: GraphDef, signature: meta_graph_pb2.SignatureDe
     @tf.function(autograph=False)
     def function(**inputs: tf.Tensor) -> Tensors:
         fed = {}
-        for alias, value in inputs.items():
-            name = signature.inputs[alias].name
-            if name.split(":")[0] in kept:
-                fed[name] = value
+        for alias, info in signature.inputs.items():
+            if info.name.split(":")[0] in kept:
+                fed[info.name] = inputs[plain_name(alias)]
         values = tf.graph_util.import_graph_def(
             needed, input_map=fed, return_elements=results, name=""
         )
         return dict(zip(signature.outputs, values, strict=True))
 
-    return function.get_concrete_function(**specs_of(signature))
+    return function.get_concrete_function(**_by_plain_name(specs_of(signature)))
 
 
 def _with_constants(placed: Function) -> GraphDef:

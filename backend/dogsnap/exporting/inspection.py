@@ -2,6 +2,8 @@
 nodes of its graph, without loading it.
 """
 
+import keyword
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,19 +136,33 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
 
 
 def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
-    """The inputs of every signature of the first graph: signature -> alias ->
-    shape and type.
+    """The inputs of every signature of the first graph: signature -> plain name
+    -> shape, type and given name.
     """
     signatures = sorted(meta_graphs(folder)[0].signature_def.items())
     return {name: specs_of(signature) for name, signature in signatures if name != INIT_OP}
 
 
+def plain_name(name: str) -> str:
+    """The name that an input or output has in a function: as TensorFlow's
+    `sanitize_arg_name` makes it, but of ASCII alone, and no word of Python.
+
+    "photo.1" -> "photo_1", "图" -> "u56fe", "1st" -> "arg_1st"
+    """
+    coded = "".join(char if char.isascii() else f"u{ord(char):x}" for char in name)
+    plain = re.sub(r"\W", "_", coded)
+    is_reserved = keyword.iskeyword(plain) or plain == "self"
+    return f"arg_{plain}" if is_reserved or not plain[:1].isalpha() else plain
+
+
 def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]:
-    """Shape and type of a signature's inputs, by alias, without sparse and
-    ragged ones, which are no tensor.
+    """Shape, type and given name of a signature's inputs, by plain name,
+    without sparse and ragged ones, which are no tensor.
     """
     return {
-        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+        plain_name(alias): tf.TensorSpec(
+            tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias
+        )
         for alias, info in sorted(signature.inputs.items())
         if info.WhichOneof("encoding") == "name"
     }

@@ -45,7 +45,12 @@ class NetworkInput:
     layout: Layout
 
     def __str__(self) -> str:
-        return f'input "{self.name}" ({kind_of(self.spec)}) of signature "{self.signature}"'
+        return f'input "{self.given}" ({kind_of(self.spec)}) of signature "{self.signature}"'
+
+    @property
+    def given(self) -> str:
+        """Its name in the source, of which `name` is the plain one."""
+        return str(self.spec.name or self.name)
 
 
 def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None) -> NetworkInput:

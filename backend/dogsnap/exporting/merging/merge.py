@@ -16,7 +16,7 @@ from dogsnap.exporting import Report, layers
 from dogsnap.exporting.acceleration import NotFaster
 from dogsnap.exporting.export import INT8_RANGES, write_version
 from dogsnap.exporting.freezing import Source
-from dogsnap.exporting.inspection import input_specs
+from dogsnap.exporting.inspection import input_specs, plain_name
 from dogsnap.exporting.merging.image_input import (
     Function,
     NetworkInput,
@@ -78,12 +78,12 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     versions is then unchanged.
     """
     source = source if isinstance(source, Source) else Source(source)
-    folder = source.folder
-    network_input = find_image_input(input_specs(folder), options)
-    model_folder = model_folder_of(folder)
+    options = _with_plain_names(options)
+    network_input = find_image_input(input_specs(source.folder), options)
+    model_folder = model_folder_of(source.folder)
     report(f"decoding {options.decode} in front of {network_input}")
     check_fields(options.description, "--description")
-    description = {**read_description(folder), **options.description}
+    description = {**read_description(source.folder), **options.description}
     signatures = source.signatures
     wanted = image_input(network_input, options, description)
     richest = richest_signature(signatures, network_input, wanted)
@@ -111,7 +111,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     check(description, "the description")
     merged = merger.signatures()
     description["source"] = {
-        "merged_from": f"{model_folder.name}/{Path(os.path.abspath(folder)).name}",
+        "merged_from": f"{model_folder.name}/{Path(os.path.abspath(source.folder)).name}",
         "decode": options.decode,
     }
     if wanted.size and (labels or "input_size" in description):
@@ -125,13 +125,21 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         report(f"and one for each of up to {MOST} dogs")
         description["every_dog"] = passing.to_json()
     warmup = warmup_requests(merged, wanted.size)
-    acceleration = merger.acceleration(folder, _read_ranges(description))
+    acceleration = merger.acceleration(source.folder, _read_ranges(description))
     try:
         return write_version(
             model_folder, tf.Module(), merged, description, warmup, acceleration, report
         )
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
+
+
+def _with_plain_names(options: Options) -> Options:
+    names = {}
+    for option in ("input", "output", "boxes", "classes", "scores"):
+        if (given := getattr(options, option)) is not None:
+            names[option] = plain_name(given)
+    return replace(options, **names)
 
 
 def report_input(
@@ -154,22 +162,24 @@ def report_input(
 
 def report_outputs(merger: Merger, options: Options, report: Report) -> None:
     """Report what is taken for probabilities or renamed."""
+    classes = merger.given_names.get(merger.classes or "", merger.classes)
     if merger.is_one_number:
         first, second = merger.names
         kind = "a logit" if options.softmax else "a probability; --softmax says that it is a logit"
         report(
-            f'output "{merger.classes}" is one number, p of "{second}" ({kind}): '
+            f'output "{classes}" is one number, p of "{second}" ({kind}): '
             f'"{first}" gets 1 - p; '
             f'where it is p of "{first}", give --labels in the other order'
         )
     elif merger.classes and options.softmax:
-        report(f'output "{merger.classes}" holds logits, which become probabilities')
+        report(f'output "{classes}" holds logits, which become probabilities')
     elif merger.classes:
-        report(
-            f'output "{merger.classes}" holds probabilities; --softmax says that it holds logits'
-        )
-    for old, new in merger.renamed.items():
-        report(f'output "{old}" becomes {new}')
+        report(f'output "{classes}" holds probabilities; --softmax says that it holds logits')
+    inputs = {merger.network_input.name: merger.alias, **merger.names_of_further}
+    for kind, names in (("input", inputs), ("output", merger.renamed)):
+        for old, new in names.items():
+            if (given := merger.given_names.get(old, old)) != new:
+                report(f'{kind} "{given}" becomes {new}')
 
 
 def merge_all(source: Source, report: Report = lambda _: None) -> list[Path]:

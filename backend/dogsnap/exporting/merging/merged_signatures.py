@@ -165,6 +165,7 @@ class Merger:
         self.classes = None if options.encode == "detections" else self._class_output()
         self.is_one_number = bool(self.classes) and self._is_one_number()
         self.image_output = self._image_output() if options.encode == "png" else None
+        self.given_names = source.given_names
         self.renamed = self._choose_names()
         self.output_range = (0.0, 1.0)
         self.graph = source.freeze_signature(richest)
@@ -184,12 +185,8 @@ class Merger:
 
     def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
         parts = {}
-        if self.options.decode == "bytes":
-            text = raw = f"input{BYTES}"
-        else:
-            name = self.network_input.name
-            is_generated = GENERATED.fullmatch(name) and IMAGE not in self.further_inputs
-            text = IMAGE if is_generated else name.removesuffix(BYTES)
+        text = raw = self.alias
+        if self.options.decode != "bytes":
             raw = f"{text}{BYTES}"
             parts[raw] = (raw, self._main)
         parts[DEFAULT_SIGNATURE] = (text, self._main)
@@ -200,6 +197,15 @@ class Merger:
             if self.class_alias != PREDICTION:
                 parts.setdefault("scores", (raw, self._prediction))
         return parts
+
+    @property
+    def alias(self) -> str:
+        """The name of the input for photos in serving_default."""
+        if self.options.decode == "bytes":
+            return f"input{BYTES}"
+        name, given = self.network_input.name, self.network_input.given
+        is_chosen = not GENERATED.fullmatch(name) and given.isascii()
+        return name.removesuffix(BYTES) if is_chosen or IMAGE in self.further_inputs else IMAGE
 
     def acceleration(self, source: Path, ranges: Ranges | None) -> Acceleration | None:
         """The network of the version `source` and the steps around it, for a
@@ -410,13 +416,16 @@ class Merger:
         return self.network(noise_images(1, self.wanted), **zeros)
 
     def _choose_names(self) -> dict[str, str]:
+        """By each output's plain name, the one it gets if that is another one."""
+        given = {name: self.given_names.get(name, name) for name in self.outputs}
+        own = {plain: name for plain, name in given.items() if plain != name}
         if self.image_output:
-            return {self.image_output: "output_bytes"}
+            return {**own, self.image_output: "output_bytes"}
         if self.options.encode != "detections":
             is_free = self.classes and PREDICTION not in self.outputs
             is_generated = is_free and GENERATED.fullmatch(self.classes)
-            return {self.classes: PREDICTION} if is_generated else {}
-        return {self._detection(name): name for name in DETECTIONS}
+            return {**own, self.classes: PREDICTION} if is_generated else own
+        return {**own, **{self._detection(name): name for name in DETECTIONS}}
 
     def _detection(self, name: str) -> str:
         option, word, expected = DETECTIONS[name]
