@@ -15,7 +15,7 @@ from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.warmup import warm_up
 from PIL import Image
 from support.colour_photos import encode
-from support.command_line import dogsnap
+from support.command_line import dogsnap, output_of
 from support.exported import png
 from support.stub_service import StubService
 
@@ -260,6 +260,92 @@ def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(server) 
         second["detection_boxes"][0], [10 / 40, 8 / 32, 20 / 40, 16 / 32], atol=1e-6
     )
     assert first["num_detections"] == 2
+
+
+def counted(image: tf.Tensor) -> dict[str, tf.Tensor]:
+    """As many detections as the picture has bright columns of four, whose classes count from 1."""
+    count = tf.cast(tf.reduce_sum(tf.image.resize(image, (1, 4))[0, 0, :, 0]), tf.int32)
+    return {
+        "boxes": tf.fill((1, count, 4), 0.5),
+        "classes": tf.range(1.0, tf.cast(count + 1, tf.float32))[tf.newaxis],
+        "scores": tf.fill((1, count), 0.9),
+    }
+
+
+def detected(version: Path, *columns: int) -> dict[str, list]:
+    """What a merged version answers to pictures with so many bright columns of four."""
+    pictures = []
+    for bright in columns:
+        image = np.zeros((16, 16, 3), np.uint8)
+        image[:, : 4 * bright] = 255
+        pictures.append(png(image))
+    signature = tf.saved_model.load(str(version)).signatures["serving_default"]
+    answer = signature(input_bytes=tf.constant(pictures))
+    return {name: values.numpy().tolist() for name, values in answer.items()}
+
+
+@pytest.mark.parametrize("size", [(16, 16), (None, None)])
+def test_pictures_with_other_numbers_of_detections_are_answered_together(tmp_path, size) -> None:
+    source = save(tmp_path / "m" / "1", counted, 1, *size, 3)
+    labels = [{"id": name, "name": name} for name in ("cat", "dog", "horse")]
+    options = Options(decode="bytes", encode="detections", labels=labels, classes_from=1)
+    version = merge(source, options)
+    answer = detected(version, 1, 3, 0)
+    assert answer["num_detections"] == [1, 3, 0]
+    assert answer["detection_names"] == [
+        [b"cat", b"", b""],
+        [b"cat", b"dog", b"horse"],
+        [b"", b"", b""],
+    ]
+    assert answer["detection_scores"][0] == pytest.approx([0.9, 0, 0])
+    assert detected(version, 2)["detection_names"] == [[b"cat", b"dog"]]
+
+
+LABEL_FILES = {
+    "label_map.pbtxt": "item {{\n  id: {}\n  name: '/m/1'\n  display_name: \"{}\"\n}}\n",
+    "numbered.txt": "{} {}\n",
+    "plain.txt": "{1}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("label_map.pbtxt", ()),
+        ("numbered.txt", ("--first-class", "0")),
+        ("plain.txt", ("--first-class", "1")),
+        ("plain.txt", ()),
+    ],
+)
+def test_a_detector_that_counts_from_one_gets_its_own_names(tmp_path, file, options) -> None:
+    def three(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        count = tf.shape(image)[0]
+        classes = tf.tile([[1.0, 2.0, 3.0]], (count, 1))
+        return {"boxes": tf.zeros((count, 3, 4)), "classes": classes, "scores": classes / 4}
+
+    source = save(tmp_path / "m" / "1", three, None, *SIZE, 3)
+    lines = [LABEL_FILES[file].format(*each) for each in enumerate(("cat", "dog", "horse"), 1)]
+    (tmp_path / file).write_text("".join(lines))
+    given = ("--decode", "bytes", "--encode", "detections", "--labels", tmp_path / file)
+    said = output_of(dogsnap("merge", source, *given, *options))
+    assert 'class 1 is called "cat"; --classes-from says otherwise' in said
+    answer = detected(source.with_name("2"), 1)
+    assert answer["detection_names"] == [[b"cat", b"dog", b"horse"]]
+    assert answer["detection_classes"] == [[0, 1, 2] if "0" in options else [1, 2, 3]]
+
+
+def test_a_label_map_may_leave_numbers_out(tmp_path) -> None:
+    def sparse(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        count = tf.shape(image)[0]
+        classes = tf.tile([[1.0, 17.0, 18.0]], (count, 1))
+        return {"boxes": tf.zeros((count, 3, 4)), "classes": classes, "scores": classes / 20}
+
+    source = save(tmp_path / "m" / "1", sparse, None, *SIZE, 3)
+    file = tmp_path / "labels.pbtxt"
+    file.write_text("item { id: 18 name: 'dog' } item { id: 1 name: 'person' }")
+    given = ("--decode", "bytes", "--encode", "detections", "--labels", file)
+    output_of(dogsnap("merge", source, *given))
+    assert detected(source.with_name("2"), 1)["detection_names"] == [[b"person", b"", b"dog"]]
 
 
 def boxes_twice(image: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -126,7 +126,8 @@ def test_two_numbered_classes_of_one_name_have_their_numbers_as_ids(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        '{"circle": 1, "square": 2}',
+        '{"circle": 1, "square": 3}',
+        '{"circle": 2, "square": 3}',
         '{"circle": 0, "square": 0}',
         '{"circle": "round", "square": "not"}',
         '{"circle": 0.5}',
@@ -139,3 +140,65 @@ def test_two_numbered_classes_of_one_name_have_their_numbers_as_ids(tmp_path):
 def test_an_object_of_no_known_form_is_refused(tmp_path, text):
     with pytest.raises(click.ClickException, match="expected"):
         read(tmp_path, text, "labels.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 cat\n2 dog\n",
+        "1,cat\n2,dog",
+        "1. cat\n2. dog",
+        "1) cat\n2) dog",
+        "1:cat\n2:dog",
+        "cat 1\ndog 2",
+        "id;name\n1;cat\n2;dog",
+        '{"cat": 1, "dog": 2}',
+        '{"categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]}',
+        "item {\n  id: 2\n  name: 'dog'\n}\nitem {\n  id: 1\n  name: 'cat'\n}",
+    ],
+)
+def test_what_counts_from_one_is_taken_in_its_order_and_that_is_said(tmp_path, text, capsys):
+    assert [label["name"] for label in read(tmp_path, text)] == ["cat", "dog"]
+    assert "counts from 1: cat is taken for the network's first class" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("quoted.txt", '"cat"\n"dog"'),
+        ("listed.txt", "'cat',\n'dog',\n"),
+        ("number_last.txt", "cat 0\ndog 1"),
+        ("of_imagenet.csv", "0,n02123045,cat\n1,n02110341,dog"),
+        ("of_open_images.csv", "/m/01yrx,cat\n/m/0bt9lr,dog"),
+        ("more_columns.csv", "class_id,class_name,photos\n1,dog,6\n0,cat,5"),
+        ("colours.csv", "name,r,g,b\ncat,1,2,3\ndog,4,5,6"),
+        ("data.yaml", "nc: 2\nnames: [cat, dog]\n"),
+        ("numbered.yml", "names:\n  1: dog\n  0: cat\n"),
+        ("shown.pbtxt", "# mine\nitem: { name: '/m/1' id: 0 display_name: 'cat' keypoints { id: 1 } }\n"
+                        "item { name: '/m/2' id: 1 display_name: 'dog' }"),
+    ],
+)  # fmt: skip
+def test_label_files_of_other_tools_are_read(tmp_path, name, text, capsys):
+    assert [label["name"] for label in read(tmp_path, text, name)] == ["cat", "dog"]
+    assert not capsys.readouterr().out
+
+
+def test_numbers_that_are_part_of_the_names_stay(tmp_path):
+    for names in (["boeing 747", "airbus 320"], ["1 Euro", "2 Euro"], ["0", "1"], ["1.5 l", "2 l"]):
+        assert [label["name"] for label in read(tmp_path, "\n".join(names))] == names
+    digits = [label["name"] for label in read(tmp_path, "0 3d printer\n1 7 up")]
+    assert digits == ["3d printer", "7 up"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 cat\n3 dog", "expected the numbers 0 to 1, each once, received 1, 3"),
+        ("item { id: 1 name: 'cat'", "expected a label map, item { id: 1 name: 'cat' }"),
+        ("item { id: 1 }", "class 1 has no name"),
+    ],
+)
+def test_numbers_that_do_not_count_and_broken_label_maps_are_refused(tmp_path, text, said):
+    with pytest.raises(click.ClickException) as refused:
+        read(tmp_path, text)
+    assert said in refused.value.message

@@ -11,6 +11,7 @@ from dogsnap.commands.helpers.arguments import (
     EXISTING_FILE,
     PATH,
     class_labels,
+    detected_names,
     option,
 )
 
@@ -82,13 +83,23 @@ from dogsnap.commands.helpers.arguments import (
 @option("--boxes", "a detector's output for detection_boxes, where its name does not tell")
 @option("--classes", "the same for detection_classes")
 @option("--scores", "the same for detection_scores")
-@option("--first-class", "number of a detector's first class in the answer", int, default=0)
+@option(
+    "--classes-from",
+    "number of the first of --labels in a detector's output  [default: as a numbered file "
+    "says, else 0, or 1 where a trial run shows that]",
+    int,
+)
+@option(
+    "--first-class",
+    "number of a detector's first class in the answer  [default: as the detector counts]",
+    int,
+)
 @option("--softmax", "the class output holds logits: answer with probabilities", is_flag=True)
 @option(
     "--labels",
-    "the classes in their order: a name a line, or id:name, or JSON, also class_indices "
-    "of Keras and id2label of "
-    "Transformers; our own exports bring theirs",
+    "the classes in their order: a name a line, or id:name, number and name, a table, JSON "
+    "or YAML (class_indices of Keras, id2label of Transformers), or a label map of the Object "
+    "Detection API; our own exports bring theirs",
     EXISTING_FILE,
 )
 @option(
@@ -126,11 +137,17 @@ def merge(
 
     # Its advice on TensorFlow 1 is not for who has such a model.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    if labels and chosen["encode"] == "detections":
+        names, first = detected_names(labels)
+        if chosen["classes_from"] is None:
+            chosen["classes_from"] = first
+    else:
+        names = class_labels(labels)
     options = merging.Options(
         size=size,
         mean=_numbers(mean),
         deviation=_numbers(deviation),
-        labels=class_labels(labels),
+        labels=names,
         description=_fields(description),
         **chosen,
     )

@@ -4,6 +4,7 @@ network; softmax, names and PNG encoding behind it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import tensorflow as tf
 
@@ -13,6 +14,7 @@ Tensors = dict[str, tf.Tensor]
 Network = Callable[[tf.Tensor], Tensors]
 
 DETECTED_NAMES = "detection_names"
+NUMBER = "num_detections"  # of the Object Detection API as well
 # The most pixels of a picture that runs in its own size: with 64 filters the output of
 # the first layer takes 1 GB. Larger ones need --size.
 MOST_PIXELS = 2**22
@@ -118,21 +120,45 @@ def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tens
 
 
 def detected_classes(
-    classes: tf.Tensor, alias: str, names: Sequence[str] = (), first_class: int = 0
+    answers: Tensors, alias: str, names: Sequence[str], start: int, first_class: int
 ) -> Tensors:
-    """A detector's classes (n, k) under their alias, counted from
-    `first_class`, and their names, string (n, k), if known.
+    """A detector's classes (n, k), of which `start` is the first, under their
+    alias, counted from `first_class`, and their names, string (n, k), if known.
 
-    `names`: in class order. Class numbers beyond them, with which detectors pad
-    their output, have the name "".
+    `names`: in class order. What a detector pads its output with, class numbers
+    beyond these names and rows beyond NUMBER, has the name "".
     """
-    counted = {alias: classes + tf.cast(first_class, classes.dtype)}
+    classes, own = answers[alias], answers.get(NUMBER)
+    counted = {alias: classes + tf.cast(first_class - start, classes.dtype)}
     if not names:
         return counted
-    numbers = tf.cast(classes, tf.int32)
+    numbers = tf.cast(classes, tf.int32) - start
     known = tf.logical_and(numbers >= 0, numbers < len(names))
+    if own is not None and own.shape.rank == 1:
+        known &= tf.sequence_mask(tf.cast(own, tf.int32), tf.shape(classes)[1])
     found = tf.gather(tf.constant(list(names)), tf.clip_by_value(numbers, 0, len(names) - 1))
     return {**counted, DETECTED_NAMES: tf.where(known, found, "")}
+
+
+def map_padded(
+    function: Callable[[tf.Tensor], Tensors],
+    elements: tf.Tensor,
+    specs: Mapping[str, tf.TensorSpec],
+) -> Tensors:
+    """As tf.map_fn; of outputs whose first dimension `specs` leave open, the
+    shorter ones get zeros behind them, and NUMBER says how many are no such.
+    """
+    kinds = {}
+    for name, spec in specs.items():
+        is_open = spec.shape.rank and spec.shape[0] is None and None not in spec.shape[1:]
+        kind = partial(tf.RaggedTensorSpec, ragged_rank=0) if is_open else tf.TensorSpec
+        kinds[name] = kind(spec.shape, spec.dtype)
+    rows = tf.map_fn(function, elements, fn_output_signature=kinds)
+    ragged = {name: rows[name] for name in rows if isinstance(rows[name], tf.RaggedTensor)}
+    padded = {name: values.to_tensor() for name, values in ragged.items()}
+    for values in ragged.values():
+        padded[NUMBER] = tf.cast(values.row_lengths(), tf.float32)
+    return {**padded, **{name: rows[name] for name in rows if name not in ragged}}
 
 
 def map_ragged(contents: tf.Tensor, wanted: ImageInput, network: Network) -> Tensors:
@@ -165,8 +191,7 @@ def map_ragged(contents: tf.Tensor, wanted: ImageInput, network: Network) -> Ten
     outputs = (
         tf.function(answer, autograph=False).get_concrete_function(contents[0]).structured_outputs
     )
-    kinds = {name: tf.TensorSpec(spec.shape, spec.dtype) for name, spec in outputs.items()}
-    return tf.map_fn(answer, contents, fn_output_signature=kinds)
+    return map_padded(answer, contents, outputs)
 
 
 def one_by_one(
@@ -187,7 +212,7 @@ def one_by_one(
             answer = network(image[tf.newaxis], **further)
             return {name: value[0] for name, value in answer.items()}
 
-        return tf.map_fn(run_image, images, fn_output_signature=kinds)
+        return map_padded(run_image, images, kinds)
 
     return run_batch
 

@@ -1,32 +1,46 @@
 """How commands declare their options, and the options and path types that several share."""
 
 import ast
+import csv
 import json
 import re
 import tempfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 from click.core import ParameterSource
 
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
-WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
-# A line of number and name, or a row of a table in either order.
+# An id of WordNet or of Google's knowledge graph (Open Images), and a name.
+IDENTIFIED_LABEL = re.compile(r"(?P<id>n\d{8}|/[gm]/\w+)[\s:,-]+(?P<name>.+)")
+# A line of number and name, or a row of a table, in either order.
 NUMBERED_LABELS = (
-    re.compile(r'"?(?P<number>\d+)"?[\s:,;]+"?(?P<name>[^\d"].*?)"?'),
-    re.compile(r'"?(?P<name>[^"]*?)"?\s*[,;\t]\s*"?(?P<number>\d+)"?'),
+    re.compile(r"\W?(?P<number>\d+)(?:[\s,:;)\]=-]|\.(?!\d))+(?P<name>.+)"),
+    re.compile(r"(?P<name>.+?)[\s,:;=]+\W?(?P<number>\d+)\W?"),
 )
 SEPARATOR = re.compile(r"[,;\t]")  # of a table's columns
+# In the head of a table, the columns of names and of numbers.
+NAMES = ("name", "display_name", "class_name", "class", "label", "category", "breed")
+NUMBERS = ("index", "number", "class_index", "class_id", "label_id", "id", "class", "label")
+QUOTES = "\"'“”"
+MOST_DETECTED = 100_000  # classes
+FIELDS = ("labels", "id2label", "label2id", "names", "categories")  # of JSON or YAML with more
 LABELS_EXPECTED = (
     'expected as JSON a list of names, of {"id", "name"} or of pairs, or an object from number '
     "to name or from name to number"
 )
+YAML = (".yaml", ".yml")
+LABEL_MAP = re.compile(r"\s*(?:#.*\s+)*item\s*[:{<]")
+Labels = list[tuple[int, dict[str, str]]]  # with their numbers
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -78,37 +92,74 @@ json_option = option(
 
 
 def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
-    """The classes in a file, each {"id", "name"} and what else labels.json
-    says; none without a file.
+    """The classes in a file, in the order of a network's output; none without a
+    file. See `numbered_labels`; numbers have to count the classes from 0 or 1.
 
-    A line is a name, id:name, number and name ("0 cat", or a CSV file in either
-    order, with or without a head), or an id of WordNet and a name ("n02085620
-    Chihuahua", "n02085620-Chihuahua"). As JSON: see LABELS_EXPECTED, also below
-    "labels", "id2label" or "label2id". What is numbered stands by its number,
-    whatever the order. Raises click.ClickException for a line without a name,
-    or for a duplicate id `of_breeds`: ImageNet has two cranes.
+    Raises click.ClickException for numbers that do not, or for a duplicate id
+    `of_breeds`: ImageNet has two cranes.
     """
     if file is None:
         return []
+    numbers, labels = numbered_labels(file)
+    first = min(numbers)
+    if first > 1 or numbers != list(range(first, first + len(numbers))):
+        listed = ", ".join(map(str, numbers[:10]))
+        raise click.ClickException(
+            f"{file}: expected the numbers 0 to {len(numbers) - 1}, each once, received {listed}"
+        )
+    if first:
+        name = labels[0]["name"]
+        click.echo(f"{file} counts from 1: {name} is taken for the network's first class")
+    for breed, times in Counter(label["id"] for label in labels).items():
+        if of_breeds and times > 1:
+            raise click.ClickException(f"{file}: {breed} is there {times} times; expected it once")
+    return labels
+
+
+def detected_names(file: Path) -> tuple[list[dict[str, str]], int | None]:
+    """The classes of a detector from the first number on, with the name "" for
+    numbers that the file leaves out; and the first number, None where it has none.
+    """
+    labels = dict(zip(*numbered_labels(file), strict=True))
+    first, last = min(labels), max(labels)
+    if last - first > MOST_DETECTED:
+        raise click.ClickException(
+            f"{file}: expected numbers of at most {MOST_DETECTED} classes, received {first} to {last}"
+        )
+    nameless = {"id": "", "name": ""}
+    return [labels.get(number, nameless) for number in range(first, last + 1)], first or None
+
+
+def numbered_labels(file: Path) -> tuple[list[int], list[dict[str, str]]]:
+    """The classes in a file, each {"id", "name"} and what else labels.json
+    says, and their numbers, which rise; from 0 where it has none.
+
+    A line is a name, perhaps in quotes, id:name, number and name ("0 cat", "1.
+    cat", "cat 0", or a CSV file, with or without a head), or an id of WordNet
+    or Open Images and a name ("n02085620-Chihuahua"). As JSON or YAML: see
+    LABELS_EXPECTED, also below one of FIELDS. Or a label map of TensorFlow's
+    Object Detection API ("item { id: 1 name: 'cat' }"). Raises
+    click.ClickException for what is none of these, or a line without a name.
+    """
     text = _read_text(file)
     is_json = file.suffix == ".json" or text.lstrip().startswith(("{", "["))
-    labels = _json_labels(file, text) if is_json else _text_labels(file, text)
+    if is_json or file.suffix in YAML:
+        labels = _json_labels(file, text)
+    elif file.suffix == ".pbtxt" or LABEL_MAP.match(text):
+        labels = _label_map(file, text)
+    else:
+        labels = _text_labels(text)
     if not labels:
         raise click.ClickException(
             f"{file} holds no class; expected a name a line, id:name, or a list as JSON"
         )
-    counts = Counter(str(label["id"]) for label in labels)
-    for number, label in enumerate(labels, start=1):
+    for place, (_, label) in enumerate(labels, start=1):
         if not label["name"]:
             raise click.ClickException(
-                f"{file}: class {number} has no name; expected one a line, or id:name"
+                f"{file}: class {place} has no name; expected one a line, or id:name"
             )
-        times = counts[str(label["id"])]
-        if of_breeds and times > 1:
-            raise click.ClickException(
-                f"{file}: {label['id']} is there {times} times; expected it once"
-            )
-    return labels
+    labels.sort(key=itemgetter(0))
+    return [number for number, _ in labels], [label for _, label in labels]
 
 
 def _read_text(file: Path) -> str:
@@ -123,49 +174,110 @@ def _read_text(file: Path) -> str:
         ) from None
 
 
-def _text_labels(file: Path, text: str) -> list[dict[str, str]]:
+def _text_labels(text: str) -> Labels:
     lines = [line.strip() for line in text.rstrip().splitlines()]
-    of_wordnet = [WORDNET_LABEL.fullmatch(line) for line in lines]
-    if all(of_wordnet):
-        return [{"id": match["id"], "name": match["name"]} for match in of_wordnet]
+    has_more = bool(lines) and len(SEPARATOR.split(lines[0])) > 2
+    if has_more and (table := _table_labels(lines)):
+        return table
+    identified = [IDENTIFIED_LABEL.fullmatch(line) for line in lines]
+    if lines and all(identified):
+        return list(enumerate({"id": match["id"], "name": match["name"]} for match in identified))
     for pattern in NUMBERED_LABELS:
         has_head = len(lines) > 1 and SEPARATOR.search(lines[0]) and not pattern.fullmatch(lines[0])
         numbered = [pattern.fullmatch(line) for line in lines[1 if has_head else 0 :]]
-        if all(numbered):
-            pairs = [(int(match["number"]), match["name"]) for match in numbered]
-            if _is_count(pairs):  # others are names, such as those of coins
-                return _order_labels(file, pairs)
+        if numbered and all(numbered):
+            pairs = [(int(match["number"]), _unquoted(match["name"])) for match in numbered]
+            if _is_numbering(pairs, is_first=pattern is NUMBERED_LABELS[0]):
+                return _named(pairs)
+    if table := _table_labels(lines):
+        return table
     if all(":" in line for line in lines):
-        labels = []
-        for line in lines:
-            breed, _, name = line.partition(":")
-            labels.append({"id": breed.strip(), "name": name.strip()})
-        return labels
-    return [{"id": line, "name": line} for line in lines]
+        pairs = [line.partition(":")[::2] for line in lines]
+        return list(enumerate({"id": id_.strip(), "name": name.strip()} for id_, name in pairs))
+    names = map(_unquoted, lines)
+    return list(enumerate({"id": name, "name": name} for name in names))
 
 
-def _json_labels(file: Path, text: str) -> list[dict[str, str]]:
+def _table_labels(lines: list[str]) -> Labels:
+    """The classes of a table whose head names their column; none of what is no such table."""
+    separator = SEPARATOR.search(lines[0]) if len(lines) > 1 else None
+    if not separator:
+        return []
+    rows = list(csv.DictReader(lines, delimiter=separator[0], skipinitialspace=True))
+    head = {str(column).strip().lower(): column for column in rows[0]}
+    column = next((head[name] for name in NAMES if name in head), None)
+    if column is None:
+        return []
+    names = [(row[column] or "").strip() for row in rows]
+    others = [head[name] for name in NUMBERS if name in head and head[name] != column]
+    for other in others:
+        if all((row[other] or "").strip().isdecimal() for row in rows):
+            return _named([(int(row[other]), name) for row, name in zip(rows, names, strict=True)])
+    ids = [(row[others[0]] or "").strip() for row in rows] if others else names
+    pairs = zip(ids, names, strict=True)
+    return list(enumerate({"id": breed, "name": name} for breed, name in pairs))
+
+
+def _label_map(file: Path, text: str) -> Labels:
+    """The items of the Object Detection API's StringIntLabelMap."""
+    from google.protobuf import text_format
+
     try:
-        labels = json.loads(text)
-    except ValueError as error:
-        try:
-            labels = ast.literal_eval(text)  # a dictionary as Python prints it
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error}") from None
-    for field in ("labels", "id2label", "label2id"):
+        items = text_format.Parse(text, _label_map_message(), allow_unknown_field=True).item
+    except text_format.ParseError as error:
+        raise click.ClickException(
+            f"{file}: expected a label map, item {{ id: 1 name: 'cat' }}: {error}"
+        ) from None
+    return [
+        (item.id, {"id": item.name or item.display_name, "name": item.display_name or item.name})
+        for item in items
+    ]
+
+
+def _label_map_message() -> Any:
+    """An empty StringIntLabelMap, of whose items id and names are read."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    field = descriptor_pb2.FieldDescriptorProto
+    described = descriptor_pb2.FileDescriptorProto(name="label_map.proto")
+    item, label_map = (described.message_type.add(name=name) for name in ("Item", "LabelMap"))
+    types = {"name": field.TYPE_STRING, "id": field.TYPE_INT32, "display_name": field.TYPE_STRING}
+    for number, (name, kind) in enumerate(types.items(), start=1):
+        item.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
+    items = {"type": field.TYPE_MESSAGE, "type_name": "Item", "label": field.LABEL_REPEATED}
+    label_map.field.add(name="item", number=1, **items)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(described)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("LabelMap"))()
+
+
+def _parse(file: Path, text: str) -> Any:
+    """JSON, a dictionary as Python prints it, or YAML. Raises click.ClickException."""
+    readers: list[Callable[[str], Any]] = [json.loads, ast.literal_eval]
+    if file.suffix in YAML:
+        readers = [partial(yaml.load, Loader=yaml.BaseLoader)]  # "no" is a name, too
+    for reader in readers:
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError, yaml.YAMLError):
+            return reader(text)
+    raise click.ClickException(f"{file}: {LABELS_EXPECTED}; received what is none of these")
+
+
+def _json_labels(file: Path, text: str) -> Labels:
+    labels = _parse(file, text)
+    for field in FIELDS:
         if isinstance(labels, dict) and isinstance(labels.get(field), list | dict):
             labels = labels[field]
     try:
         if isinstance(labels, dict):
-            return _order_labels(file, [_read_number(*item) for item in labels.items()])
+            return _named([_read_number(*item) for item in labels.items()])
         if all(isinstance(label, list | tuple) for label in labels):
             if any(type(value) is int for label in labels for value in label):
-                return _order_labels(file, [_read_number(*label) for label in labels])
-            return [{"id": str(breed), "name": str(name)} for breed, name in labels]
+                return _named([_read_number(*label) for label in labels])
+            labels = [{"id": str(breed), "name": str(name)} for breed, name in labels]
         if all(isinstance(label, dict) and type(label.get("id")) is int for label in labels):
-            return _order_labels(file, [(label["id"], label["name"]) for label in labels])
+            return _named([(label["id"], label["name"]) for label in labels])
         named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
-        return [{"id": label["name"], **label} for label in named]
+        return list(enumerate({"id": label["name"], **label} for label in named))
     except (KeyError, TypeError, ValueError) as error:
         raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error!r}") from None
 
@@ -184,29 +296,31 @@ def _read_number(key: Any, value: Any) -> tuple[int, Any]:
     raise ValueError(f"{key!r}: {value!r}")
 
 
-def _is_count(numbered: list[tuple[int, Any]]) -> bool:
-    """Whether the numbers are 0, 1, 2, ..., in any order."""
-    return sorted(number for number, _ in numbered) == list(range(len(numbered)))
-
-
-def _order_labels(file: Path, numbered: list[tuple[int, Any]]) -> list[dict[str, str]]:
-    """By their numbers, which count the classes from 0.
-
-    Raises click.ClickException where they do not.
+def _is_numbering(numbered: list[tuple[int, str]], is_first: bool) -> bool:
+    """Whether the numbers are no part of the names, as those of coins ("1
+    Euro", "2 Euro") and planes ("Airbus 320") are.
     """
-    if not _is_count(numbered):
-        listed = ", ".join(str(number) for number, _ in numbered[:10])
-        raise click.ClickException(
-            f"{file}: expected the numbers 0 to {len(numbered) - 1}, each once, received {listed}"
-        )
-    labels = []
+    numbers, names = (set(values) for values in zip(*numbered, strict=True))
+    are_of_classes = 2 * len(names) > len(numbered) == len(numbers)
+    return are_of_classes and (is_first or max(numbers) - min(numbers) < len(numbered))
+
+
+def _named(numbered: list[tuple[int, Any]]) -> Labels:
     names = Counter(name for _, name in numbered if isinstance(name, str))
-    for number, name in sorted(numbered, key=itemgetter(0)):
+    labels = []
+    for number, name in numbered:
         if not isinstance(name, str):
-            labels.append({"id": str(name[0]), "name": str(name[1])})
+            labels.append((number, {"id": str(name[0]), "name": str(name[1])}))
+        elif identified := IDENTIFIED_LABEL.fullmatch(name):
+            labels.append((number, identified.groupdict()))
         else:  # ImageNet has two cranes
-            labels.append({"id": name if names[name] == 1 else str(number), "name": name})
+            breed = name if names[name] == 1 else str(number)
+            labels.append((number, {"id": breed, "name": name}))
     return labels
+
+
+def _unquoted(name: str) -> str:
+    return name.strip().strip(",").strip(QUOTES)
 
 
 def refuse_unwritable(folder: Path) -> None:

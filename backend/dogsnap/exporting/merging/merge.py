@@ -99,10 +99,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
     merger = Merger(source, richest, network_input, wanted, names, options, passing)
-    if options.encode == "png":
-        merger.find_output_range(description, report)
-    if merger.classes and (options.labels or "labels" in options.description):
-        merger.check_probabilities()
+    _try_outputs(merger, options, description, report)
     report_outputs(merger, options, report)
     if merger.classes and labels:
         description = {"model": model_folder.name, **description, "labels": labels}
@@ -132,6 +129,16 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         )
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
+
+
+def _try_outputs(merger: Merger, options: Options, description: Mapping, report: Report) -> None:
+    """Find out by trial runs what nobody says of the outputs. Raises MergeError."""
+    if options.encode == "png":
+        merger.find_output_range(description, report)
+    if merger.classes and (options.labels or "labels" in options.description):
+        merger.check_probabilities()
+    if options.encode == "detections":
+        merger.find_first_class(report)
 
 
 def _with_plain_names(options: Options) -> Options:

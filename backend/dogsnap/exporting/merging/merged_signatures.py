@@ -168,6 +168,7 @@ class Merger:
         self.given_names = source.given_names
         self.renamed = self._choose_names()
         self.output_range = (0.0, 1.0)
+        self.classes_from = options.classes_from or 0
         self.graph = source.freeze_signature(richest)
         self.frozen = self.graph.function()
         self.network = self._network()
@@ -355,8 +356,9 @@ class Merger:
             answers[self.image_output] = layers.png_bytes(images, *self.output_range)
         if self.options.encode == "detections":
             classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
-            names, first = self.names, self.options.first_class
-            answers |= layers.detected_classes(answers[classes], classes, names, first)
+            start, first = self.classes_from, self.options.first_class
+            first = start if first is None else first
+            answers |= layers.detected_classes(answers, classes, self.names, start, first)
         answers.pop(CELLS, None)
         renamed = {new: answers.pop(old) for old, new in self.renamed.items()}
         return answers | renamed
@@ -364,7 +366,9 @@ class Merger:
     def _main(self, answers: Tensors) -> Tensors:
         answers = self._all(answers)
         kept = [self.renamed.get(name, name) for name in self.main_outputs]
-        return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
+        if self.options.encode == "detections":
+            kept += [layers.DETECTED_NAMES, layers.NUMBER]
+        return {name: answers[name] for name in kept if name in answers}
 
     def find_output_range(self, description: Mapping[str, Any], report: Report) -> None:
         """Find out which numbers become black and white in the PNG files.
@@ -391,6 +395,19 @@ class Merger:
             f'output "{self.image_output}" holds numbers from {low:g} (black) to '
             f"{high:g} (white){origin}"
         )
+
+    def find_first_class(self, report: Report) -> None:
+        """Find out from which number a detector counts its classes, where that
+        is not known: from 1 if it numbers some beyond the last name.
+        """
+        advice = "; --classes-from says otherwise"
+        if self.options.classes_from is None:
+            names = {new: old for old, new in self.renamed.items()}
+            found = self._run_on_noise()[names["detection_classes"]].numpy().astype(int)
+            is_from_1 = found.size and found.min() >= 1 and found.max() == len(self.names)
+            self.classes_from = int(is_from_1)
+        if self.names:
+            report(f'class {self.classes_from} is called "{self.names[0]}"{advice}')
 
     def check_probabilities(self) -> None:
         """Raises MergeError where the class output, tried with noise, holds

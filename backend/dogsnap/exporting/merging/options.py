@@ -38,7 +38,9 @@ class Options:
     `output_range`: black and white in its output. `softmax`: the class output
     holds logits. `labels`: the classes in their order, each {"id", "name",
     "name_zh"}. `description`: fields for what the version says about itself,
-    beside those of the source. `first_class`: added to a detector's classes.
+    beside those of the source. `classes_from`: a detector's number of the first
+    of `labels`; None where that is not known. `first_class`: what the answer
+    has instead; None: the same.
     `fast`, `second_pass`: as the flags of `dogsnap merge`.
     """
 
@@ -57,7 +59,8 @@ class Options:
     boxes: str | None = None
     classes: str | None = None
     scores: str | None = None
-    first_class: int = 0
+    classes_from: int | None = None
+    first_class: int | None = None
     fast: bool = False
     second_pass: bool = False
     layout: str | None = None
