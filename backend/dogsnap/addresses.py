@@ -1,11 +1,19 @@
 """The addresses and URLs of the HTTP and gRPC servers."""
 
+import re
+from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 from socket import inet_aton
 from urllib.parse import urlsplit
 
+from dogsnap.errors import InvalidArgument
 from dogsnap.settings import Settings
 
+# What is an address without its scheme, or a wish, and would become the name of a file.
+NO_FILE = re.compile(
+    r"(//|.*@)?([\w.-]+|\[[\w:.]+\]):\d+(/\d*)?|rediss?:.*|\w+://.*"
+    r"|(?i:redis|memory|sqlite|none|null|no|yes|on|off|true|false|disabled|enabled|[01])"
+)
 THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches
 
 
@@ -19,6 +27,34 @@ def local_url(settings: Settings) -> str:
     scheme = "https" if settings.tls_cert else "http"
     host = "localhost" if settings.host in THIS_MACHINE else settings.host
     return f"{scheme}://{format_address(host, settings.port)}"
+
+
+def check_url(setting: str, url: str, schemes: Sequence[str], expected: str) -> None:
+    """Raises InvalidArgument for a URL without its scheme or host, or whose password ends
+    it early.
+
+    The sentence holds nothing of it, since any part may be the password.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in schemes:
+        raise InvalidArgument(f"{setting} has no scheme, or another one; {expected}")
+    try:
+        parts = urlsplit(url)
+        is_read = bool(parts.hostname) and parts.port != 0  # one that is no number raises
+        behind = parts.path + parts.query + parts.fragment
+    except ValueError:
+        is_read, behind = False, ""
+    if not is_read or (not scheme.startswith("http") and "@" in behind):
+        raise InvalidArgument(
+            f"{setting} has no host and port that can be read; {expected}, with the signs "
+            "/ ? # @ : of a user or password percent-encoded: %2F %3F %23 %40 %3A"
+        )
+
+
+def check_file_name(setting: str, name: str, expected: str) -> None:
+    """Raises InvalidArgument for a name that nobody gives a file, without a word of it."""
+    if NO_FILE.fullmatch(name):
+        raise InvalidArgument(f"{setting} is no name of a file; {expected}")
 
 
 def is_loopback(host: str) -> bool:

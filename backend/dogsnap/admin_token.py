@@ -42,8 +42,21 @@ def write_token(port: int) -> str:
         token = _private_text(file)
         if len(token) < LEAST_CHARACTERS:
             token = secrets.token_urlsafe(TOKEN_BYTES)
+            file.unlink(missing_ok=True)  # others may have been allowed to read it
         write_private(token + "\n", file)  # anew, so that it is the newest
     return token
+
+
+def keep_token(port: int, token: str) -> bool:
+    """Write the token of a running server again if its file is gone, as the runtime
+    folder is when its user logs out; whether it was. Raises OSError.
+    """
+    file = token_files(port)[0]
+    if file.exists():
+        return False
+    file.parent.mkdir(0o700, parents=True, exist_ok=True)
+    write_private(token + "\n", file)
+    return True
 
 
 def find_token(port: int) -> str:

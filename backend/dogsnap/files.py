@@ -1,13 +1,19 @@
 """Helpers for files: replacing one atomically, and one writer at a time."""
 
+import errno
 import fcntl
 import json
 import os
 import re
+import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+# SQLite's codes (sqlite.org/rescode.html) where another process writes, and of a full disk.
+PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 # An absolute path up to its last name, where it begins a word: neither `and/or` nor an
 # address as http://host/path.
@@ -26,9 +32,10 @@ def replacing(file: Path) -> Iterator[Path]:
     """A temporary path beside `file`, which atomically replaces it when the
     block ends, and is on disk then.
 
-    If the block raises, the temporary file is removed and `file` is unchanged.
-    Raises OSError.
+    Owner and permissions stay, and a link, whose file is replaced. If the block
+    raises, the temporary file is removed and `file` is unchanged. Raises OSError.
     """
+    file = file.resolve()
     # A folder of its own for each writer: two that write the same file at once do not
     # touch each other's.
     with tempfile.TemporaryDirectory(
@@ -36,9 +43,26 @@ def replacing(file: Path) -> Iterator[Path]:
     ) as folder:
         temporary = Path(folder) / file.name
         yield temporary
+        if file.exists():
+            _keep_rights(file, temporary)
         sync(temporary)
         os.replace(temporary, file)
         sync(file.parent)
+
+
+def _keep_rights(file: Path, new: Path) -> None:
+    """Give `new` owner, group and permissions of `file`: who reads it must go on to.
+
+    Raises PermissionError for a file of somebody else, whom only root can give one.
+    """
+    old, made = file.stat(), new.stat()
+    if (old.st_uid, old.st_gid) != (made.st_uid, made.st_gid):
+        try:
+            os.chown(new, old.st_uid, old.st_gid)
+        except PermissionError as error:
+            sentence = "belongs to another user or group, who could no longer read it; run this as"
+            raise PermissionError(error.errno, f"{sentence} its owner", str(file)) from error
+    new.chmod(stat.S_IMODE(old.st_mode))
 
 
 def write_json(content: object, file: Path) -> None:
@@ -53,7 +77,7 @@ def json_text(content: object) -> str:
 
 
 def write_private(text: str, file: Path) -> None:
-    """Replace the file atomically; only its owner may read it. Raises OSError."""
+    """Replace the file atomically; only its owner may read a new one. Raises OSError."""
     with replacing(file) as temporary:
         temporary.touch(0o600)
         temporary.write_text(text, encoding="utf-8")
@@ -79,6 +103,35 @@ def hold_lock(file: Path) -> Iterator[None]:
     The lock is on an empty file beside it, which stays: `file` itself is
     replaced, and a lock on it with it. Raises OSError.
     """
-    with file.with_name(f".{file.name}.lock").open("a") as lock:
+    beside = file.with_name(f".{file.name}.lock")
+    with beside.open("a") as lock:
+        # One that root makes is its user's: else that one could not lock it.
+        owner = (file if file.exists() else file.parent).stat()
+        if os.geteuid() == 0 and beside.stat().st_uid != owner.st_uid:
+            os.chown(beside, owner.st_uid, owner.st_gid)
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether what SQLite could not do may succeed later, with nothing set otherwise."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in PASSING
+
+
+def check_database(file: Path) -> None:
+    """Write into an SQLite file as those who use it will, and take that back.
+
+    Raises OSError where it or its folder, which gets SQLite's journal, cannot be
+    written, sqlite3.Error for a file of another kind.
+    """
+    file.open("ab").close()
+    with closing(sqlite3.connect(file)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("CREATE TABLE tried (written)")
+            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError as error:
+            if may_pass(error):
+                return
+            sentence = f"{error}; SQLite needs a folder that it can write to"
+            raise PermissionError(errno.EACCES, sentence, str(file)) from error

@@ -24,6 +24,12 @@ SERVICE_LINK = re.compile(
     rf"{PREFIX}(\w+_)?(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=\d+|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
     r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)"
 )
+# A line of a settings file, as systemd and Docker Compose read it: the value plain, up to a
+# comment behind a space, or in quotes.
+LINE = re.compile(
+    r"""(?:export\s+)?(?P<name>\w+)\s*=\s*"""
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<plain>[^"'\s].*?)?)(?:\s+\#.*)?"""
+)
 MEBIBYTE = 2**20
 MODELS = Path("models")
 
@@ -244,7 +250,7 @@ class Settings:
         given = {}
         for name, value in environ.items():
             if name.startswith(PREFIX) and not SERVICE_LINK.fullmatch(f"{name}={value}"):
-                given[name] = value
+                given[name] = _without_line_end(name, value)
         file = flags.get("settings_file") or given.get(variable("settings_file"))
         if file:
             given = {**_read_settings_file(Path(file)), **given}
@@ -265,25 +271,44 @@ class Settings:
         return cls(**values)
 
 
-def _read_settings_file(file: Path) -> dict[str, str]:
-    """The lines NAME=value of a file, without empty lines and comments (#).
+def _without_line_end(name: str, value: str) -> str:
+    """A variable's value without space around it, as the line ends of Windows leave.
 
-    Raises click.UsageError.
+    Raises click.UsageError for one in quotes, which `docker run --env-file` passes on.
+    """
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        raise click.UsageError(
+            f"the value of {name} is in quotes, which are part of it in the environment; "
+            "leave them out (they may stand in a --settings-file)"
+        )
+    return value
+
+
+def _read_settings_file(file: Path) -> dict[str, str]:
+    """The lines NAME=value of a file, without empty lines and comments.
+
+    Raises click.UsageError, which shows no value: it may be a secret.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"the settings file cannot be read: {error}") from None
     values = {}
-    for line in text.splitlines():
-        if not line.strip() or line.strip().startswith("#"):
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.strip().startswith(("#", ";")):
             continue
-        name, equals, value = line.strip().partition("=")
-        if not equals or not name.startswith(PREFIX):
+        found = LINE.fullmatch(line.strip())
+        if not found or not found["name"].startswith(PREFIX):
+            name = re.match(r"[\w\s]*", line)[0].strip()
             raise click.UsageError(
-                f"{file}: expected lines of the form {PREFIX}NAME=value, received {name!r}"
+                f"{file}, line {number}: expected lines of the form {PREFIX}NAME=value, received "
+                f"{name!r} and something else; quotes stand around a whole value"
             )
-        values[name.strip()] = value.strip()
+        value = found["single"] or found["plain"] or ""
+        if found["double"]:
+            value = re.sub(r'\\(["\\$`])', r"\1", found["double"])
+        values[found["name"]] = value
     return values
 
 

@@ -1,6 +1,7 @@
 """Deployment files: each is taken by the tool that reads its kind, and what it names is there. Nothing is deployed here."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import yaml
 from click.testing import CliRunner
 from dogsnap.cli import main
 from dogsnap.commands import deploy as deploy_command
+from dogsnap.server.health import flags_of
 from dogsnap.settings import OTHER_VARIABLES, Settings, table, variable
 from support.ports import free_port
 from support.real_model import ROOT
@@ -71,12 +73,31 @@ def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() 
 
 def test_the_images_health_check_is_well_with_a_server_and_not_without(colour_server) -> None:
     command = json.loads(re.search(r"^HEALTHCHECK .*?CMD (\[.*\])$", dockerfile(), re.M)[1])
-    for port, expected in ((colour_server.port, 0), (free_port(), 1)):
+
+    def check(port: int, **environ: str) -> int:
         program = [sys.executable, *(part.replace("8501", str(port)) for part in command[1:])]
-        assert (
-            subprocess.run(program, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode
-            == expected
-        )
+        environ = {**os.environ, **environ}
+        return subprocess.run(program, env=environ, timeout=60, check=False).returncode
+
+    port = colour_server.port
+    assert (check(port), check(free_port())) == (0, 1)
+    # A port that is set, whatever proxy there is for others.
+    assert check(8501, DOGSNAP_PORT=str(port), http_proxy=f"http://127.0.0.1:{free_port()}") == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    [
+        ("python /opt/venv/bin/dogsnap serve --port 9 --tls-cert=/c", {"port": "9", "tls_cert": "/c"}),
+        ("/sbin/docker-init -- dogsnap serve --settings-file /s", {"settings_file": "/s"}),
+        ("dogsnap model-server --port=8 --rest_api_port=9", {"port": "9"}),
+        ("dogsnap serve", {}),
+        ("dogsnap", {}),
+        ("/bin/sh -c serve --port 9", {}),
+    ],
+)  # fmt: skip
+def test_the_health_check_asks_where_the_flags_of_the_first_process_say(line, flags) -> None:
+    assert flags_of([*line.split(" "), ""]) == flags
 
 
 def test_every_setting_that_a_file_makes_exists() -> None:

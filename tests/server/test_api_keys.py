@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,9 +15,12 @@ from pathlib import Path
 import pytest
 import requests
 from dogsnap.server.middleware import api_keys
+from dogsnap.server.middleware.access_control import RateLimiter
+from limits import parse
 from support.command_line import dogsnap, refused
 from support.grpc_client import connected, predict_request
 from support.grpc_contract import outcome, status
+from support.nobody import NOBODY, as_nobody
 from support.ports import free_port, listens
 from support.process_readings import most_seconds, sample
 from support.refusals import assert_refused
@@ -85,6 +89,25 @@ def test_while_its_file_is_damaged_the_keys_stay_as_they_were_which_is_logged_on
     (said,) = caplog.messages
     assert said.startswith(f"the API keys stay as they were: {file} is not a key file (")
     assert key not in said
+
+
+def test_keys_that_may_no_longer_be_read_are_refused_since_one_may_have_been_removed():
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        file = Path(name) / "keys.json"
+        key = api_keys.add(file, "phone")
+        shutil.chown(file, NOBODY)
+
+        def ask() -> None:
+            keys = api_keys.KeyFile(file)
+            assert keys.name_of(key) == "phone"
+            file.write_text(file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+            file.chmod(0)
+            assert [keys.name_of(key) for _ in range(3)] == ["", "", ""]
+            file.chmod(0o400)
+            assert keys.name_of(key) == "phone"
+
+        assert as_nobody(ask) == ""
 
 
 def test_the_command_makes_lists_and_removes_keys_and_its_errors_say_what_to_do(tmp_path):
@@ -273,6 +296,16 @@ def test_an_open_app_needs_no_key_for_so_many_requests_and_the_admin_token_opens
     for authorization in (f"Bearer {ADMIN_TOKEN}x", ADMIN_TOKEN, f"Basic {ADMIN_TOKEN}", "Bearer "):
         assert predict(limited, Authorization=authorization).status_code == 401
     assert ADMIN_TOKEN not in limited.log()
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_a_limits_time(monkeypatch):
+    limiter, minute = RateLimiter("memory://"), parse("1/minute")
+    assert limiter.hit(minute, "a") == 0
+    assert 0 < limiter.hit(minute, "a") <= 60
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    assert limiter.hit(minute, "a") == 0
+    assert 0 < limiter.hit(minute, "a") <= 61
 
 
 def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_evades(

@@ -184,7 +184,7 @@ def test_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, fil
         signed(secret=SECRET[::-1]),
         signed(version=4),
     ]
-    late = [signed(age) for age in (86_410, 4_000_000, -200, -4_000_000)]
+    late = [signed(age) for age in (86_410, 4_000_000, -90_000, -4_000_000)]
     sent = [
         *[(400, each) for each in BAD],
         *[(400, {"request_id": one, **said}) for one, said in zip(good, SAID, strict=True)],
@@ -454,6 +454,9 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
         assert verdict(server)["feedback"]["answers"] == 1 + sum(
             each.status_code == 200 for each in refused
         )
+        os.kill(worker_of(server), signal.SIGKILL)
+        assert classify(server).json()["breeds"]
+        assert say(server, answer["request_id"], verdict="right").status_code == 503
         filler.unlink()
         assert say(server, answer["request_id"], verdict="right").status_code == 200
         assert "disk is full" in server.log()

@@ -11,10 +11,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
+import dogsnap
 import grpc
 import numpy as np
 import pytest
 import requests
+from dogsnap.admin_token import find_token, token_files
 from dogsnap.exporting.export import write_warmup_requests
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 from support.grpc_client import connected, predict_request
@@ -255,6 +257,62 @@ def test_switches_while_a_new_server_takes_over_are_all_followed(start_server, m
         wait_until(lambda: kept() == set(acknowledged), 5)
         assert switched(server, "late", 1).status_code == 200
     print(f"SIGUSR2 under switches: 0 of {len(acknowledged)} acknowledged ones lost")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["a killed worker", "SIGHUP"])
+def test_a_server_whose_code_is_replaced_on_disk_is_replaced_by_one_of_that_code(
+    start_server, models, tmp_path, what
+):
+    """Also where another model does not load, for which a new server otherwise gives up."""
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "1" / "saved_model.pb").write_bytes(b"no model")
+    code = shutil.copytree(
+        Path(dogsnap.__file__).parent,
+        tmp_path / "code" / "dogsnap",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    server = start_server(models, environ={"PYTHONPATH": str(code.parent)}, wait=False)
+    wait_until(lambda: "ready: open" in server.log(), 60)
+    assert answer(server) == 2.0
+    for file, change in (
+        ("logs.py", "{}\nADDED = 1\n"),
+        ("serving/answers/levels.py", "from dogsnap.logs import ADDED\n{}"),
+    ):
+        (code / file).write_text(change.format((code / file).read_text()))
+    if what == "SIGHUP":
+        server.process.send_signal(signal.SIGHUP)
+    else:
+        os.kill(worker_of(server), signal.SIGKILL)
+    try:
+        wait_until(lambda: "takes the place of process" in server.log(), 60)
+        assert answer(server) == 2.0
+        assert "ImportError" not in server.log()
+        wait_until(lambda: is_gone(server.process.pid), 60)
+    finally:
+        for new in processes_at(server.port) - {server.process.pid}:
+            os.kill(new, signal.SIGTERM)
+    wait_until(lambda: all(map(is_gone, processes_at(server.port))), 60)
+
+
+def processes_at(port: int) -> set[int]:
+    """The processes whose command line names the port."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(port).encode() in file.read_bytes().split(b"\0"):
+                found.add(int(file.parent.name))
+    return found
+
+
+def test_a_token_that_was_deleted_is_there_again_and_the_server_is_administered(
+    start_server, models
+):
+    server = start_server(models)
+    token = find_token(server.port)
+    token_files(server.port)[0].unlink()
+    wait_until(lambda: find_token(server.port) == token, 10)
+    assert server.get("/api/admin/models").status_code == 200
 
 
 def test_a_worker_is_restarted_by_sighup_and_tried_again_until_it_can_start(

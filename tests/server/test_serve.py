@@ -136,13 +136,52 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
             ("--rate-limit-storage", "radish://x"),
             "--rate-limit-storage is no place to count in; expected memory:// or",
         ),
-        (("--feedback", "/no/such/folder/feedback.db"), "unable to open database file"),
+        (
+            ("--feedback", "/no/such/folder/feedback.db"),
+            "No such file or directory; choose another --feedback",
+        ),
         (("--feedback", __file__), "not a database"),
         (("--feedback-secret", "short"), "can be guessed"),
+        (("--feedback", "off"), "--feedback is no name of a file"),
+        (
+            ("--switch-log", "localhost:6379"),
+            "--switch-log is no name of a file; expected the path",
+        ),
+        (("--switch-log", "."), "switches cannot be kept in .: Is a directory"),
+        *(
+            ((f"--{setting}", f"{scheme}:sesame/1@host:80"), f"--{setting} has no host and port")
+            for setting, scheme in (
+                ("switch-log", "redis://"),
+                ("rate-limit-storage", "redis://"),
+                ("content-check", "https://"),
+            )
+        ),
+        (("--rate-limit-storage", "redis:6379"), "--rate-limit-storage is no place to count in"),
+        (("--content-check", "host:80/check"), "--content-check has no scheme, or another one"),
+        (("--engine", "grpc://user:sesame@host:8500"), "--engine is an address with @; expected"),
+        (("--engine", "sesame@host"), "--engine is an address with @; expected grpc://"),
+        *(
+            (("--host", host), "choose another --host (DOGSNAP_HOST)")
+            for host in (
+                "unix:/run/x.sock",
+                "[::1]",
+                "0.0.0.0:8501",
+                "*",
+                "",
+                "http://a",
+                "192.0.2.1",
+            )
+        ),
+        (
+            ("--port", "8500", "--grpc-port", "8500"),
+            "HTTP and gRPC cannot both listen on port 8500",
+        ),
+        (("--port", "0"), "expected a port from 1 to 65535; choose another --port"),
     ],
 )
 def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
     said = refused(dogsnap("serve", *flags))
     assert (sentence in said, "sesame" in said) == (True, False), said
 

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -12,6 +14,7 @@ import grpc
 import pytest
 import requests
 from dogsnap.server.app import create_app
+from dogsnap.server.health import is_alive
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import Settings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -19,6 +22,8 @@ from PIL import Image
 from support.colour_photos import encode, plain
 from support.command_line import dogsnap, refused
 from support.grpc_client import predict_request, values
+from support.process_readings import worker_of
+from support.waiting import wait_until
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 OPENSSL = shutil.which("openssl")
@@ -79,6 +84,25 @@ def test_https_answers_clients_that_trust_the_certificate_and_tells_browsers_to_
     with pytest.raises(requests.exceptions.SSLError):
         requests.post(url, json={"instances": [2.0]}, timeout=60)
     assert f"ready: open https://localhost:{secure.port}/" in secure.log()
+
+
+def test_a_server_goes_on_with_its_certificate_while_that_is_renewed_or_may_not_be_read(
+    start_server, half_models, certificate, tmp_path
+):
+    """Also a worker that is started meanwhile."""
+    cert, key = (shutil.copy(file, tmp_path) for file in certificate)
+    server = start_server(half_models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
+    settings = Settings(port=server.port, tls_cert=str(cert))
+    wait_until(lambda: is_alive(settings), 60)
+    Path(key).write_text("half a k")
+    Path(cert).unlink()
+    assert is_alive(settings)
+    os.kill(worker_of(server), signal.SIGKILL)
+    wait_until(lambda: is_alive(settings), 60)
+    trusted = grpc.ssl_channel_credentials(certificate[0].read_bytes())
+    with grpc.secure_channel(f"localhost:{server.grpc_port}", trusted) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        health.Check(health_pb2.HealthCheckRequest(), timeout=60, wait_for_ready=True)
 
 
 def test_grpc_takes_calls_by_the_same_certificate_and_without_tls_every_connection_is_refused(

@@ -1,10 +1,11 @@
 """The file with the token: where it lies, who can read it, and what is done about one that others could read."""
 
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
-from dogsnap.admin_token import find_token, token_files, write_token
+from dogsnap.admin_token import find_token, keep_token, token_files, write_token
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +53,22 @@ def test_a_token_that_others_could_read_or_guess_is_replaced(spoil):
     assert find_token(8501) != token
     assert write_token(8501) != token
     assert len(find_token(8501)) >= 32
+
+
+@pytest.mark.parametrize(
+    "gone", ["the file", "what is in the runtime folder", "the runtime folder"]
+)
+def test_a_running_servers_token_is_written_again_when_its_user_has_logged_out(folders, gone):
+    token = write_token(8501)
+    assert not keep_token(8501, token)
+    if gone == "the file":
+        token_files(8501)[0].unlink()
+    else:
+        shutil.rmtree(folders[0])
+    if gone == "what is in the runtime folder":
+        folders[0].mkdir()
+    assert find_token(8501) == ""
+    assert keep_token(8501, token)
+    assert find_token(8501) == token
+    assert stat.S_IMODE(token_files(8501)[0].stat().st_mode) == 0o600
+    assert write_token(8501) == token

@@ -1,11 +1,14 @@
 """The report on feedback: intervals, votes that are taken back, and files of other formats."""
 
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from dogsnap.errors import FailedPrecondition
+from dogsnap.errors import FailedPrecondition, Unavailable
+from dogsnap.serving.feedback import feedback_store
 from dogsnap.serving.feedback.feedback_store import Store
 from dogsnap.serving.feedback.report import verdict, wilson
 from support.feedback_ids import DOGS, row
@@ -65,7 +68,7 @@ def test_a_server_that_was_killed_while_it_renewed_a_file_goes_on_at_its_next_st
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(old)
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "_finish_renewal", lambda self: None)
+        patch.setattr(feedback_store, "_finish_renewal", lambda connection: None)
         Store(file, 30).close()
     for _ in range(2):
         store = Store(file, 30)
@@ -76,3 +79,34 @@ def test_a_server_that_was_killed_while_it_renewed_a_file_goes_on_at_its_next_st
         store.close()
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA user_version").fetchall() == [(6,)]
+
+
+def spoil(file: Path, how: str) -> Callable[[], object]:
+    """Make it unusable; returns what mends that."""
+    kept = file.parent.with_name("kept")
+    shutil.copytree(file.parent, kept)
+    if how == "no folder":
+        shutil.rmtree(file.parent)
+    elif how == "another file":
+        file.write_bytes(b"no database, but some text of more than a hundred bytes" * 20)
+    else:
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA user_version = 99")
+    return lambda: shutil.copytree(kept, file.parent, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("how", ["no folder", "another file", "another format"])
+def test_a_store_that_has_served_waits_for_its_file_and_another_is_refused(tmp_path, how):
+    file = tmp_path / "state" / "feedback.db"
+    file.parent.mkdir()
+    Store(file, 30).close()
+    mend = spoil(file, how)
+    with pytest.raises((sqlite3.Error, FailedPrecondition)):
+        Store(file, 30)
+    store = Store(file, 30, is_patient=True)
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            store.run("SELECT 1")
+    mend()
+    assert store.run("SELECT count(*) FROM feedback")[0][0] == 0
+    store.close()

@@ -1,12 +1,14 @@
 """What travels in a signed request id, and who may sign one."""
 
+from datetime import UTC, datetime
+
 import pytest
-from dogsnap.errors import DogsnapError
+from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.server.middleware.request_ids import new_id
 from dogsnap.serving.feedback.signed_ids import Signer, read_or_create_secret
 from hypothesis import given
 from hypothesis import strategies as st
-from support.feedback_ids import SECRET
+from support.feedback_ids import SECRET, signed
 
 SIGNER = Signer(SECRET.encode())
 
@@ -39,3 +41,24 @@ def test_an_empty_secret_is_refused(tmp_path):
     (tmp_path / "empty").touch()
     with pytest.raises(DogsnapError, match="has no secret"):
         read_or_create_secret(tmp_path / "empty")
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 600, 5 * 3600, DAY - 60])
+def test_an_answer_of_a_clock_that_was_ahead_takes_feedback_as_of_now(ahead):
+    _, _, at = SIGNER.verify(signed(-ahead))
+    assert abs((datetime.now(UTC) - at).total_seconds()) < 10
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [(DAY + 60, "too late: "), (-DAY - 60, "this server's clock says "), (-400 * DAY, "by NTP")],
+)
+def test_what_is_too_far_from_this_clock_is_refused_naming_the_clocks(age, said):
+    with pytest.raises(FailedPrecondition, match="clock") as refused:
+        SIGNER.verify(signed(age))
+    assert said in refused.value.message
+    assert ("too late" in refused.value.message) == (age > 0)
+    SIGNER.verify(signed(age), max_age=None)  # to delete it

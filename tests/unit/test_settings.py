@@ -31,6 +31,54 @@ def test_a_settings_file_says_what_neither_flag_nor_environment_says(tmp_path):
     assert (settings.port, settings.max_photos, settings.queue_size) == (6, 5, 3)
 
 
+# Lines as systemd's EnvironmentFile, Compose's env_file, dotenv and shells take them, and the token in them.
+TOKEN = "a-long #random/text=1"
+LINES = {
+    '"{}"': TOKEN,
+    "'{}'": TOKEN,
+    '"{}" # of the server': TOKEN,
+    "  '{}'\t# of the server": TOKEN,
+    '"{}\\"\\\\\\$"': TOKEN + '"\\$',
+    "'{}\\n'": TOKEN + "\\n",
+    "{} # of the server": "a-long",
+    "a#b # c": "a#b",
+    "a b": "a b",
+    "it's": "it's",
+    "": "",
+    '""': "",
+}
+
+
+@pytest.mark.parametrize("before", ["", "export ", "  ", "\ufeff", "\ufeff# ours\n\n; or\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_settings_file_is_read_as_other_programs_read_it(tmp_path, before, end):
+    file = tmp_path / "settings"
+    for equals in ("=", " = "):
+        for line, value in LINES.items():
+            text = before + "DOGSNAP_ADMIN_TOKEN" + equals + line.format(TOKEN)
+            file.write_bytes((text + end).encode())
+            settings = Settings.from_environment({}, settings_file=str(file))
+            assert settings.admin_token == value, text
+
+
+@pytest.mark.parametrize("line", ["DOGSNAP_ADMIN_TOKEN: {}", "DOGSNAP_ADMIN_TOKEN {}", '=\'{}"',
+                                  'DOGSNAP_ADMIN_TOKEN="{}', "DOGSNAP_ADMIN_TOKEN='{}' x", "- {}"])  # fmt: skip
+def test_a_line_that_cannot_be_read_is_named_by_its_number_and_shows_no_value(tmp_path, line):
+    (tmp_path / "settings").write_text("# ours\n" + line.format("a-long-random-text"))
+    with pytest.raises(click.UsageError, match="line 2") as error:
+        Settings.from_environment({}, settings_file=str(tmp_path / "settings"))
+    assert "random" not in error.value.format_message()
+
+
+def test_a_variable_has_no_quotes_and_no_line_end_of_windows(tmp_path):
+    """As `docker run --env-file` passes them on, which does not read what it passes."""
+    assert Settings.from_environment({"DOGSNAP_DEFAULT_MODEL": "half\r"}).default_model == "half"
+    for value in ('"a-long-random-text"', "'a-long-random-text'"):
+        with pytest.raises(click.UsageError, match="DOGSNAP_ADMIN_TOKEN is in quotes") as error:
+            Settings.from_environment({"DOGSNAP_ADMIN_TOKEN": value})
+        assert "random" not in error.value.format_message()
+
+
 @pytest.mark.parametrize("text", ["PORT=1", "DOGSNAP_PORT", "DOGSNAP_PROT=1"])
 def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, text):
     (tmp_path / "settings").write_text(text)

@@ -10,7 +10,7 @@ import sqlite3
 import ssl
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from dogsnap import __version__, admin_token
+from dogsnap.addresses import check_file_name, check_url
 from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
+from dogsnap.files import check_database
 from dogsnap.gateway.target import Target
 from dogsnap.logs import prepare_logging, survive_full_disk
 from dogsnap.routing.store_opening import check_switch_log, name_store
@@ -69,19 +71,20 @@ def run_server(**flags: Any) -> None:
     advice = "in a container with a read-only root mount one: --tmpfs /tmp"
     with refusing(f"no temporary folder can be written to; {advice}", OSError):
         tempfile.TemporaryFile().close()  # TensorFlow's import and gunicorn's worker write into it
+    if not replaced_process():
+        refuse_taken_ports(settings)
     share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
-    if not replaced_process():
-        refuse_taken_ports(settings)
     if settings.engine:
         log.info("dogsnap %s; the models run at %s", __version__, Target.parse(settings.engine))
     else:
         models = settings.model_config_file or settings.model_base_path or settings.models
         log.info("dogsnap %s; loading models from %s", __version__, models)
+    given = settings
     if not settings.admin_token:
         settings = with_written_token(settings)
-    Server(settings).run()
+    Server(settings, keeps_token=settings != given).run()
 
 
 def with_written_token(settings: Settings) -> Settings:
@@ -109,6 +112,9 @@ def checked_settings(**flags: Any) -> Settings:
     check_files(settings)
     check_access(settings)
     check_certificate(settings)
+    for name in ("content_check", "otlp_endpoint"):
+        if url := getattr(settings, name):
+            check_url(flag(name), url, ("http", "https"), "expected http://host/path or https")
     if settings.engine:  # it need not be running yet
         Target.parse(settings.engine).address()
     refuse_missing_models(settings)
@@ -174,11 +180,15 @@ def check_access(settings: Settings) -> None:
         rate = getattr(settings, name)
         with refusing(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second", ValueError):
             parse_many(rate or "1/second")
-    expected = "expected memory:// or redis://host:port"
+    storage, expected = settings.rate_limit_storage, "expected memory:// or redis://host:port"
+    if storage.startswith(("redis://", "rediss://")):
+        from dogsnap.routing.redis_store import check_redis
+
+        check_redis("--rate-limit-storage", storage, expected)
     with refusing(
         f"--rate-limit-storage is no place to count in; {expected}", ConfigurationError, ValueError
     ):
-        storage_from_string(settings.rate_limit_storage)  # does not connect yet
+        storage_from_string(storage)  # does not connect yet
 
 
 def check_certificate(settings: Settings) -> None:
@@ -195,16 +205,28 @@ def refuse_taken_ports(settings: Settings) -> None:
     """Check early: gRPC would share a port with another gRPC server, and
     gunicorn retries for 5 s.
     """
+    host = settings.host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    expected = (
+        "expected an address or name of this machine alone, as 127.0.0.1 or ::1; choose "
+        "another --host (DOGSNAP_HOST), 0.0.0.0 for every interface"
+    )
+    refuse(not host, f"--host is empty; {expected}")
+    with refusing(f"cannot listen on {host}: {{error}}; {expected}", OSError, UnicodeError):
+        socket.create_server((host, 0), family=family).close()
     ports = [("HTTP", settings.port, "choose another --port (DOGSNAP_PORT)")]
     if settings.grpc_port:
         hint = "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC"
         ports.append(("gRPC", settings.grpc_port, hint))
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     for protocol, port, hint in ports:
-        wrong = f"cannot listen for {protocol} on {settings.host} port {port}"
-        refuse(port > 65535, f"{wrong}: expected a port from 1 to 65535; {hint}")
+        wrong = f"cannot listen for {protocol} on {host} port {port}"
+        refuse(not 0 < port < 65536, f"{wrong}: expected a port from 1 to 65535; {hint}")
         with refusing(f"{wrong}: {{error}}; {hint}", OSError):
-            socket.create_server((settings.host, port), family=family).close()
+            socket.create_server((host, port), family=family).close()
+    refuse(
+        settings.port == settings.grpc_port,
+        f"HTTP and gRPC cannot both listen on port {settings.port}; {ports[-1][2]}",
+    )
 
 
 def check_secrets(settings: Settings) -> None:
@@ -228,13 +250,17 @@ def check_files(settings: Settings) -> None:
     ):
         switch_log = name_store(settings)
     with refusing(
-        f"switches cannot be kept in {switch_log}: {{error}}; choose another --switch-log", OSError
+        f"switches cannot be kept in {switch_log}: {{error}}; choose another --switch-log",
+        OSError,
+        sqlite3.Error,
     ):
         check_switch_log(switch_log)
     file = settings.feedback
     with refusing(
-        f"feedback cannot be kept in {file}: {{error}}; choose another --feedback", sqlite3.Error
+        f"feedback cannot be kept in {file}: {{error}}; choose another --feedback",
+        OSError,
+        sqlite3.Error,
     ):
         if file:
-            with closing(sqlite3.connect(file)) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
+            check_file_name("--feedback", file, "expected a file, or none for no feedback")
+            check_database(Path(file))

@@ -40,7 +40,9 @@ class Target:
         is_ray = text.startswith(RAY_SCHEME)
         scheme = RAY_SCHEME if is_ray else SCHEME
         addresses, _, query = text.removeprefix(scheme).partition("?")
-        refusal = f"--engine is {text.partition('?')[0]!r}; {EXPECTED}"  # a value may be a secret
+        # A value behind the ?, or before an @, may be a secret.
+        shown = "an address with @" if "@" in text else repr(text.partition("?")[0])
+        refusal = f"--engine is {shown}; {EXPECTED}"
         if not text.startswith(scheme):
             raise InvalidArgument(refusal)
         hosts = []

@@ -13,6 +13,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from dogsnap.addresses import check_url
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.routing.store import EXPECTED, NumberTaken
 
@@ -80,6 +81,24 @@ class RedisStore:
 
     def close(self) -> None:
         self._client.close()
+
+
+def check_redis(setting: str, url: str, expected: str) -> None:
+    """Raises InvalidArgument for a URL that cannot be used, or where Redis refuses its
+    user, password or database; it need not answer yet.
+    """
+    if not url.startswith("unix://"):
+        check_url(setting, url, ("redis", "rediss"), expected)
+    options = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
+    try:
+        pool = redis.ConnectionPool.from_url(url, retry=Retry(NoBackoff(), 0), **options)
+        pool.make_connection().connect()
+    except (ValueError, TypeError) as error:
+        raise InvalidArgument(f"{setting} is no Redis URL ({error}); {expected}") from error
+    except (redis.AuthenticationError, redis.ResponseError) as error:
+        raise InvalidArgument(f"{setting}: Redis refuses us ({error}); {expected}") from error
+    except (redis.RedisError, OSError):
+        pass
 
 
 @contextmanager

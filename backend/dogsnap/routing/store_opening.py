@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from dogsnap.errors import InvalidArgument
+from dogsnap.addresses import check_file_name
+from dogsnap.files import check_database
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.state_folder import find_file
 from dogsnap.routing.store import EXPECTED, Store
@@ -22,18 +23,18 @@ def open_store(switch_log: str) -> Store:
 
 
 def check_switch_log(switch_log: str) -> None:
-    """Raises InvalidArgument for an unknown kind of store, OSError for an
-    unwritable file.
+    """Raises InvalidArgument for what is no store, or refuses us, OSError for a file
+    that cannot be written, sqlite3.Error for one of another kind.
     """
     if switch_log == OFF:
         return
     if switch_log.startswith(REDIS_SCHEMES):
-        open_store(switch_log).close()  # it does not connect yet
+        from dogsnap.routing.redis_store import check_redis
+
+        check_redis("--switch-log", switch_log, EXPECTED)
         return
-    if "://" in switch_log:
-        scheme = switch_log.partition("://")[0]
-        raise InvalidArgument(f"--switch-log is {scheme}://...; {EXPECTED}")
-    Path(switch_log).open("ab").close()
+    check_file_name("--switch-log", switch_log, EXPECTED)
+    check_database(Path(switch_log))
 
 
 def name_store(settings: Settings) -> str:

@@ -40,8 +40,15 @@ FEEDBACK = "dogsnap.feedback"
 FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"  # its name in WSGI
 
 
-def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
-    """The WSGI application with all HTTP protocols."""
+def create_app(
+    settings: Settings,
+    predictor: Predictor,
+    tracing: Tracing | None = None,
+    is_patient: bool = False,
+) -> Flask:
+    """The WSGI application with all HTTP protocols; `is_patient`: of a server that has
+    answered before, which goes on without feedback while that cannot be kept.
+    """
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
@@ -56,7 +63,7 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.before_request(access_control.check_request)
     overload.init_app(app, predictor)
     app.register_blueprint(http_health.blueprint(settings, predictor))
-    feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)
+    feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor, is_patient)
     app.register_blueprint(admin.blueprint(settings, predictor, feedback))
     app.register_blueprint(console_pages.blueprint(settings, predictor, feedback))
     app.register_blueprint(app_api.blueprint(settings, predictor, feedback))

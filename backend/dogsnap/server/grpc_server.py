@@ -5,7 +5,6 @@ Import it after the fork: it loads TensorFlow.
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 
 import grpc
@@ -52,6 +51,10 @@ def channel_options(settings: Settings) -> dict[str, int]:
     }
 
 
+# A private key and the chain of its certificate, PEM.
+Certificate = tuple[bytes, bytes]
+
+
 class GrpcServer:
     """Its port is bound at construction, and calls are answered from `start` on."""
 
@@ -61,6 +64,7 @@ class GrpcServer:
         predictor: Predictor,
         access_control: AccessControl,
         tracing: Tracing | None = None,
+        certificate: Certificate | None = None,
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
@@ -94,9 +98,8 @@ class GrpcServer:
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
         address = addresses.format_address(settings.host, settings.grpc_port)
-        if settings.tls_cert:
-            pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
-            self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        if certificate:
+            self._server.add_secure_port(address, grpc.ssl_server_credentials([certificate]))
         else:
             self._server.add_insecure_port(address)
 

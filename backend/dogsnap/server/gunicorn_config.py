@@ -3,6 +3,7 @@ TensorFlow loaded after the fork.
 """
 
 import resource
+import ssl
 import sys
 from typing import Any
 
@@ -63,6 +64,21 @@ def threads_and_connections(least: int) -> tuple[int, int]:
     return threads, min(2 * threads, max(threads + thread_counts.SPARE_THREADS, room))
 
 
+def tls_options(settings: Settings) -> dict[str, Any]:
+    """With the certificate as it is now: gunicorn reads it for each connection, also while
+    it is renewed, or when it may no longer be read.
+    """
+    if not settings.tls_cert:
+        return {}
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    return {
+        "certfile": settings.tls_cert,
+        "keyfile": settings.tls_key,
+        "ssl_context": lambda _config, _make_default: context,
+    }
+
+
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     threads, connections = threads_and_connections(thread_counts.count_threads(settings))
     return {
@@ -71,8 +87,7 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
         "worker_class": "gthread",
         "threads": threads,
         "worker_connections": connections,
-        "certfile": settings.tls_cert or None,
-        "keyfile": settings.tls_key or None,
+        **tls_options(settings),
         # a worker that takes another's place answers only when its models are loaded
         "timeout": 600,
         "graceful_timeout": settings.drain_seconds,

@@ -11,16 +11,22 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from mmap import mmap
+from pathlib import Path
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
+import dogsnap
 from dogsnap.addresses import local_url
+from dogsnap.admin_token import keep_token, token_files
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.server.gunicorn_config import CANNOT_START, gunicorn_options
+from dogsnap.server.health import is_alive
 from dogsnap.server.tracing import Tracing
 from dogsnap.settings import Settings
 
@@ -29,6 +35,10 @@ log = logging.getLogger("dogsnap")
 # Environment variable with the id of the process that gunicorn's master is.
 MASTER = "_DOGSNAP_MASTER"
 CHECK_SECONDS = 0.05
+TOKEN_SECONDS = 2.0  # between two looks whether its file is there
+RETRY_SECONDS = 1.0  # until a worker that could not start is started again
+# The same where it needs another server: to start and to load models takes that some seconds.
+REPLACE_SECONDS = 5.0
 
 
 def replaced_process() -> int | None:
@@ -39,11 +49,31 @@ def replaced_process() -> int | None:
     return parent if os.environ.get(MASTER) == str(parent) else None
 
 
+def code_on_disk() -> Mapping[str, tuple[int, int]]:
+    """When each file of this package and of all modules that are imported was
+    changed (in ns), and its size.
+    """
+    files = {str(file) for file in Path(dogsnap.__file__).parent.rglob("*.py")}
+    files |= {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    found = {}
+    for file in files:
+        with suppress(OSError):
+            status = os.stat(file)
+            found[file] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+class CodeReplaced(FailedPrecondition):
+    """A later worker would have code of two releases."""
+
+
 class Server(BaseApplication):
     """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, keeps_token: bool = False):
+        """`keeps_token`: the admin token is in a file that the server wrote."""
         self.settings = settings
+        self._keeps_token = keeps_token
         self.predictor: Any = None
         self.grpc: Any = None
         self.feedback: Any = None
@@ -53,6 +83,12 @@ class Server(BaseApplication):
         self._has_taken_over = mmap(-1, 1)  # a byte that master and workers share
         self._starts = 0  # of workers
         self._is_serving = self._is_stopping = False
+        # As they are now: a later worker may find them changed, or may not read them.
+        self._code = code_on_disk()
+        self._certificate = None
+        if settings.tls_cert:
+            files = (Path(settings.tls_key), Path(settings.tls_cert))
+            self._certificate = (files[0].read_bytes(), files[1].read_bytes())
         os.environ[MASTER] = str(os.getpid())  # before gunicorn keeps the environment for SIGUSR2
         super().__init__()
 
@@ -67,14 +103,9 @@ class Server(BaseApplication):
 
     def load(self) -> Flask:
         """The application; its models are loaded by a thread of their own."""
-        try:
+        with self._starting():
+            self._check_code()
             app = self._create_app()
-        except (DogsnapError, OSError, sqlite3.Error) as error:
-            log.error("the server cannot start: %s", error)
-            if self._starts == 1 or self._replaced:
-                sys.exit(CANNOT_START)
-            time.sleep(1)  # the cause may last, and gunicorn starts the next worker at once
-            sys.exit(1)
         # Exempts the libraries' 280,000 objects from garbage collection, during which
         # all threads wait. Nothing is collected first: importing leaves nothing to
         # collect, and to look at every object takes 0.2 s.
@@ -83,6 +114,41 @@ class Server(BaseApplication):
         self.predictor.repository.start(self.settings.poll_seconds, announce)
         self.predictor.series.start()
         return app
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """A part of a worker's start.
+
+        What the first one cannot do ends the server, with a sentence; a later one
+        is started again and again, since the server has answered before.
+        """
+        try:
+            yield
+        except Exception as error:
+            is_first = self._starts == 1 or self._replaced
+            is_known = isinstance(error, (DogsnapError, OSError, sqlite3.Error))
+            if is_first and not is_known:
+                raise
+            log.error("the server cannot start: %s", error, exc_info=not is_known)
+            if is_first:
+                sys.exit(CANNOT_START)
+            # The cause may last, and gunicorn starts the next worker at once.
+            time.sleep(REPLACE_SECONDS if isinstance(error, CodeReplaced) else RETRY_SECONDS)
+            sys.exit(1)
+
+    def _check_code(self) -> None:
+        """Raises CodeReplaced, and tells the master to start a server of the new code,
+        if it is another on disk than the master's: half of each would be neither.
+        """
+        if self._starts == 1 or self._replaced:
+            return
+        now = code_on_disk()
+        if any(now.get(file) != found for file, found in self._code.items()):
+            os.kill(os.getppid(), signal.SIGUSR2)
+            raise CodeReplaced(
+                "its code was replaced on disk since it started; a server with the new code "
+                "takes its place"
+            )
 
     def _create_app(self) -> Flask:
         from dogsnap.server.app import ACCESS_CONTROL, FEEDBACK, create_app
@@ -102,7 +168,7 @@ class Server(BaseApplication):
         self.predictor = create_predictor(self.settings)
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
-        app = create_app(self.settings, self.predictor, self.tracing)
+        app = create_app(self.settings, self.predictor, self.tracing, is_patient=self._starts > 1)
         self.feedback = app.extensions[FEEDBACK]
         self._access_control = app.extensions[ACCESS_CONTROL]
         return app
@@ -119,14 +185,11 @@ class Server(BaseApplication):
         self._drain_at_sigterm()
         if self._replaced or self._starts > 1:
             self._wait()
-        if self.settings.grpc_port:
-            from dogsnap.server.grpc_server import GrpcServer
-
-            self.grpc = GrpcServer(
-                self.settings, self.predictor, self._access_control, self.tracing
-            )
-            self.grpc.start()
+        with self._starting():
+            self._serve_grpc()
         self._is_serving = True
+        if self._keeps_token:
+            threading.Thread(target=self._keep_token, name="token", daemon=True).start()
         if self._replaced and not self._is_stopping:
             log.info(
                 "this server takes the place of process %d, which finishes its requests",
@@ -134,6 +197,27 @@ class Server(BaseApplication):
             )
             self._has_taken_over[0] = 1
             os.kill(self._replaced, signal.SIGTERM)
+
+    def _serve_grpc(self) -> None:
+        if self.settings.grpc_port:
+            from dogsnap.server.grpc_server import GrpcServer
+
+            self.grpc = GrpcServer(
+                self.settings,
+                self.predictor,
+                self._access_control,
+                self.tracing,
+                self._certificate,
+            )
+            self.grpc.start()
+
+    def _keep_token(self) -> None:
+        port, token = self.settings.port, self.settings.admin_token
+        while True:
+            time.sleep(TOKEN_SECONDS)
+            with suppress(OSError):
+                if keep_token(port, token):
+                    log.info("the token was deleted; it is in %s again", token_files(port)[0])
 
     def _close(self, _server: Any, _worker: Any) -> None:
         for part in (self.grpc, self.predictor, self.feedback, self.tracing):
@@ -163,12 +247,14 @@ class Server(BaseApplication):
 
     def _wait(self) -> None:
         """Wait until every model is loaded or has failed to; a worker that
-        would replace a server by less exits.
+        would replace a server that answers by less exits.
         """
         repository, master = self.predictor.repository, os.getppid()
         while not repository.started and not self._is_stopping and os.getppid() == master:
             time.sleep(CHECK_SECONDS)
         reason = repository.not_ready()
-        if self._replaced and reason and not self._is_stopping:
+        if not self._replaced or not reason or self._is_stopping:
+            return
+        if is_alive(self.settings):
             log.error("the new server gives up: %s", reason)
             sys.exit(CANNOT_START)

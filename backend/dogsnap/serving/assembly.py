@@ -1,10 +1,12 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from dogsnap.errors import DogsnapError
 from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.store_opening import OFF, name_store, open_store
@@ -108,18 +110,27 @@ def predictor_over(
     return Predictor(repository, executor, metrics, settings)
 
 
-def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
-    """None if no feedback is to be taken.
+def create_feedback(
+    settings: Settings, predictor: Predictor, is_patient: bool = False
+) -> Feedback | None:
+    """None if no feedback is to be taken; what `is_patient` goes on without its file,
+    as on a full disk, until it can be used.
 
-    Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used.
+    Otherwise raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used.
     """
     if not settings.feedback:
         return None
     file = Path(settings.feedback)
-    store = Store(file, settings.feedback_days)
-    secret = settings.feedback_secret.encode() or read_or_create_secret(
-        file.with_name(f"{file.name}.secret")
-    )
+    store = Store(file, settings.feedback_days, is_patient)
+    try:
+        secret = settings.feedback_secret.encode() or read_or_create_secret(
+            file.with_name(f"{file.name}.secret")
+        )
+    except (OSError, DogsnapError) as error:
+        if not is_patient:
+            raise
+        log.error("feedback on what is answered from now on cannot be taken: %s", error)
+        secret = secrets.token_bytes()
     repository, metrics = predictor.repository, predictor.metrics
     return Feedback(store, Signer(secret), repository, metrics, settings.feedback_ask)
 

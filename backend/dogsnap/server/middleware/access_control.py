@@ -81,8 +81,11 @@ def _count_request(
 ) -> float:
     if limiter.hit(limit, *names):
         return 0.0
-    window = limiter.get_window_stats(limit, *names)
-    return max(1.0, window.reset_time - time.time())
+    seconds = limiter.get_window_stats(limit, *names).reset_time - time.time()
+    if seconds > limit.get_expiry() + 1:  # the clock was set back
+        limiter.clear(limit, *names)
+        return _count_request(limiter, limit, names)
+    return max(1.0, seconds)
 
 
 class AccessControl:

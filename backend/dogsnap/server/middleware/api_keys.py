@@ -101,8 +101,8 @@ class KeyFile:
     """The keys in the file, which is reloaded when it changes: a removed key is
     refused from the next request on. Thread-safe.
 
-    Without the file no key is valid; while it cannot be read, its last keys
-    are. Either is logged once.
+    Without the file, or the right to read it, no key is valid; while it is damaged,
+    its last keys are. Each is logged once.
     """
 
     def __init__(self, file: Path):
@@ -134,6 +134,9 @@ class KeyFile:
         except FileNotFoundError:
             self._keys, self._seen = {}, None
             return f"{self._file} is gone: no API key is valid until it is there again"
-        except (OSError, InvalidArgument) as error:
+        except OSError as error:
+            self._keys, self._seen = {}, None
+            return f"no API key is valid until the file can be read: {error}"
+        except InvalidArgument as error:
             return f"the API keys stay as they were: {error}"
         return ""

@@ -12,11 +12,12 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dogsnap.errors import AlreadyExists, FailedPrecondition, Unavailable
+from dogsnap.files import may_pass
 
 log = logging.getLogger("dogsnap.feedback")
 
@@ -80,60 +81,92 @@ OLD = (
 )
 
 
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new file, or renew one of FORMER."""
+    with _at_once(connection):
+        found = _format_of(connection)
+        if found not in (0, FORMER, FORMAT):
+            raise FailedPrecondition(
+                f"the file has feedback of format {found}; this version has format "
+                f"{FORMAT}: choose another file"
+            )
+        if found == 0:
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+        elif found == FORMER:
+            for table in COMPARISONS:
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+    if found == FORMER:
+        _finish_renewal(connection)
+
+
+def _finish_renewal(connection: sqlite3.Connection) -> None:
+    """The file is of FORMAT once what was deleted is gone from the disk: whoever is
+    killed before begins again.
+    """
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with _at_once(connection):
+        if _format_of(connection) == FORMER:  # no other server was first
+            connection.execute("ALTER TABLE feedback DROP COLUMN block")
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+
+
+@contextmanager
+def _at_once(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """A block that is written as a whole or not at all, and while nobody else writes."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
 class Store:
     """The file of feedback.
 
     Thread-safe. All methods raise Unavailable where the file cannot be used.
     """
 
-    def __init__(self, file: Path, days: int):
-        """Open `file` or make it, and remove what is older than `days`.
+    def __init__(self, file: Path, days: int, is_patient: bool = False):
+        """Open `file` or make it, and remove what is older than `days`: on a full disk,
+        and whatever is wrong for a store that `is_patient`, once it can be used.
 
         Raises sqlite3.Error for a file that is no database, FailedPrecondition
         for one of another format.
         """
+        self._file = file
         self._age = {"days": f"-{days} days"}
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-        self._connection.row_factory = sqlite3.Row
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
-            self._connection.execute(f"PRAGMA {pragma}")
-        with self.transaction() as connection:
-            found = _format_of(connection)
-            if found not in (0, FORMER, FORMAT):
-                raise FailedPrecondition(
-                    f"the file has feedback of format {found}; this version has format "
-                    f"{FORMAT}: choose another file"
-                )
-            if found == 0:
-                for statement in TABLES:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version={FORMAT}")
-            elif found == FORMER:
-                for table in COMPARISONS:
-                    connection.execute(f"DROP TABLE IF EXISTS {table}")
-        if found == FORMER:
-            self._finish_renewal()
-        self.sweep()
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._connection = self._open()
+        except (sqlite3.Error, FailedPrecondition) as error:
+            if not is_patient and not may_pass(error):
+                raise
+        with suppress(Unavailable):  # it is in the log
+            self.sweep()
 
-    def _finish_renewal(self) -> None:
-        """The file is of FORMAT once what was deleted is gone from the disk:
-        whoever is killed before begins again.
-        """
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        with self.transaction() as connection:
-            if _format_of(connection) == FORMER:  # no other server was first
-                connection.execute("ALTER TABLE feedback DROP COLUMN block")
-                connection.execute(f"PRAGMA user_version={FORMAT}")
+    def _open(self) -> sqlite3.Connection:
+        """As `__init__`."""
+        connection = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+        try:
+            connection.row_factory = sqlite3.Row
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            _bring_up_to_date(connection)
+        except (sqlite3.Error, FailedPrecondition):
+            connection.close()
+            raise
+        return connection
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A block that is written as a whole or not at all."""
         try:
-            with self._lock, self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
-        except sqlite3.Error as error:  # such as a full disk
+            with self._lock:
+                self._connection = self._connection or self._open()
+                with _at_once(self._connection):
+                    yield self._connection
+        except (sqlite3.Error, FailedPrecondition) as error:  # such as a full disk
             log.error("the file of feedback cannot be used: %s", error)
             raise Unavailable(
                 "feedback cannot be kept at the moment; the server's log has the reason", 60
@@ -188,7 +221,8 @@ class Store:
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
+            if self._connection is not None:
+                self._connection.close()
 
 
 def _format_of(connection: sqlite3.Connection) -> int:

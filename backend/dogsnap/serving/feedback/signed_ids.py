@@ -8,11 +8,11 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
+from itsdangerous import BadData, TimestampSigner, URLSafeTimedSerializer
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.files import hold_lock, write_private
@@ -22,7 +22,9 @@ FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")
 SECRET_BYTES = 32
 HASH_BYTES = 8  # of a phone: two of a million share one with a probability of 1 in 10 million
 # Feedback is accepted for a day after the answer: later, users do not remember which dog it was.
-MAX_AGE_SECONDS = 24 * 3600
+# By so much the clock may also have been ahead that gave the answer, of this server before it was
+# set right, or of another one.
+MAX_AGE = timedelta(days=1)
 
 
 class Signer:
@@ -46,12 +48,12 @@ class Signer:
         return hmac.digest(self._secret, text.encode(), "sha256")[:HASH_BYTES].hex()
 
     def verify(
-        self, request_id: str, max_age: int | None = MAX_AGE_SECONDS
+        self, request_id: str, max_age: timedelta | None = MAX_AGE
     ) -> tuple[str, dict[str, Any], datetime]:
-        """Number, facts and time of the answer.
+        """Number, facts and time of the answer, which is not later than now.
 
         Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too
-        old).
+        old, or from a clock that was further ahead).
         """
         found = FORM.fullmatch(request_id)
         if found is None:
@@ -60,19 +62,23 @@ class Signer:
             )
         number, text = found.groups()
         try:
-            facts, at = self._serializer.loads(
-                text, max_age=max_age, return_timestamp=True, salt=number
-            )
-        except SignatureExpired:
-            raise FailedPrecondition(
-                "too late: feedback on an answer is accepted for 24 hours"
-            ) from None
+            facts, at = self._serializer.loads(text, return_timestamp=True, salt=number)
         except BadData:
             raise NotFound(
                 "this server gave out no such request id; send the feedback_id of an "
                 "answer as it came"
             ) from None
-        return number, facts, at
+        now = datetime.now(UTC)
+        if max_age is not None and now - at > max_age:
+            raise FailedPrecondition(
+                "too late: feedback on an answer is accepted for 24 hours, by the servers' clocks"
+            )
+        if max_age is not None and at - now > max_age:
+            raise FailedPrecondition(
+                f"the answer is of {at:%Y-%m-%d %H:%M} UTC, and this server's clock says "
+                f"{now:%Y-%m-%d %H:%M}: set the clocks of all servers by NTP, and ask again"
+            )
+        return number, facts, min(at, now)
 
 
 def read_or_create_secret(file: Path) -> bytes:
