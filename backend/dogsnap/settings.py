@@ -8,9 +8,11 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])  # a command of click
 
 PREFIX = "DOGSNAP_"
 # Read by tests and client commands; listed so that `dogsnap serve` does not refuse them as unknown.
@@ -263,11 +265,11 @@ class Settings:
             )
         values = {}
         for row in table():
-            value = flags.get(row.name)
-            if value is None:
-                value = given.get(variable(row.name))
-            if value is not None:
-                values[row.name] = _parse(row, value)
+            stated: Any = flags.get(row.name)
+            if stated is None:
+                stated = given.get(variable(row.name))
+            if stated is not None:
+                values[row.name] = _parse(row, stated)
         return cls(**values)
 
 
@@ -312,7 +314,7 @@ def _read_settings_file(file: Path) -> dict[str, str]:
     return values
 
 
-def table() -> tuple[dataclasses.Field, ...]:
+def table() -> tuple[dataclasses.Field[Any], ...]:
     """The rows: each has `.name`, `.default`, `.type` and `.metadata["help"]`."""
     return dataclasses.fields(Settings)
 
@@ -327,7 +329,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _parse(row: dataclasses.Field, value: Any) -> Any:
+def _parse(row: dataclasses.Field[Any], value: Any) -> Any:
     """Convert a text to the setting's type; a value of that type passes.
 
     Raises click.BadParameter naming the setting.
@@ -339,17 +341,20 @@ def _parse(row: dataclasses.Field, value: Any) -> Any:
         raise
 
 
-def click_type(row: dataclasses.Field) -> click.ParamType:
+def click_type(row: dataclasses.Field[Any]) -> click.ParamType[Any, Any]:
     """What click converts and checks a row's value with."""
-    ranges = {int: click.IntRange, float: click.FloatRange}
-    if row.type in ranges:
-        return ranges[row.type](min=row.metadata["least"])
+    if row.type is int:
+        return click.IntRange(min=row.metadata["least"])
+    if row.type is float:
+        return click.FloatRange(min=row.metadata["least"])
     if row.metadata["choices"]:
         return click.Choice(row.metadata["choices"])
-    return click.Path(path_type=Path) if row.type is Path else click.types.convert_type(row.type)
+    if row.type is Path:
+        return click.Path(path_type=Path)
+    return click.BOOL if row.type is bool else click.STRING
 
 
-def options(*names: str) -> Callable[[Callable], Callable]:
+def options(*names: str) -> Callable[[Decorated], Decorated]:
     """Decorate a click command with the flags of these settings (of all,
     without names).
 
@@ -358,7 +363,7 @@ def options(*names: str) -> Callable[[Callable], Callable]:
     """
     rows = [row for row in table() if not names or row.name in names]
 
-    def decorate(command: Callable) -> Callable:
+    def decorate(command: Decorated) -> Decorated:
         for row in reversed(rows):
             name = flag(row.name)
             if row.type is bool:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.photos import preprocessing
 from dogsnap.serving.photos.base64_text import decode_base64, web_safe
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.base64_forms import FORMS
 
@@ -39,7 +39,7 @@ IN_THE_GRAPH = tf.function(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300)
 @given(
     parts=st.tuples(
         SPACE,

@@ -17,7 +17,7 @@ from dogsnap.serving.photos.preprocessing import (
     resize,
     windows_to_images,
 )
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from support.base64_forms import FORMS
@@ -199,7 +199,7 @@ def test_a_batch_names_the_places_of_all_its_unreadable_photos(
 
 @pytest.mark.parametrize("form", FORMS)
 @given(contents=st.binary(max_size=200))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_base64_in_every_form_gives_the_bytes_back(form: str, contents: bytes) -> None:
     assert to_bytes(tf.constant([FORMS[form](contents)])).numpy()[0] == contents
 

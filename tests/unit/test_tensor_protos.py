@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.serving.tensors.tensor_protos import FIELDS, fill_proto, to_arrays
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework import tensor_pb2, types_pb2
@@ -69,7 +69,9 @@ def test_what_tensorflows_python_client_writes_is_read(dtype):
         assert_same(read(message(dtype, 2, 2, tensor_content=values.tobytes())), values)
 
 
-@settings(deadline=None)  # a busy machine is no failure
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a busy machine is no failure
 @given(
     array=arrays.arrays(
         np.float32, arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
@@ -79,7 +81,7 @@ def test_every_float_array_keeps_its_shape_and_its_bits(array):
     assert_same(read(to_proto(array)), array)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(strings=st.lists(st.binary(max_size=400), min_size=1, max_size=5))
 def test_strings_in_tensor_content_are_read_as_tensorflow_reads_them(strings):
     # As C++ clients send them: all lengths as varints, then all bytes.

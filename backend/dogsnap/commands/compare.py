@@ -74,7 +74,7 @@ def compare(
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
     folders = [_version_folder(version, model_dir) for version in (first, second)]
-    versions = [ExportedVersion.load(folder) for folder in folders]
+    versions = ExportedVersion.load(folders[0]), ExportedVersion.load(folders[1])
     labels = agreement.joined_labels(versions[0].labels, versions[1].labels)
     found = labelled_photos.find_examples(data, named_list(data, list_name), labels, click.echo)
     limit = photos or (500 if max_drop is None else None)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from dogsnap.ray.scale import Scale
-from dogsnap.settings import Settings, click_type, flag, options, variable
+from dogsnap.settings import Decorated, Settings, click_type, flag, options, variable
 
 SETTINGS = (
     "host", "port", "grpc_port", "run_threads", "queue_size", "deadline_ms", "drain_seconds", "warm_up",
@@ -19,7 +18,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def scale_options(command: Callable) -> Callable:
+def scale_options(command: Decorated) -> Decorated:
     """Decorate a command with the flags of `Scale`."""
     for row in reversed(fields(Scale)):
         command = option(

@@ -107,7 +107,8 @@ def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Pat
     ):
         # Imported while the other process starts, which imports them as well.
         from dogsnap.exporting.export import export_stored
-        from dogsnap.exporting.merging.merge import Options, merge
+        from dogsnap.exporting.merging.merge import merge
+        from dogsnap.exporting.merging.options import Options
 
         exported = export_stored(model, artefacts, folder.parent, click.echo)
         return [

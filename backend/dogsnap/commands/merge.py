@@ -134,6 +134,7 @@ def merge(
     """
     from dogsnap.exporting.acceleration import NotFaster
     from dogsnap.exporting.merging import merge as merging
+    from dogsnap.exporting.merging.options import Options
 
     # Its advice on TensorFlow 1 is not for who has such a model.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -143,7 +144,7 @@ def merge(
             chosen["classes_from"] = first
     else:
         names = class_labels(labels)
-    options = merging.Options(
+    options = Options(
         size=size,
         mean=_numbers(mean),
         deviation=_numbers(deviation),

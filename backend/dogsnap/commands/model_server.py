@@ -102,7 +102,7 @@ def _options() -> list[click.Option]:
     """Flags as tensorflow_model_server parses them: --name=value, and --name
     alone for true.
     """
-    alone_is_true = {"is_flag": False, "flag_value": "true"}
+    alone_is_true: dict[str, Any] = {"is_flag": False, "flag_value": "true"}
     kinds = {row.name: row.type for row in table()}
     options = []
     for name, setting in SAME.items():
@@ -113,7 +113,12 @@ def _options() -> list[click.Option]:
     for name, variables in THREADS.items():
         text = f"environment {', '.join(variables)}"
         options.append(click.Option([f"--{name}"], type=int, help=text))
-    hidden = {**alone_is_true, "expose_value": False, "hidden": True, "callback": _refuse}
+    hidden: dict[str, Any] = {
+        **alone_is_true,
+        "expose_value": False,
+        "hidden": True,
+        "callback": _refuse,
+    }
     for name in REFUSED:
         options.append(click.Option([f"--{name}"], **hidden))
     return options
@@ -146,7 +151,8 @@ def model_server(version: bool, load_retry_interval_micros: int | None, **flags:
         try:
             run_server(**settings)
         except click.ClickException as error:
-            error.message = in_flags_of_command(error.message)
+            # Final by click, which has no other way to change a sentence and keep its kind.
+            error.message = in_flags_of_command(error.message)  # type: ignore[misc]
             raise
 
 

@@ -31,13 +31,13 @@ guard_option = option(
 )
 
 
-def switch_options(command: Callable) -> Callable:
+def switch_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The running server, with --model, and --dry-run."""
     model_option = option("--model", "otherwise the server's default model", default="")
     return model_option(server_options(plan_option(command)))
 
 
-def move_options(command: Callable) -> Callable:
+def move_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The same with --force and --guard."""
     return switch_options(guard_option(force_option(command)))
 

@@ -102,12 +102,12 @@ def predict(
         if photo is not None and out is None:
             _refuse_no_photo(photo)
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
-    if out is not None:
+    if out is not None and photo is not None:
         return translate(photo, out, signature_name, answering.predict)
     try:
-        if instances is None:
+        if photo is not None:
             answer = answering.classify(photo.read_bytes(), top_k)
-        else:
+        elif instances is not None:
             answer = answering.predict(
                 {"instances": instances.values, "signature_name": signature_name}
             )

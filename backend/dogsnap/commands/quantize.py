@@ -34,11 +34,12 @@ def quantize(version: Path, data: tuple[Path, ...], photos: int, out: Path) -> N
     VERSION takes images, like models/inception_v3/1. To be run again when the
     weights change.
     """
+    from dogsnap.exporting.merging.merge import read_description
     from dogsnap.exporting.quantization import RANGES
     from dogsnap.training import ranges
 
     try:
-        chosen = ranges.choose(data, ranges.read_description(version)["recipe"], photos)
+        chosen = ranges.choose(data, read_description(version)["recipe"], photos)
         ranges.calibrate(version, chosen, click.echo).write(out / RANGES)
     except KeyError as error:
         raise ValueError(

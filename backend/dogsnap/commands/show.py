@@ -40,13 +40,14 @@ def show(
     from dogsnap.exporting.merging.options import MergeError
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # its advice on TensorFlow 1
-    if (model_dir is None) == (directory is None):
+    shown = model_dir or directory
+    if shown is None or (model_dir and directory):
         raise click.UsageError(
             "expected the folder of a version or of a model, as MODEL_DIR or by --dir"
         )
     if signature_def and not tag_set:
         raise click.UsageError("--signature_def needs --tag_set, such as --tag_set serve")
-    folder = inspection.version_folder(model_dir or directory, version)
+    folder = inspection.version_folder(shown, version)
     if tag_set:
         click.echo(inspection.graph_text(folder, tag_set, signature_def))
     elif directory is not None and not everything and not nodes:

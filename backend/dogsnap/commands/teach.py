@@ -4,12 +4,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
 from dogsnap.commands.helpers.own_process import beside
+
+if TYPE_CHECKING:  # imports TensorFlow
+    from dogsnap.training.teaching import NewBreed
 
 
 @click.command()
@@ -135,7 +138,7 @@ def _write_first(
 
 def _breeds(
     name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None
-) -> list:
+) -> "list[NewBreed]":
     from dogsnap.training import teaching
 
     facts = teaching.read_facts(facts_file) if facts_file else []

@@ -183,7 +183,7 @@ def nodes_text(folder: Path) -> str:
         if name in library:
             parts[f"function {name}"] = nodes = library.pop(name)
             waiting += _list_called_functions(nodes)
-    lines = []
+    lines: list[str] = []
     for title, nodes in parts.items():
         lines += _part_lines(title, nodes)
     return "\n".join(lines)

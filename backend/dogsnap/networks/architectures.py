@@ -5,10 +5,12 @@ writing their weights.
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from dogsnap.files import replacing
@@ -28,11 +30,11 @@ class StoredStatistics(keras.layers.Layer):
     `training.trainer.StatisticsDrift` moves the statistics slowly instead.
     """
 
-    def __init__(self, network: keras.Model, **options) -> None:
+    def __init__(self, network: keras.Model, **options: Any) -> None:
         super().__init__(**options)
         self.network = network
 
-    def call(self, image):
+    def call(self, image: tf.Tensor) -> tf.Tensor:
         return self.network(image, training=False)
 
 
@@ -43,10 +45,10 @@ class AttentionPooling(keras.layers.Layer):
     The function is zero at the start: then it is the plain mean.
     """
 
-    def build(self, shape) -> None:
+    def build(self, shape: tuple[int | None, ...]) -> None:
         self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
 
-    def call(self, maps):
+    def call(self, maps: tf.Tensor) -> tf.Tensor:
         places = ops.cast(maps, "float32")
         places = ops.reshape(places, (ops.shape(maps)[0], -1, maps.shape[-1]))
         logits = ops.matmul(places, self.kernel)

@@ -7,6 +7,8 @@ the four sides (as FCOS, Tian et al. 2019); the best cell answers, together with
 those that mean the same dog. A mean over all cells would lie between two dogs.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
@@ -28,11 +30,11 @@ class CellBoxes(keras.layers.Layer):
     dog, float32 (n, 4) in [0, 1].
     """
 
-    def __init__(self, centres: Centres, **options) -> None:
+    def __init__(self, centres: Centres, **options: Any) -> None:
         super().__init__(**options)
         self.centres = centres
 
-    def call(self, cells):
+    def call(self, cells: tf.Tensor) -> tf.Tensor:
         """The mean of the boxes that overlap with the best cell's, weighted by
         their scores.
         """
@@ -45,20 +47,21 @@ class CellBoxes(keras.layers.Layer):
         return ops.clip(_mean(boxes, shares), 0.0, 1.0)
 
 
-def _mean(boxes, shares):
+def _mean(boxes: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
     """Of boxes (n, cells, 4), weighted by shares (n, cells): (n, 4)."""
     total = ops.sum(shares[..., None] * boxes, axis=1)
     return total / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1e-9)
 
 
-def _grid(centres: Centres):
+def _grid(centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
     """The rows and the columns of the centres of all cells, each (rows, columns)."""
     rows, columns = centres
     sides = tf.constant(rows, tf.float32), tf.constant(columns, tf.float32)
-    return tf.meshgrid(*sides, indexing="ij")
+    down, across = tf.meshgrid(*sides, indexing="ij")
+    return down, across
 
 
-def unfold(cells, centres: Centres):
+def unfold(cells: tf.Tensor, centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
     """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
     down, across = _grid(centres)
     middles = tf.stack([across, down, across, down], axis=-1)
@@ -69,13 +72,13 @@ def unfold(cells, centres: Centres):
     return scores, ops.reshape(middles + distances, (-1, count, 4))
 
 
-def overlap(boxes, others):
+def overlap(boxes: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     """Intersection over union of boxes (..., 4), in [0, 1]: (...)."""
     shared, joined = _shared_and_joined(boxes, others)
     return shared / joined
 
 
-def generalised_overlap(boxes, others):
+def generalised_overlap(boxes: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     """The overlap, minus the share of the hull of both boxes that is in neither
     (Rezatofighi et al. 2019): in [-1, 1].
     """
@@ -86,12 +89,12 @@ def generalised_overlap(boxes, others):
     return shared / joined - (hull - joined) / (hull + 1e-7)
 
 
-def box_areas(boxes):
+def box_areas(boxes: tf.Tensor) -> tf.Tensor:
     """Boxes (..., 4) -> areas (...)."""
     return ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0), axis=-1)
 
 
-def _shared_and_joined(boxes, others):
+def _shared_and_joined(boxes: tf.Tensor, others: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     corner = ops.maximum(boxes[..., :2], others[..., :2])
     end = ops.minimum(boxes[..., 2:], others[..., 2:])
     shared = ops.prod(ops.maximum(end - corner, 0.0), axis=-1)
@@ -99,7 +102,7 @@ def _shared_and_joined(boxes, others):
     return shared, areas - shared + 1e-7
 
 
-def box_loss(targets, cells, centres: Centres):
+def box_loss(targets: tf.Tensor, cells: tf.Tensor, centres: Centres) -> tf.Tensor:
     """The mean loss over the pictures whose box is known, a scalar; 0 where
     none is.
 
@@ -119,7 +122,7 @@ def box_loss(targets, cells, centres: Centres):
     return ops.sum(known * (SCORE_SHARE * score + fit)) / (ops.sum(known) + 1e-6)
 
 
-def way_from_middle(box, centres: Centres):
+def way_from_middle(box: tf.Tensor, centres: Centres) -> tf.Tensor:
     """Where the cells lie between the middles of boxes (..., 4), 0, and their
     sides, 1, along the farther axis: (..., cells).
     """
@@ -130,7 +133,7 @@ def way_from_middle(box, centres: Centres):
     return ops.max(ops.abs(points - middle) / ops.maximum(half, 1e-3), axis=-1)
 
 
-def _share_of_cells(box, centres: Centres):
+def _share_of_cells(box: tf.Tensor, centres: Centres) -> tf.Tensor:
     """How the score is shared among the cells, (n, cells): equally among those
     in the box's middle, else the nearest has all.
     """

@@ -10,6 +10,7 @@ head of enough layers on frozen maps does as well as one that changes them
 import hashlib
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -76,11 +77,11 @@ class DogCells(keras.layers.Layer):
     sides of their boxes times the scores.
     """
 
-    def __init__(self, places: Centres, **options) -> None:
+    def __init__(self, places: Centres, **options: Any) -> None:
         super().__init__(**options)
         self.places = places
 
-    def call(self, cells):
+    def call(self, cells: tf.Tensor) -> tf.Tensor:
         logits, found = box_head.unfold(cells, self.places)
         score = ops.sigmoid(logits)[..., None]
         # Times the score, so that what hardly shows a dog is hardly different in another precision.
@@ -120,7 +121,7 @@ def digest_of(model: keras.Model) -> str:
     return digest.hexdigest()
 
 
-def dogs_loss(targets, cells, places: Centres):
+def dogs_loss(targets: tf.Tensor, cells: tf.Tensor, places: Centres) -> tf.Tensor:
     """The mean loss of a cell that shows a dog; `cells` (n, h, w, 5), `targets`
     (n, k, 5): the dogs' boxes, and 1 for each.
 
@@ -138,7 +139,7 @@ def dogs_loss(targets, cells, places: Centres):
     return (SCORE_SHARE * ops.sum(score) + ops.sum(own * (1.0 - generalised))) / dogs
 
 
-def _assign_cells(targets, places: Centres):
+def _assign_cells(targets: tf.Tensor, places: Centres) -> tuple[tf.Tensor, tf.Tensor]:
     """The box that each cell is to tell, (n, cells, 4), and 1 where it is to
     tell one, (n, cells).
     """

@@ -112,7 +112,7 @@ def named_groups(
     by_members = {frozenset(group["members"]): group for group in written}
     found = []
     for members in groups:
-        own = {"id": "-".join(members)}
+        own: dict[str, Any] = {"id": "-".join(members)}
         for name, comma, last in (("name", ", ", " or "), ("name_zh", "、", "或")):
             names = [known[member].get(name, "") for member in members]
             own[name] = last.join([comma.join(names[:-1]), names[-1]])

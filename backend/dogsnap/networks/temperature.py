@@ -2,7 +2,7 @@
 lapse rate, and how a photo looks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,9 @@ class Calibration:
         sureness = Sureness(**stated["sureness"]) if "sureness" in stated else None
         return cls(stated["temperature"], log_prior, stated.get("lapse", 0.0), sureness)
 
-    def probabilities(self, logits, softmax=softmax, looks=None):
+    def probabilities(
+        self, logits: Any, softmax: Callable[[Any], Any] = softmax, looks: Any = None
+    ) -> Any:
         """Of logits (n, classes), and looks (n, classes) where there are some:
         probabilities (n, classes).
 

@@ -319,7 +319,8 @@ def replacements(
     """The versions that lose requests by the changes, each with the one that
     gets them; and, as sentences, what cannot be compared.
     """
-    found, unknown = [], []
+    found: list[tuple[int, int]] = []
+    unknown: list[str] = []
     for change in changes:
         label, after = change.name, change.after
         if change.kind in ("split", "rollout") and after is not None:
@@ -331,7 +332,9 @@ def replacements(
             before = answering_version(choices, label, versions.is_available)
         elif after is None:
             after = next(iter(versions.available), None)
-        if None in (before, after) or before == after or not versions.is_available(before):
+        if before is None or after is None or before == after:
+            continue
+        if not versions.is_available(before):
             continue
         if not versions.is_available(after):
             unknown.append(

@@ -52,8 +52,9 @@ def create_app(
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
-        app.wsgi_app = without_quotes(app.wsgi_app)
+        behind_proxies = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
+        # As Flask documents it.
+        app.wsgi_app = without_quotes(behind_proxies)  # type: ignore[method-assign, assignment]
     if tracing is not None:
         tracing.trace_http(app)
         predictor.metrics.on_step = tracing.record_step

@@ -83,7 +83,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
             return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
         # Health's Watch, which holds no thread between its responses: grpcio marks such
         # handlers by this.
-        answer.experimental_non_blocking = True
+        answer.experimental_non_blocking = True  # type: ignore[attr-defined]
         return grpc.stream_stream_rpc_method_handler(answer, None, handler.response_serializer)
 
     def _stream(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
@@ -151,6 +151,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "expected one message, received the end of the call",
             )
+            return  # never: `abort` raises
         size = len(data)
         try:
             self._memory.take(size)

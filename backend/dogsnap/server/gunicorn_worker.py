@@ -233,6 +233,7 @@ class Server(BaseApplication):
         hook for it.
         """
         gunicorns = signal.getsignal(signal.SIGTERM)
+        assert callable(gunicorns)  # gunicorn has set it
 
         def stop(number: int, frame: Any) -> None:
             self._is_stopping = True

@@ -15,7 +15,7 @@ Arrays = Mapping[str, np.ndarray]
 def save_arrays(file: Path, arrays: Arrays) -> None:
     """Write an .npz file, which is replaced atomically. Raises OSError."""
     with replacing(file) as temporary:
-        np.savez(temporary, **arrays)
+        np.savez(temporary, allow_pickle=False, **arrays)
 
 
 def load_arrays(file: Path) -> dict[str, np.ndarray]:

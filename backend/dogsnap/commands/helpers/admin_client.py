@@ -20,7 +20,7 @@ from dogsnap.settings import Settings, options
 TIMEOUT_SECONDS = 30.0
 
 
-def server_options(command: Callable) -> Callable:
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Pass a command the running server as its first argument, from --url and
     --admin-token, and its model if it has one.
     """

@@ -18,6 +18,8 @@ import click
 import yaml
 from click.core import ParameterSource
 
+from dogsnap.settings import Decorated
+
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
 # An id of WordNet or of Google's knowledge graph (Open Images), and a name.
@@ -45,7 +47,9 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-def option(flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any) -> Callable:
+def option(
+    flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any
+) -> Callable[[Decorated], Decorated]:
     """An option of click whose help is `text`, with the default if there is
     one; `name`: of the argument, if not the flag's.
     """

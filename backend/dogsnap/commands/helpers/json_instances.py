@@ -32,7 +32,7 @@ class Instances:
         places = PLACE.search(message) or PLACES.search(message)
         if places is None:
             return message
-        indices = map(int, places[places.lastindex].split())
+        indices = map(int, places[places.lastindex or 0].split())
         lines = [self.lines[index] for index in indices if index < len(self.lines)]
         return f"{_where(self.file, *lines)}: {message}" if lines else message
 

@@ -172,7 +172,7 @@ def init_app(app: Flask, settings: Settings) -> None:
         )
         return ClosingIterator(inner(environ, start_response), body.finish)
 
-    app.wsgi_app = answer
+    app.wsgi_app = answer  # type: ignore[method-assign] # as Flask documents it
     app.teardown_request(lambda _: request.environ["wsgi.input"].release())
 
 

@@ -17,6 +17,7 @@ from limits.strategies import FixedWindowRateLimiter
 from dogsnap.errors import TooManyRequests, Unauthenticated
 from dogsnap.server.middleware.admin_auth import bearer, knows_token
 from dogsnap.server.middleware.api_keys import KeyFile
+from dogsnap.server.middleware.headers import Headers
 from dogsnap.server.middleware.overload import PROTOCOLS
 from dogsnap.serving.metrics import Metrics
 from dogsnap.settings import Settings
@@ -33,8 +34,6 @@ ANONYMOUS = "client without a key"
 # Seconds that a request waits for a Redis.
 REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
 RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
-
-Headers = Mapping[str, str]
 
 
 class RateLimiter:
@@ -101,7 +100,9 @@ class AccessControl:
             ANONYMOUS: settings.open_app,
         }
         self._limits = {kind: parse_many(rate) for kind, rate in rates.items() if rate}
-        self._limiter = RateLimiter(settings.rate_limit_storage) if self._limits else None
+        # Without limits nothing is counted, and no storage is needed.
+        storage = settings.rate_limit_storage if self._limits else "memory://"
+        self._limiter = RateLimiter(storage)
 
     def check_request(self) -> None:
         """Check an HTTP request before it is answered, by `check_call`."""
@@ -111,12 +112,12 @@ class AccessControl:
             or request.path in FREE_PATHS
         ):
             return
-        is_of_model = request.blueprint in PROTOCOLS
+        protocol = request.blueprint if request.blueprint in PROTOCOLS else None
         self.check_call(
             request.remote_addr or "",
             request.headers,
-            request.blueprint if is_of_model else "other",
-            needs_key=is_of_model and request.method != "OPTIONS",
+            protocol or "other",
+            needs_key=protocol is not None and request.method != "OPTIONS",
             is_app=request.blueprint == APP,
         )
 
@@ -129,7 +130,7 @@ class AccessControl:
         Raises TooManyRequests or Unauthenticated.
         """
         key = sent_key(headers) if self._keys else ""
-        name = self._keys.name_of(key) if key else ""
+        name = self._keys.name_of(key) if self._keys and key else ""
         is_known = not self._keys or bool(name) or self._is_administrator(headers)
         is_anonymous = is_app and not is_known and ANONYMOUS in self._limits
         names = {"address": address, "key": name, ANONYMOUS: address if is_anonymous else ""}
@@ -164,4 +165,4 @@ class AccessControl:
 
 def sent_key(headers: Headers) -> str:
     """The API key that a request contains; "" for none."""
-    return headers.get(KEY_HEADER) or bearer(headers)
+    return headers.get(KEY_HEADER, "") or bearer(headers)

@@ -1,10 +1,10 @@
 """Authorization of administration: the admin token, and nothing else."""
 
 import hmac
-from collections.abc import Mapping
 
 from dogsnap.errors import PermissionDenied, Unauthenticated
 from dogsnap.server.middleware.api_keys import digest
+from dogsnap.server.middleware.headers import Headers
 from dogsnap.settings import Settings
 
 TOKEN = "--admin-token (DOGSNAP_ADMIN_TOKEN)"
@@ -15,7 +15,7 @@ WHERE = (
 )
 
 
-def check_access(settings: Settings, headers: Mapping[str, str]) -> None:
+def check_access(settings: Settings, headers: Headers) -> None:
     """Raises Unauthenticated or PermissionDenied unless `headers` contain the
     token.
 
@@ -35,7 +35,7 @@ def check_access(settings: Settings, headers: Mapping[str, str]) -> None:
         raise Unauthenticated(f"the token is not this server's; {WHERE}")
 
 
-def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
+def knows_token(settings: Settings, headers: Headers) -> bool:
     """Whether `headers` contain the token; False if none is set."""
     if not settings.admin_token:
         return False
@@ -45,7 +45,7 @@ def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
     return hmac.compare_digest(received, digest(settings.admin_token))
 
 
-def bearer(headers: Mapping[str, str]) -> str:
+def bearer(headers: Headers) -> str:
     """The token or API key in the header Authorization: Bearer; "" for none."""
     scheme, _, received = headers.get("Authorization", "").partition(" ")
     return received.strip() if scheme.lower() == "bearer" else ""

@@ -20,7 +20,7 @@ def compress(response: Response) -> Response:
         return response
     response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
-    if "ETag" in response.headers:
-        tag, _ = response.get_etag()
+    tag, _ = response.get_etag()
+    if tag is not None:
         response.set_etag(tag, weak=True)  # the same content, but not the same bytes
     return response

@@ -4,6 +4,7 @@ import logging
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import DogsnapError, Internal, Unauthenticated
 from dogsnap.logs import REQUEST_ID
@@ -34,7 +35,7 @@ def error_response(error: DogsnapError) -> Response:
     return response
 
 
-def _answer_http_exception(error: HTTPException) -> Response:
+def _answer_http_exception(error: HTTPException) -> ResponseBase:
     response = error.get_response()
     if response.status_code < 400:  # a redirect
         return response

@@ -6,12 +6,12 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
 from contextvars import ContextVar
 
 from flask import Flask, Response, g, request
 
 from dogsnap.logs import ANSWERED_BY, NOBODY, REQUEST_ID
+from dogsnap.server.middleware.headers import Headers
 from dogsnap.settings import Settings
 
 access = logging.getLogger("dogsnap.access")
@@ -24,7 +24,7 @@ STICKY_KEY = ContextVar("sticky_key", default="")
 def init_app(app: Flask, settings: Settings) -> None:
     app.before_request(_begin_http_request)
     # The thread answers other requests after this one.
-    app.teardown_request(lambda _: REQUEST_ID.set(""))
+    app.teardown_request(_end_http_request)
     app.after_request(_add_header)
     if settings.access_log:
         app.after_request(_log_http_access)
@@ -35,7 +35,7 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def begin_request(headers: Mapping[str, str], address: str) -> None:
+def begin_request(headers: Headers, address: str) -> None:
     """Set what is known of a request in the thread that answers it, which answered
     others before: its client's id, if it is valid, or a new one; nobody that has
     answered; and the sticky key that its client sends, one per user or device for
@@ -44,7 +44,7 @@ def begin_request(headers: Mapping[str, str], address: str) -> None:
     received = headers.get("X-Request-Id", "")
     REQUEST_ID.set(received if VALID.fullmatch(received) else new_id())
     ANSWERED_BY.set(NOBODY)
-    STICKY_KEY.set(headers.get("X-Request-Key") or address)
+    STICKY_KEY.set(headers.get("X-Request-Key", "") or address)
 
 
 def log_access(what: dict[str, str], status: int | str, started: float, size: int) -> None:
@@ -71,6 +71,10 @@ def _begin_http_request() -> None:
     g.started = time.perf_counter()
     begin_request(request.headers, request.remote_addr or "")
     g.request_id = REQUEST_ID.get()
+
+
+def _end_http_request(_error: BaseException | None) -> None:
+    REQUEST_ID.set("")
 
 
 def _add_header(response: Response) -> Response:

@@ -168,7 +168,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def undo_switch() -> Response:
         fields = _fields()
         plan = repository.plan_undo(fields.get("id"), fields.get("model", ""))
-        return _answer(predictor, plan, fields, plan.undoes.model)
+        return _answer(predictor, plan, fields, plan.undoes.model if plan.undoes else "")
 
     _add_rollouts(routes, switch)
     _add_reports(routes, settings, predictor, feedback)
@@ -300,5 +300,5 @@ def _fields() -> dict[str, Any]:
         raise UnsupportedMediaType(
             f"expected Content-Type: application/json, received {request.mimetype or 'none'}"
         )
-    fields = BODIES[request.endpoint].read_request()
+    fields = BODIES[request.endpoint or ""].read_request()
     return {**fields, "by": check_author(fields.get("by", ""), request.remote_addr or "")}

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 from flask import Blueprint, Response, g, request
+from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.spec import ModelSpec
@@ -25,7 +26,7 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.photos.content_check import ContentCheck
 from dogsnap.serving.photos.photo import check
-from dogsnap.serving.repository.local_repository import LocalRepository
+from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.api")
@@ -81,7 +82,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
-        fields = BODIES[request.endpoint].read_request()
+        fields = BODIES[request.endpoint or ""].read_request()
         note = require_feedback(feedback).give(
             fields["request_id"],
             fields.get("verdict", ""),
@@ -92,15 +93,15 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
-        fields = BODIES[request.endpoint].read_request()
+        fields = BODIES[request.endpoint or ""].read_request()
         return _answer({"forgotten": require_feedback(feedback).forget(fields["request_ids"])})
 
     @routes.get("/breeds")
-    def breeds() -> Response:
-        facts = _read_facts(settings.models / BREEDS_FILE)
+    def breeds() -> ResponseBase:
+        shipped = _read_facts(settings.models / BREEDS_FILE)
         with predictor.repository.acquire(_find_spec(request.args, predictor)) as servable:
             classes, taught = require_labels(servable), servable.description.read_taught_breeds()
-        facts = {breed["id"]: breed for breed in taught} | facts
+        facts = {breed["id"]: breed for breed in taught} | shipped
         known = [{**facts.get(label["id"], {}), **label} for label in classes]
         ranks = _ranks(settings.models / POPULARITY_FILE)
         # What people have most comes first.
@@ -169,7 +170,7 @@ def _ranks(file: Path) -> dict[str, float]:
         return {}
 
 
-def _describe(repository: LocalRepository, name: str, breeds: Collection[str]) -> dict[str, Any]:
+def _describe(repository: ModelRepository, name: str, breeds: Collection[str]) -> dict[str, Any]:
     """A model with its versions; `breeds`: ids of classes that are known to be
     breeds of dogs.
     """

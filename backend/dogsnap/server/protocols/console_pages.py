@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from flask import Blueprint, Response, make_response, render_template, request
+from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
 from dogsnap.server.bodies.json_bodies import json_response
@@ -71,7 +72,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         return json_response({"token": settings.admin_token})
 
     @routes.get("/console/models")
-    def models() -> Response:
+    def models() -> ResponseBase:
         check_access(settings, request.headers)
         described = overview(predictor, predictor.repository.models())
         switches = log_of(predictor.repository, "")[:SHOWN_SWITCHES]

@@ -21,7 +21,7 @@ from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.examples import METHODS, check_merged_size
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature
 from dogsnap.serving.versions.model_configs import ModelConfig
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import BaseServable
 from dogsnap.serving.versions.warmup import serialized_examples
 
 MAX_MESSAGE_BYTES = 1024  # as TensorFlow Serving cuts its error messages
@@ -151,7 +151,7 @@ def inference_result(
     return message
 
 
-def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:
+def metadata_response(servable: BaseServable) -> get_model_metadata_pb2.GetModelMetadataResponse:
     packed = any_pb2.Any()
     packed.Pack(get_model_metadata_pb2.SignatureDefMap(signature_def=servable.signature_defs))
     return get_model_metadata_pb2.GetModelMetadataResponse(

@@ -57,7 +57,7 @@ def blueprint(dist: Path = DIST) -> Blueprint:
             )
         response = _send(dist / folder, name)
         if response.status_code == 200 and (
-            response.mimetype.startswith("text/") or response.mimetype in GZIPPED
+            (response.mimetype or "").startswith("text/") or response.mimetype in GZIPPED
         ):
             response.direct_passthrough = False
             response.make_sequence()  # in memory, so that it can be compressed
