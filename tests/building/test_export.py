@@ -220,7 +220,7 @@ OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'
         (
             "scores.json",
             OTHER_WEIGHTS,
-            r"scores.json was made with other weights .*received f{12}; run `dogsnap calib",
+            r"scores.json was made with other weights .*received f{12}; run `python -m lab calib",
         ),
         (
             "int8_ranges.json",

@@ -97,3 +97,39 @@ def test_the_answers_are_near_those_in_float32(file, ranges, bits, tolerance):
     np.testing.assert_allclose(
         answers(quantise_in_place(Core().read_model(file), ranges, bits)), expected, atol=tolerance
     )
+
+
+def inverted_residual() -> Model:
+    """What MobileNet and EfficientNet-Lite are made of: expanded, filtered by channel, projected, and added."""
+    image = opset13.parameter([1, 12, 12, 3], np.float32, "image")
+    pixels = opset13.transpose(image, opset13.constant([0, 3, 1, 2]))
+    before = convolved(pixels, 3, 4, 1.0)
+    expanded = opset13.clamp(_plain(before, 4, 8), 0.0, 6.0)
+    kernel = RANDOM.normal(0, 0.5, (8, 1, 1, 3, 3)).astype(np.float32)
+    filtered = opset13.group_convolution(
+        expanded, opset13.constant(kernel), [1, 1], [1, 1], [1, 1], [1, 1]
+    )
+    bias = opset13.constant(RANDOM.normal(0, 0.1, (1, 8, 1, 1)).astype(np.float32))
+    limited = opset13.clamp(opset13.add(filtered, bias), 0.0, 6.0)
+    joined = opset13.add(_plain(limited, 8, 4), before)
+    features = opset13.reduce_mean(joined, opset13.constant([2, 3]))
+    logits = opset13.matmul(
+        features, opset13.constant(RANDOM.normal(0, 3, (4, 5)).astype(np.float32)), False, False
+    )
+    return Model([opset13.softmax(logits, 1)], [image], "inverted")
+
+
+def _plain(values, channels: int, filters: int):
+    kernel = RANDOM.normal(0, 1 / np.sqrt(channels), (filters, channels, 1, 1)).astype(np.float32)
+    return opset13.convolution(values, opset13.constant(kernel), [1, 1], [0, 0], [0, 0], [1, 1])
+
+
+def test_depthwise_convolutions_and_what_they_are_projected_by_multiply_in_int8():
+    model = inverted_residual()
+    exact = answers(model.clone())
+    ranges = find_ranges(model.clone(), IMAGES)
+    assert [len(kernel) for kernel in ranges.kernels] == [4, 4, 5, 4]
+    quantised = quantise_in_place(model, ranges, 8)
+    kinds = [node.get_type_name() for node in quantised.get_ordered_ops()]
+    assert kinds.count("FakeQuantize") == 4
+    assert np.abs(answers(quantised) - exact).max() < 0.1

@@ -76,11 +76,12 @@ def _export(
     model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, merged: bool
 ) -> list[Path]:
     """The version folders written."""
-    from dogsnap.exporting import TAUGHT
+    from dogsnap.exporting import SECOND_OPINION, TAUGHT
     from dogsnap.exporting.publication import together
 
     with together(models / model) as folder:
-        if merged and model != VIT and (artefacts / TAUGHT).is_file():
+        answers_alone = any((artefacts / name).is_file() for name in (TAUGHT, SECOND_OPINION))
+        if merged and model != VIT and answers_alone:
             written = _export_and_answering(model, artefacts, folder)
         else:
             from dogsnap.exporting.export import export_stored
@@ -96,8 +97,8 @@ def _export(
 
 
 def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Path]:
-    """The version that answers the app knows more breeds: it is another
-    network, which is built beside the first.
+    """The version that answers the app is another network, which is built
+    beside the first.
     """
     from dogsnap.exporting.publication import WRITING, publish
 
@@ -119,11 +120,11 @@ def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Pat
 
 
 def _export_answering(model: str, artefacts: Path, models: Path) -> Path:
-    from dogsnap.exporting.export import export_taught
+    from dogsnap.exporting.export import export_answering
     from dogsnap.exporting.merging.merge import merge_answering
 
-    taught = export_taught(model, artefacts, models)
-    (answering,) = merge_answering(taught, click.echo, required=True)
+    exported = export_answering(model, artefacts, models)
+    (answering,) = merge_answering(exported, click.echo, required=True)
     return answering
 
 

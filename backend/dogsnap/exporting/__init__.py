@@ -13,3 +13,5 @@ Report = Callable[[str], None]  # takes a sentence on what is done or left out
 
 # beside the weights: breeds that the version that answers the app knows besides theirs
 TAUGHT = "taught.json"
+# and the network whose opinion it adds
+SECOND_OPINION = "second_opinion.json"

@@ -18,13 +18,14 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from dogsnap.allocator import give_back_free
-from dogsnap.exporting import TAUGHT, Report, layers
+from dogsnap.exporting import SECOND_OPINION, TAUGHT, Report, layers
 from dogsnap.exporting.acceleration import Acceleration, Steps, accelerate
 from dogsnap.exporting.freezing import Source, freeze
 from dogsnap.exporting.layers import Tensors
 from dogsnap.exporting.publication import WRITING, publish
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import dogs_head as dogs
+from dogsnap.networks import second_opinion
 from dogsnap.networks.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
@@ -37,6 +38,7 @@ from dogsnap.networks.groups import named_groups
 from dogsnap.networks.looks import LAYER as LOOKS
 from dogsnap.networks.looks import Looks
 from dogsnap.networks.popularity import further_prior
+from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
@@ -59,8 +61,8 @@ class Stored:
     """What training stored: the classifier in float32, what builds one like it,
     its calibration, and its versions' description.
 
-    `dogs`: the head that finds every dog, and `looks`: how much photos look
-    like each breed; None without one.
+    `dogs`: the head that finds every dog, `looks`: how much photos look like
+    each breed, and `opinion`: the network beside it; None without one.
     """
 
     model: keras.Model
@@ -69,11 +71,12 @@ class Stored:
     description: Mapping[str, Any]
     dogs: keras.Model | None = None
     looks: Looks | None = None
+    opinion: SecondOpinion | None = None
 
     def export(self, model_folder: Path, report: Report = lambda _: None) -> Source:
         """Write it as the next version of `model_folder`: see `export_classifier`."""
         return export_classifier(
-            self.model,
+            self.answering(),
             self.calibration,
             self.description,
             model_folder,
@@ -81,6 +84,13 @@ class Stored:
             self.dogs,
             self.looks,
         )
+
+    def answering(self) -> keras.Model:
+        """The classifier, with the opinion of the network beside it."""
+        if not self.opinion:
+            return self.model
+        head = DogHead.of(self.description["scores"]["dog_head"])
+        return self.opinion.add_to(self.model, head, self.description.get("taught", ()))
 
 
 def export_stored(
@@ -96,13 +106,21 @@ def export_stored(
     return read_stored(name, artefacts).export(models / name, report)
 
 
-def export_taught(name: str, artefacts: Path, models: Path) -> Source:
-    """The same with the breeds that `python -m lab calibrate` or `teach --keep`
-    stored in `artefacts` behind its own.
+def export_answering(name: str, artefacts: Path, models: Path) -> Source:
+    """The same of the version that answers the app, with what is stored for it
+    alone: the opinion of the network beside this one, and behind its own the
+    breeds that the calibration or `teach --keep` stored.
 
-    Raises ExportError where they were taught with other weights.
+    Raises ExportError where either was made with other weights.
     """
-    stored, file = read_stored(name, artefacts), artefacts / TAUGHT
+    stored = read_stored(name, artefacts, with_opinion=True)
+    if (artefacts / TAUGHT).is_file():
+        stored = _with_taught(stored, artefacts)
+    return stored.export(models / name)
+
+
+def _with_taught(stored: Stored, artefacts: Path) -> Stored:
+    file = artefacts / TAUGHT
     kept, advice = (
         read_json(file),
         "run `python -m lab calibrate --taught` or `dogsnap teach --keep`",
@@ -117,28 +135,35 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source:
     kernel, bias = breed_weights(stored.model, taught)
     prior = prior_of(stored, labels, artefacts)
     extended = with_classes(stored, labels, kernel, bias, prior)
-    scores = {**stored.description["scores"], **kept.get("scores", {})}
+    own = kept.get("scores", {})
+    if own:
+        beside = stored.opinion.sha256 if stored.opinion else ""
+        what = "the network beside it"
+        _check_made_with(kept.get(second_opinion.FIELD, ""), beside, file, advice, what)
+    scores = {**stored.description["scores"], **own}
     calibration = extended.calibration
-    fitted = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
+    fitted = scores["calibration"] if own else {"groups": kept["groups"]}
     description = {
         **extended.description,
         "scores": scores,
         "groups": _groups(fitted, artefacts, labels),
         "taught": teaching,
     }
-    if "dog_head" in kept.get("scores", {}):
+    if "dog_head" in own and not stored.opinion:
         DogHead.of(scores["dog_head"]).put_into(extended.model)
-    if "scores" in kept:
+    if own:
         description["decision"] = _decision(fitted)
         calibration = Calibration.of(fitted, len(labels))
     looks = read_looks(calibration, artefacts, stored.description, taught)
-    answering = replace(extended, calibration=calibration, description=description, looks=looks)
-    return answering.export(models / name)
+    return replace(extended, calibration=calibration, description=description, looks=looks)
 
 
-def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
+def read_stored(
+    name: str, artefacts: Path, with_head: bool = True, with_opinion: bool = False
+) -> Stored:
     """The classifier that training stored in `artefacts`, `with_head` with that
-    which finds every dog, if it is there.
+    which finds every dog, and `with_opinion` with the network beside it and
+    what was fitted on both, if they are there.
 
     Raises ExportError, OSError or ValueError for missing artefacts, and for
     those of other weights.
@@ -165,8 +190,14 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     )
     if "dog_head" in scores:
         DogHead.of(scores["dog_head"]).put_into(model)
+    opinion, ranges_file = None, artefacts / RANGES
+    if with_opinion and (artefacts / SECOND_OPINION).is_file():
+        ranges_file = artefacts / SECOND_OPINION
+        both = read_json(ranges_file)
+        opinion = read_opinion(both, artefacts, weights)
+        scores = {**scores, **both["scores"]}
     calibration = scores["calibration"]
-    description = {
+    description: dict[str, Any] = {
         "model": name,
         "labels": labels,
         "input_size": list(size),
@@ -176,12 +207,13 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
-    if (artefacts / RANGES).is_file():
-        description[INT8_RANGES] = ranges = read_json(artefacts / RANGES)
+    if opinion:
+        description[second_opinion.FIELD] = {**both["network"], "weight": opinion.weight}
+    if ranges_file.is_file():
+        ranges = read_json(ranges_file)
+        description[INT8_RANGES] = ranges = ranges[INT8_RANGES] if opinion else ranges
         advice = "run `python -m lab calibrate`, or remove the file: then no int8 network is built"
-        _check_made_with(
-            ranges.get("weights", ""), scores.get("weights", ""), artefacts / RANGES, advice
-        )
+        _check_made_with(ranges.get("weights", ""), scores.get("weights", ""), ranges_file, advice)
     head = None
     if with_head and (artefacts / dogs.DESCRIPTION).is_file():
         description["dogs"] = stated = read_json(artefacts / dogs.DESCRIPTION)
@@ -197,7 +229,25 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         load_stored_weights(head, artefacts / dogs.WEIGHTS)
     scaling = Calibration.of(calibration, len(labels))
     looks = read_looks(scaling, artefacts, description)
-    return Stored(model, build, scaling, description, head, looks)
+    return Stored(model, build, scaling, description, head, looks, opinion)
+
+
+def read_opinion(both: Mapping, artefacts: Path, weights: str) -> SecondOpinion:
+    """The network beside that of these `weights`, as the file `both` describes
+    it. Raises ExportError.
+    """
+    stated, file = both["network"], artefacts / second_opinion.WEIGHTS
+    described, advice = artefacts / SECOND_OPINION, "run `python -m lab calibrate --opinion`"
+    _check_made_with(both.get("weights", ""), weights, described, advice)
+    network = second_opinion.NETWORKS[stated["architecture"]](stated["classes"])
+    load_stored_weights(network, file)
+    received = checksums.digest(file)
+    if received != stated["sha256"]:
+        raise ExportError(
+            f"{file} is another network than {described} describes: expected the "
+            f"SHA-256 {stated['sha256'][:12]}, received {received[:12]}; {advice}"
+        )
+    return SecondOpinion.of(network, both)
 
 
 def read_looks(
@@ -223,7 +273,11 @@ def read_looks(
 
 
 def _check_made_with(
-    received: str, expected: str, file: Path, advice: str, what: str = "weights"
+    received: str,
+    expected: str,
+    file: Path,
+    advice: str,
+    what: str = "weights",
 ) -> None:
     if received != expected:
         raise ExportError(

@@ -22,6 +22,9 @@ RANGES = "int8_ranges.json"
 LEVELS = 256  # of an activation: uint8
 # They give values of their inputs, so that these are quantised instead.
 PASSING = ("Concat", "MaxPool")
+DEPTHWISE = "GroupConvolution"
+CONVOLUTIONS = ("Convolution", DEPTHWISE)
+RECTIFIERS = ("Relu", "Clamp")  # Clamp: ReLU6
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Ranges:
     """Smallest and largest value at the input of each convolution, in the order
     in which the network runs them.
 
-    `kernels`: shapes (out, in, height, width), by which a network is
-    recognised. `images`: how many the ranges were found on. `weights`: the
+    `kernels`: shapes (out, in, height, width), of depthwise ones (channels, 1,
+    1, height, width), by which a network is recognised. `images`: how many the ranges were found on. `weights`: the
     SHA-256 of the stored weights of the network that they were found for; "" if
     that is not known. `made_by`: the command that found them, and its version.
     """
@@ -77,10 +80,14 @@ def quantise_in_place(model: Any, ranges: Ranges, weight_bits: int) -> Any:
 
 
 def rectified_convolutions(model: Any) -> list[Any]:
-    """Those that a ReLU follows: the others answer, like the head does."""
+    """Those that a ReLU follows, and those behind a depthwise one, which end an
+    inverted residual block: the others answer, like the head does.
+    """
     convolutions = []
     for node in model.get_ordered_ops():
-        if node.get_type_name() == "Convolution" and _is_rectified(node):
+        if node.get_type_name() not in CONVOLUTIONS:
+            continue
+        if _is_rectified(node) or _is_projection(node):
             convolutions.append(node)
     return convolutions
 
@@ -89,7 +96,17 @@ def _is_rectified(node: Any) -> bool:
     consumers = _consumers(node)
     if len(consumers) == 1 and consumers[0].get_type_name() == "Add":
         consumers = _consumers(consumers[0])
-    return len(consumers) == 1 and consumers[0].get_type_name() == "Relu"
+    return len(consumers) == 1 and consumers[0].get_type_name() in RECTIFIERS
+
+
+def _is_projection(node: Any) -> bool:
+    before = node.input_value(0).get_node()
+    if before.get_type_name() not in RECTIFIERS:
+        return False
+    before = before.input_value(0).get_node()
+    if before.get_type_name() == "Add":
+        before = before.input_value(0).get_node()
+    return before.get_type_name() == DEPTHWISE
 
 
 def _consumers(node: Any) -> list[Any]:
@@ -124,7 +141,7 @@ def _quantise_weights(node: Any, largest: int) -> None:
     from openvino import opset13 as ops
 
     kernel = node.input_value(1).get_node().data.astype(np.float32)
-    maxima = np.abs(kernel).max((1, 2, 3), keepdims=True)
+    maxima = np.abs(kernel).max(tuple(range(1, kernel.ndim)), keepdims=True)
     scale = np.maximum(maxima, np.float32(1e-12)) / np.float32(largest)
     whole = np.clip(np.round(kernel / scale), -largest, largest).astype(np.int8)
     weights = ops.multiply(ops.convert(ops.constant(whole), "f32"), ops.constant(scale))

@@ -1,0 +1,197 @@
+"""The network beside the first one: what it adds to the version that answers the app, and to no other."""
+
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from dogsnap.exporting import SECOND_OPINION, TAUGHT
+from dogsnap.exporting.export import ExportError, export_answering, export_stored
+from dogsnap.exporting.merging.merge import read_description
+from dogsnap.files import write_json
+from dogsnap.networks import architectures, second_opinion
+from dogsnap.networks.efficientnet_lite import efficientnet_lite0
+from dogsnap.networks.halves import write_halves
+from dogsnap.serving.versions import checksums
+from support.exported import LABELS, SIZE, Loaded, network
+from support.tiny_network import tiny
+
+CLASSES = [4, 0, 2]  # of the five of the network beside, the breeds
+DOGS = [1]
+WEIGHT = 0.5
+FEATURES = 6
+IMAGES = tf.constant(np.random.default_rng(3).uniform(size=(5, *SIZE, 3)), tf.float32)
+RANDOM = np.random.default_rng(5)
+HEAD = RANDOM.normal(0, 1, 17)  # on 16 features of the first network, and the odds of a dog
+ROW = RANDOM.normal(0, 1, FEATURES)
+
+
+def beside(classes: int) -> keras.Model:
+    """The interface of `efficientnet_lite0`, of smaller images, with one convolution."""
+    image = keras.Input((8, 8, 3), name="image")
+    maps = keras.layers.Conv2D(FEATURES, 3, activation="relu6", name="stem")(image)
+    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
+    logits = keras.layers.Dense(classes, name="logits", dtype="float32")(features)
+    return keras.Model(image, {"features": features, "logits": logits}, name="beside")
+
+
+def described(head: np.ndarray) -> dict:
+    calibration = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 0.9}
+    return {
+        "calibration": calibration,
+        "dog_head": {"weights": write_halves(head), "bias": 0.25},
+    }
+
+
+@pytest.fixture(autouse=True)
+def networks(monkeypatch):
+    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+    monkeypatch.setitem(second_opinion.NETWORKS, "beside", beside)
+
+
+@pytest.fixture
+def own() -> keras.Model:
+    """The network beside, with weights as they are stored."""
+    keras.utils.set_random_seed(11)
+    model = beside(5)
+    for layer in model.layers:
+        layer.set_weights([np.float16(each).astype(np.float32) for each in layer.get_weights()])
+    kernel, bias = model.get_layer("logits").get_weights()
+    model.get_layer("logits").set_weights([np.float16(4 * kernel).astype(np.float32), bias])
+    return model
+
+
+@pytest.fixture
+def artefacts(own, tmp_path) -> Path:
+    """Both networks as they are stored."""
+    folder = tmp_path / "stored" / "tiny"
+    folder.mkdir(parents=True)
+    architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
+    weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
+    write_json(LABELS, folder / "labels.json")
+    write_json({"architecture": "tiny", "size": SIZE, "seed": 1}, folder / "recipe.json")
+    write_json({"weights": weights, **described(HEAD[:16])}, folder / "scores.json")
+    architectures.save_half_weights(own, lambda: beside(5), folder / second_opinion.WEIGHTS)
+    digest = checksums.digest(folder / second_opinion.WEIGHTS)
+    stated = {
+        "weights": weights,
+        "network": {"architecture": "beside", "classes": 5, "sha256": digest},
+        "classes": CLASSES,
+        "dogs": DOGS,
+        "weight": WEIGHT,
+        "scores": described(HEAD),
+        "int8_ranges": {"kernels": [], "inputs": [], "images": 1, "weights": weights},
+    }
+    write_json(stated, folder / SECOND_OPINION)
+    return folder
+
+
+def teach(artefacts: Path) -> None:
+    """Two further breeds: one that the network beside knows, too, and one that it does not."""
+    stated = json.loads((artefacts / SECOND_OPINION).read_text())
+    rows = []
+    for number, opinion in enumerate([None, {"weights": write_halves(ROW), "bias": 0.5}]):
+        names = {"id": f"new_{number}", "name": f"new {number}", "name_zh": ""}
+        row = {"weights": write_halves(RANDOM.normal(0, 1, 16)), "bias": 0.1, "facts": {}}
+        rows.append({**names, **row, **({"opinion": opinion} if opinion else {})})
+    write_json(
+        {
+            "weights": stated["weights"],
+            "second_opinion": stated["network"]["sha256"],
+            "taught": rows,
+            "groups": [],
+            "scores": described(HEAD),
+        },
+        artefacts / TAUGHT,
+    )
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+
+
+def answers_of_both(own: keras.Model, taught: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and logits of a dog by plain arithmetic."""
+    first = network()
+    inner = keras.Model(first.input, first.get_layer("features").output)
+    features = inner(IMAGES).numpy().astype(np.float64)
+    kernel, bias = first.get_layer("breeds").get_weights()
+    told = own(tf.image.resize(IMAGES, (8, 8)))
+    logits, seen = told["logits"].numpy().astype(np.float64), told["features"].numpy()
+    known = logits[:, CLASSES]
+    if taught:
+        rows = json.loads(taught.read_text())["taught"]
+        for row in rows:
+            weights = second_opinion.read_halves(row["weights"])
+            kernel, bias = np.column_stack([kernel, weights]), np.append(bias, row["bias"])
+        of_row = seen @ np.float16(ROW).astype(np.float32) + 0.5
+        shares = log_softmax(np.column_stack([known, of_row]))
+        opinion = np.column_stack([shares[:, :3], np.full(len(shares), -np.log(5)), shares[:, 3]])
+    else:
+        opinion = log_softmax(known)
+    breeds = features @ kernel + bias + WEIGHT * opinion
+    others = np.setdiff1d(np.arange(5), [*CLASSES, *DOGS])
+    odds = np.logaddexp.reduce(logits[:, [*CLASSES, *DOGS]], axis=1)
+    odds -= np.logaddexp.reduce(logits[:, others], axis=1)
+    dog = np.column_stack([features, odds]) @ np.float16(HEAD).astype(np.float64) + 0.25
+    return np.exp(log_softmax(breeds)), dog + breeds.max(axis=1)
+
+
+@pytest.mark.parametrize("is_taught", [False, True])
+def test_the_answering_version_adds_the_log_probabilities_and_the_odds_of_a_dog(
+    artefacts, own, tmp_path, is_taught
+):
+    if is_taught:
+        teach(artefacts)
+    version = export_answering("tiny", artefacts, tmp_path / "models").folder
+    answer = Loaded(version).scores(image=IMAGES)
+    probabilities, dog = answers_of_both(own, is_taught and artefacts / TAUGHT)
+    np.testing.assert_allclose(answer["prediction"], probabilities, atol=5e-3)
+    np.testing.assert_allclose(answer["dog"], 1 / (1 + np.exp(-dog)), atol=5e-3)
+    stated = read_description(version)["second_opinion"]
+    digest = checksums.digest(artefacts / second_opinion.WEIGHTS)
+    assert (stated["architecture"], stated["weight"], stated["sha256"]) == ("beside", 0.5, digest)
+
+
+def test_the_other_versions_are_the_first_network_alone(artefacts, tmp_path):
+    with_both = export_stored("tiny", artefacts, tmp_path / "models").folder
+    (artefacts / SECOND_OPINION).unlink()
+    alone = export_stored("tiny", artefacts, tmp_path / "others").folder
+    first, second = (Loaded(version).scores(image=IMAGES) for version in (with_both, alone))
+    for name in ("prediction", "dog"):
+        np.testing.assert_array_equal(first[name], second[name])
+    assert read_description(with_both) == read_description(alone)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda stated: stated.update(weights="f" * 64), "was made with other weights"),
+        (lambda stated: stated["network"].update(sha256="f" * 64), "is another network than"),
+    ],
+)
+def test_an_opinion_of_other_weights_is_refused(artefacts, tmp_path, change, said):
+    stated = json.loads((artefacts / SECOND_OPINION).read_text())
+    change(stated)
+    write_json(stated, artefacts / SECOND_OPINION)
+    with pytest.raises(ExportError, match=said):
+        export_answering("tiny", artefacts, tmp_path / "models")
+
+
+def test_breeds_that_were_fitted_beside_another_network_are_refused(artefacts, tmp_path):
+    teach(artefacts)
+    kept = json.loads((artefacts / TAUGHT).read_text())
+    write_json({**kept, "second_opinion": "f" * 64}, artefacts / TAUGHT)
+    with pytest.raises(ExportError, match=r"taught\.json was made with"):
+        export_answering("tiny", artefacts, tmp_path / "models")
+
+
+def test_efficientnet_lite0_has_the_shape_that_its_authors_publish():
+    model = efficientnet_lite0(1000)
+    convolutions = sum(1 for layer in model.layers if "Conv" in type(layer).__name__)
+    # 4,652,008 with batch normalization, whose scale and offset the kernels and biases hold
+    assert (convolutions, model.count_params()) == (49, 4_631_000)
+    assert model.output["features"].shape == (None, 1280)
+    assert model.get_layer("stage5_block3_sum").output.shape == (None, 14, 14, 112)
