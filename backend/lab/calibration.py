@@ -58,7 +58,8 @@ from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, pick_rows, save_arrays
 
 from lab import artefacts, dog_score_fit, second_pass_choice, sureness
-from lab.passes import Passes
+from lab.opinion_head import OpinionHead
+from lab.passes import OPINION_OF, Passes
 from lab.recipes import Recipe
 from lab.trainer import with_whole_pictures
 
@@ -335,7 +336,7 @@ def calibrate(
     ranges = _ranges(plain, training, weights, work / RANGES, report)
     stored = read_stored(stage.name, stage, with_head=False)
     passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
-    known, further = _see(photos, validation, passes)
+    known, further = see(photos, validation, passes)
     report(f"choosing and fitting on {len(validation)} photos, {len(others)} without a dog")
     report(f"class statistics of {len(every_second(training))} training photos")
     if not (work / FEATURES).is_file():
@@ -344,15 +345,15 @@ def calibrate(
         save_arrays(work / FEATURES, features)
     features = load_arrays(work / FEATURES)
     statistics = ClassStatistics.of(**features)
-    teaching_photos = _look_at(photos.taught, breeds, recipe, passes) if breeds else None
+    teaching_photos = look_at(photos.taught, breeds, recipe, passes) if breeds else None
     heads = [breed_weights(stored.model, ())] * FOLDS
     checked_folds = known.folds[::2]  # of the validation photos that the statistics hold
-    seen = [known, *further, *_see_unknown(breeds, teaching_photos)]
-    said = _answers(seen, heads, _looks_apart(statistics, checked_folds))
+    seen = [known, *further, *see_unknown(breeds, teaching_photos)]
+    said = answers_of(seen, heads, looks_apart(statistics, checked_folds))
     scores = {
         "weights": weights,
         "made_by": MADE_BY,
-        **_fit_decision(said, stored, passes.precision, labels, ranks),
+        **fit_decision(said, stored, passes.precision, labels, ranks),
     }
     statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
@@ -366,9 +367,9 @@ def calibrate(
         heads = [breed_weights(stored.model, part) for part in parts]
         new_features = teaching_photos.of(paths_of(lesson.photos))
         new = Seen(new_features, lesson.folds, breeds_of(lesson.photos), whole=True)
-        seen = [known, new, *further, _as_if_unknown(new, teacher.head.labels)]
-        said = _answers(seen, heads, _looks_apart(statistics, checked_folds, new))
-        fitted = _fit_decision(
+        seen = [known, new, *further, as_if_unknown(new, teacher.head.labels)]
+        said = answers_of(seen, heads, looks_apart(statistics, checked_folds, new))
+        fitted = fit_decision(
             said, stored, passes.precision, teacher.head.labels, ranks, len(labels)
         )
         described = teacher.describe_taught(teacher.head)
@@ -377,7 +378,7 @@ def calibrate(
     return scores
 
 
-def _see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[Seen, list[Seen]]:
+def see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[Seen, list[Seen]]:
     """The validation photos, and those beside them."""
     known = Seen(
         passes.features("validation", paths_of(validation)),
@@ -394,7 +395,7 @@ def _see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[See
     return known, further
 
 
-def _look_at(
+def look_at(
     folders: Sequence[Path],
     breeds: Sequence[teaching.NewBreed],
     recipe: Mapping[str, Any],
@@ -407,7 +408,7 @@ def _look_at(
     return TeachingPhotos(known, rows, passes.features("taught", paths, near=True))
 
 
-def _see_unknown(
+def see_unknown(
     breeds: Sequence[teaching.NewBreed], teaching_photos: TeachingPhotos | None
 ) -> list[Seen]:
     """Photos of breeds that the network was not trained on, without those that
@@ -421,7 +422,7 @@ def _see_unknown(
     return unknown
 
 
-def _as_if_unknown(taught: Seen, labels: Sequence[Mapping[str, Any]]) -> Seen:
+def as_if_unknown(taught: Seen, labels: Sequence[Mapping[str, Any]]) -> Seen:
     """The same of photos that taught breeds, answered as if their own breed had
     not been taught.
     """
@@ -431,7 +432,12 @@ def _as_if_unknown(taught: Seen, labels: Sequence[Mapping[str, Any]]) -> Seen:
     return Seen(features, taught.folds[is_strange], UNKNOWN, left_out=left_out)
 
 
-def _looks_apart(
+def exact_of(features: Arrays) -> np.ndarray:
+    """Features (n, f) of one pass, in float32 where that was computed."""
+    return features["exact"] if "exact" in features else features["fast"]
+
+
+def looks_apart(
     statistics: ClassStatistics, checked_folds: np.ndarray, taught: Seen | None = None
 ) -> list[Looks]:
     """How much photos look like each breed, by all photos but those of each of
@@ -449,7 +455,7 @@ def _looks_apart(
         for breed in np.unique(taught.breeds) if taught else ():
             own = taught.breeds == breed
             kept = own & (taught.folds != fold)
-            means.append(taught.features["exact"][kept if kept.any() else own].mean(axis=0))
+            means.append(exact_of(taught.features)[kept if kept.any() else own].mean(axis=0))
         checked, classes = statistics.checked[chosen], statistics.checked_classes[chosen]
         apart.append(Looks.of(np.stack(means), checked, classes))
     return apart
@@ -463,13 +469,14 @@ def _make_teacher(source: Path, artefacts_folder: Path, photos: TeachingPhotos) 
     return teaching.Teacher(source, artefacts_folder, looks)
 
 
-def _answers(
+def answers_of(
     seen: Sequence[Seen],
     heads: Sequence[tuple[np.ndarray, np.ndarray]],
     looks: Sequence[Looks],
+    opinions: Sequence[OpinionHead] = (),
 ) -> Answers:
-    """By kernel and bias of the breeds for each of FOLDS, and how much photos
-    look like them.
+    """By kernel and bias of the breeds for each of FOLDS, how much photos look
+    like them, and what the network beside says, if there is one.
     """
 
     def join(name: str) -> np.ndarray:
@@ -478,16 +485,23 @@ def _answers(
     folds_of_all, left_out = join("folds"), join("left_out")
     lacking = np.flatnonzero(left_out != NOTHING)
     passes = {}
-    for name, features in join_rows([photos.features for photos in seen]).items():
+    joined = join_rows([photos.features for photos in seen])
+    for name in [name for name in joined if name not in OPINION_OF.values()]:
+        features = joined[name]
         logits = np.zeros((len(features), len(heads[0][1])))
         looked = np.zeros(logits.shape, np.float32)
         for fold, (kernel, bias) in enumerate(heads):
             own = folds_of_all == fold
             logits[own] = features[own] @ kernel + bias
             looked[own] = looks[fold].of_features(features[own])
+            if opinions:
+                logits[own] += opinions[fold].of(joined[OPINION_OF[name]][own])
+        if opinions:
+            features = np.column_stack([features, joined[OPINION_OF[name]][:, -1]])
         logits[lacking, left_out[lacking]] = -np.inf
         passes[name] = Pass(features, logits, looked)
-    exact, fast = passes["exact"], passes["fast"]
+    fast = passes["fast"]
+    exact = passes.get("exact", fast)  # versions with a second opinion are the fast ones alone
     return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, passes.get("after"))
 
 
@@ -523,16 +537,21 @@ def _ranges(
 ) -> Ranges:
     """Found on crops and whole pictures by halves, and kept in `file`."""
     if not file.is_file():
-        photos = []
-        for whole in (False, True):
-            kind = [example.path for example in training if example.is_whole == whole]
-            photos += kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]
-        ranges = int8_ranges.calibrate(plain(), photos, report)
+        ranges = int8_ranges.calibrate(plain(), photos_for_ranges(training), report)
         replace(ranges, weights=weights, made_by=MADE_BY).write(file)
     return Ranges(**read_json(file))
 
 
-def _fit_decision(
+def photos_for_ranges(training: Sequence[Example]) -> list[Path]:
+    """Crops and whole pictures by halves, RANGE_PHOTOS together."""
+    photos = []
+    for whole in (False, True):
+        kind = [example.path for example in training if example.is_whole == whole]
+        photos += kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]
+    return photos
+
+
+def fit_decision(
     said: Answers,
     stored: Stored,
     precision: str,

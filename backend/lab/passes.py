@@ -26,6 +26,9 @@ from dogsnap.serving.versions.openvino_runtime import (
 from dogsnap.training.dataset import photo_bytes
 from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, save_arrays
 
+OPINION = "opinion"  # what the network beside tells
+OPINION_OF = {"fast": "opinion_fast", "after": "opinion_after"}  # by the pass
+TOLD = ("features", "box", OPINION)  # outputs
 CHUNK, BATCH = 256, 16  # photos of a file, and that are decoded together
 Run = Callable[[np.ndarray], Arrays]  # images (n, h, w, 3) -> each output (n, ...)
 
@@ -34,8 +37,8 @@ Run = Callable[[np.ndarray], Arrays]  # images (n, h, w, 3) -> each output (n, .
 class Passes:
     """The passes of a network over photos.
 
-    `stored`: the network; `ranges`: for int8; `margin`: of the second pass's
-    window.
+    `stored`: the network, perhaps with a second opinion; `ranges`: for int8;
+    `margin`: of the second pass's window.
 
     `work`: a folder for what is computed: asked again for the same photos,
     nothing is computed again.
@@ -67,7 +70,10 @@ class Passes:
         float32, `fast` in the fastest precision.
 
         Where the network tells boxes, `after`: of the second pass in that; with
-        `near`, `nearer`: of that in float32. They are kept by `name`.
+        `near`, `nearer`: of that in float32. With a second opinion, which only
+        versions in the fastest precision have, these two and `opinion_fast`,
+        `opinion_after` (n, 1281): the features and odds of the network beside.
+        They are kept by `name`.
         """
         parts = []
         for start in range(0, len(photos), CHUNK):
@@ -89,6 +95,8 @@ class Passes:
 
     def _run_batch(self, photos: tf.Tensor, near: bool) -> dict[str, np.ndarray]:
         images = photos_to_images(photos, self._size).numpy()
+        if self.stored.opinion:
+            return self._run_both(photos, images)
         exact, fast = self._exact[0](images), self._fast[0](images)
         found = {"exact": exact["features"], "fast": fast["features"]}
         if self.twice:
@@ -96,6 +104,16 @@ class Passes:
             if near:
                 found["nearer"] = self._exact[0](self._windows(photos, exact["box"]))["features"]
         return found
+
+    def _run_both(self, photos: tf.Tensor, images: np.ndarray) -> Arrays:
+        first = self._fast[0](images)
+        second = self._fast[0](self._windows(photos, first["box"]))
+        return {
+            "fast": first["features"],
+            "after": second["features"],
+            OPINION_OF["fast"]: first[OPINION],
+            OPINION_OF["after"]: second[OPINION],
+        }
 
     def _windows(self, photos: tf.Tensor, boxes: np.ndarray) -> np.ndarray:
         passing = SecondPass(self.margin, 1.0, 1.0, 1.0, 1.0)
@@ -110,12 +128,15 @@ class Passes:
     def _graph(self) -> FrozenGraph:
         model = self.stored.model
         outputs = {**model.output, "features": model.get_layer("features").output}
+        if opinion := self.stored.opinion:
+            told = opinion.look(model.input)
+            outputs[OPINION] = keras.ops.concatenate([told["features"], told["odds"]], axis=-1)
         network = keras.Model(model.input, outputs)
 
         @tf.function(autograph=False)
         def run_network(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
             answers = network(image, training=False)
-            told = {name: answers[name] for name in ("features", "box") if name in answers}
+            told = {name: answers[name] for name in TOLD if name in answers}
             return {**told, "prediction": layers.softmax(answers["breeds"])}
 
         image = tf.TensorSpec((None, *model.input_shape[1:]), tf.float32, name="image")

@@ -111,13 +111,13 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
 
     with pytest.MonkeyPatch.context() as patch:
         before = spied(patch, passes.Passes, "_compute")
-        patch.setattr(calibration, "_look_at", interrupted)
+        patch.setattr(calibration, "look_at", interrupted)
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
         after, said = (
             spied(patch, passes.Passes, "_compute"),
-            spied(patch, calibration, "_answers"),
+            spied(patch, calibration, "answers_of"),
         )
         run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
         run.calibrated, lessons = (

@@ -1,6 +1,7 @@
 """`python -m lab calibrate`: everything after a training, from weights and photos."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
@@ -63,6 +64,13 @@ from lab.commands.train import POPULARITY, WORK, work_option
     multiple=True,
 )
 @option("--popularity", "see `python -m lab train`", EXISTING_FILE)
+@option(
+    "--opinion",
+    "afterwards, with the same photos: fit the version that answers the app with the opinion of the "
+    "network beside, which `python -m lab opinion` stores; writes second_opinion.json, and the "
+    "scores in taught.json anew",
+    is_flag=True,
+)
 @work_option("calibrate")
 def calibrate(
     folder: Path,
@@ -73,7 +81,7 @@ def calibrate(
     work: Path | None,
     one_source: tuple[str, ...],
     leave_out: tuple[str, ...],
-    **further: tuple[Path, ...],
+    **further: Any,
 ) -> None:
     """Write scores.json, int8_ranges.json and class_statistics.npz, and with
     --taught taught.json, for the weights, labels and recipe in FOLDER.
@@ -86,7 +94,7 @@ def calibrate(
     from dogsnap.exporting.export import read_json
     from dogsnap.training import dataset
 
-    from lab import calibration
+    from lab import calibration, second_opinion
     from lab.dogs_training import read_judged
 
     labels = read_json(folder / "labels.json")
@@ -106,7 +114,9 @@ def calibrate(
     for further_folder in further["more_dogs"]:
         judged += dataset.paths_of(read_judged(further_folder))
     photos = calibration.Photos(training, validation, others, further["taught"], judged)
-    scores = calibration.calibrate(
+    opinion = further["opinion"]
+    fit = second_opinion.fit if opinion else calibration.calibrate
+    scores = fit(
         folder,
         photos,
         popularity or POPULARITY,
@@ -115,7 +125,5 @@ def calibrate(
         one_source,
         leave_out,
     )
-    click.echo(
-        f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and "
-        f"statistics to {folder}"
-    )
+    written = "scores and ranges" if opinion else "scores, ranges and statistics"
+    click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote {written} to {folder}")

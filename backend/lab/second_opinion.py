@@ -1,0 +1,194 @@
+"""Fits what the version that answers the app adds: the opinion of the network
+beside the first one, and with it its own calibration and thresholds.
+
+`calibration` comes before it, whose files stay as they are but for the scores
+of further breeds. All is fitted on the network in its fastest precision, in
+which that version runs.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from dogsnap.exporting import SECOND_OPINION, TAUGHT
+from dogsnap.exporting.export import (
+    INT8_RANGES,
+    STATISTICS_FILE,
+    Stored,
+    breed_weights,
+    prior_of,
+    read_json,
+    read_opinion,
+    read_stored,
+)
+from dogsnap.exporting.quantization import RANGES, Ranges
+from dogsnap.files import write_json
+from dogsnap.networks.halves import write_halves
+from dogsnap.networks.second_opinion import FIELD
+from dogsnap.training import teaching
+from dogsnap.training.class_statistics import ClassStatistics
+from dogsnap.training.dataset import FOLDS, Example, Report, breeds_of, paths_of
+from dogsnap.training.ranges import calibrate as find_ranges
+
+from lab import calibration, second_pass_choice
+from lab.calibration import Photos, Seen, TeachingPhotos
+from lab.opinion_head import OpinionHead
+from lab.passes import Passes
+from lab.trainer import with_whole_pictures
+
+MADE_BY = "python -m lab calibrate --opinion 1"
+NAMES = ("id", "name", "name_zh")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What everything is fitted on.
+
+    `stored`: the first network with the opinion of the one beside it;
+    `precision`: in which both ran. `known`: the validation photos, `further`:
+    photos without a dog, and of dogs of any breed.
+    """
+
+    stored: Stored
+    precision: str
+    statistics: ClassStatistics
+    known: Seen
+    further: Sequence[Seen]
+    ranks: Path
+
+
+def fit(
+    folder: Path,
+    photos: Photos,
+    ranks: Path,
+    work: Path,
+    report: Report,
+    one_source: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> dict:
+    """Write the scores and int8 ranges of SECOND_OPINION in `folder`, and the
+    scores of taught.json anew; returns the first.
+
+    The folder has what `calibration.calibrate` writes, the weights of the
+    network beside, and a SECOND_OPINION that tells `network`, `classes`, `dogs`
+    and `weight`. The arguments are those of `calibrate`. Raises ExportError,
+    DatasetError, TeachingError, OSError.
+    """
+    breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
+    stated = read_json(folder / SECOND_OPINION)
+    stored = _unfitted(folder, stated)
+    training = with_whole_pictures(photos.training)
+    validation = with_whole_pictures(photos.validation)
+    work = work / _key(stated, [*training, *validation])
+    work.mkdir(parents=True, exist_ok=True)
+    weights = stored.description["scores"]["weights"]
+    ranges = _ranges(stored, training, weights, work, report)
+    passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
+    known, further = calibration.see(photos, validation, passes)
+    recipe = stored.description["recipe"]
+    looked_at = calibration.look_at(photos.taught, breeds, recipe, passes) if breeds else None
+    kernel, bias = breed_weights(stored.model, ())
+    file = folder / STATISTICS_FILE
+    statistics = ClassStatistics.load(file, len(bias), len(kernel), weights)
+    basis = Basis(stored, passes.precision, statistics, known, further, ranks)
+    report(f"choosing and fitting on {len(validation)} photos")
+    scores = _fit_own(basis, calibration.see_unknown(breeds, looked_at))
+    found = {INT8_RANGES: vars(ranges), "scores": scores}
+    write_json({**stated, "made_by": MADE_BY, "weights": weights, **found}, folder / SECOND_OPINION)
+    if breeds:
+        kept = read_json(folder / TAUGHT)
+        fitted = _fit_taught(basis, breeds, kept["taught"], looked_at, folder)
+        write_json({**kept, FIELD: stored.opinion.sha256, "scores": fitted}, folder / TAUGHT)
+    shutil.rmtree(work)
+    return scores
+
+
+def _unfitted(folder: Path, stated: Mapping) -> Stored:
+    """Both networks, before anything was fitted on them."""
+    stored = read_stored(folder.resolve().name, folder, with_head=False)
+    weights = stored.description["scores"]["weights"]
+    opinion = read_opinion({**stated, "weights": weights}, folder, weights)
+    width = stored.model.get_layer("features").output.shape[-1]
+    head = {"weights": write_halves(np.zeros(width + 1)), "bias": 0.0}
+    scores = {**stored.description["scores"], "dog_head": head}
+    description = {**stored.description, "scores": scores}
+    return replace(stored, opinion=opinion, description=description)
+
+
+def _key(stated: Mapping, examples: Sequence[Example]) -> str:
+    photos = [str(example.path) for example in examples]
+    text = "\n".join([MADE_BY, stated["network"]["sha256"], *photos])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _ranges(
+    stored: Stored, training: Sequence[Example], weights: str, work: Path, report: Report
+) -> Ranges:
+    """Those of both networks together, as the version runs them."""
+    file = work / RANGES
+    if not file.is_file():
+        version = stored.export(work / "models", report).folder
+        found = find_ranges(version, calibration.photos_for_ranges(training), report)
+        replace(found, weights=weights, made_by=MADE_BY).write(file)
+    return Ranges(**read_json(file))
+
+
+def _fit_own(basis: Basis, unknown: Sequence[Seen]) -> dict:
+    """What scores.json says, of the breeds of the weights."""
+    stored = basis.stored
+    heads = [breed_weights(stored.model, ())] * FOLDS
+    labels = stored.description["labels"]
+    own = OpinionHead(*stored.opinion.breed_weights(()), len(labels), stored.opinion.weight)
+    looks = calibration.looks_apart(basis.statistics, basis.known.folds[::2])
+    seen = [basis.known, *basis.further, *unknown]
+    said = calibration.answers_of(seen, heads, looks, [own] * FOLDS)
+    return calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks)
+
+
+def _fit_taught(
+    basis: Basis,
+    breeds: Sequence[teaching.NewBreed],
+    taught: Sequence[Mapping],
+    looked_at: TeachingPhotos,
+    folder: Path,
+) -> dict:
+    """The same of `taught` breeds behind these, whose rows stay as they are.
+
+    Each photo is answered by rows that were taught without its fold.
+    """
+    stored = basis.stored
+    own = stored.description["labels"]
+    labels = [*own, *({name: breed[name] for name in NAMES} for breed in taught)]
+    by_id = {breed.id: breed for breed in breeds}
+    ordered = [by_id[breed["id"]] for breed in taught]
+    features, folds, examples = [], [], []
+    for place, breed in enumerate(ordered, len(own)):
+        seen = looked_at.of(breed.photos)
+        features.append(np.stack([seen["fast"], seen["after"]], axis=1))
+        folds.append(breed.folds(breed.photos))
+        examples += [Example(path, place) for path in breed.photos]
+    prior = stored.calibration.temperature * prior_of(stored, labels, folder)
+    kernel, bias = breed_weights(stored.model, ())
+    lesson = basis.statistics.fit_new_classes(
+        features,
+        kernel,
+        bias + prior[: len(own)],
+        looked_at.of(looked_at.known)["fast"],
+        folds,
+        basis.known.folds[::2],
+    )
+    heads = []
+    for weights, offset in lesson.parts:
+        head = np.column_stack([kernel, weights]), np.append(bias, offset - prior[len(own) :])
+        heads.append(head)
+    new = Seen(
+        looked_at.of(paths_of(examples)), np.concatenate(folds), breeds_of(examples), whole=True
+    )
+    opinion = OpinionHead(*stored.opinion.breed_weights(()), len(labels), stored.opinion.weight)
+    looks = calibration.looks_apart(basis.statistics, basis.known.folds[::2], new)
+    seen = [basis.known, new, *basis.further, calibration.as_if_unknown(new, labels)]
+    said = calibration.answers_of(seen, heads, looks, [opinion] * FOLDS)
+    return calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks, len(own))
