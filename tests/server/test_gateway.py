@@ -476,14 +476,11 @@ def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server,
     assert seconds < SECONDS
 
 
-def test_one_engine_or_several_are_an_address_for_grpc_and_what_is_none_is_refused_without_showing_what_goes_along():
-    assert Target.parse("grpc://dogs.svc:8500").address() == "dns:///dogs.svc:8500"
-    assert (
-        Target.parse("grpc://127.0.0.1:1,127.0.0.2:2").address() == "ipv4:127.0.0.1:1,127.0.0.2:2"
-    )
-    assert (
-        Target.parse("grpc://[::1]:1,127.0.0.1:2").address() == "ipv6:[::1]:1,[::ffff:127.0.0.1]:2"
-    )
+def test_one_engine_or_several_are_a_target_and_what_is_none_is_refused_without_showing_what_goes_along():
+    assert Target.parse("grpc://dogs.svc:8500,127.0.0.1:1").has_names
+    several = Target.parse("grpc://[::1]:1, 127.0.0.1:2/?key=value")
+    assert (several.hosts, several.has_names) == ((("::1", 1), ("127.0.0.1", 2)), False)
+    assert several.metadata == (("key", "value"),)
     for text in (
         "",
         "http://a:1",

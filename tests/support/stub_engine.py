@@ -56,32 +56,35 @@ class StubEngine:
         version_dir: Path,
         with_status: bool = True,
         health: HealthServicer | None = None,
+        host: str = "127.0.0.1",
     ):
         version = int(version_dir.name)
         spec = {"name": "inception_v3", "version": {"value": version}}
         self.fixed, self.about = prediction(spec), metadata(version_dir, spec)
         self.answer: Handler = lambda request, context: self.fixed
         self.tell: Handler = lambda request, context: self.about
-        states = [{"version": version, "state": "AVAILABLE"}]
-        state = get_model_status_pb2.GetModelStatusResponse(
-            model_version_status=states
-        ).SerializeToString()
+        self.versions = {version}  # those that its status tells
         self._server = grpc.server(
             ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)]
         )
         self._serve(PREDICTION, Predict=self._predict, GetModelMetadata=self._metadata)
         if with_status:
-            self._serve(MODELS, GetModelStatus=lambda request, context: state)
+            self._serve(MODELS, GetModelStatus=lambda request, context: self._status())
         if health is not None:
             health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
-        self._server.add_insecure_port(f"127.0.0.1:{port}")
-        self.target = f"grpc://127.0.0.1:{port}"
+        self._server.add_insecure_port(f"{host}:{port}")
+        self.target = f"grpc://{host}:{port}"
 
     def _predict(self, *call: Any) -> bytes:
         return self.answer(*call)
 
     def _metadata(self, *call: Any) -> bytes:
         return self.tell(*call)
+
+    def _status(self) -> bytes:
+        states = [{"version": version, "state": "AVAILABLE"} for version in sorted(self.versions)]
+        status = get_model_status_pb2.GetModelStatusResponse(model_version_status=states)
+        return status.SerializeToString()
 
     def _serve(self, service: str, **methods: Handler) -> None:
         """Messages stay bytes: what answers at once is to spend no time on reading them."""

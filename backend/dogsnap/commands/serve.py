@@ -24,7 +24,7 @@ from dogsnap.addresses import check_file_name, check_url
 from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.files import check_database
-from dogsnap.gateway.target import Target
+from dogsnap.gateway.target import Target, addresses_of
 from dogsnap.logs import prepare_logging, survive_full_disk
 from dogsnap.routing.store_opening import check_switch_log, name_store
 from dogsnap.server import tracing
@@ -115,8 +115,10 @@ def checked_settings(**flags: Any) -> Settings:
     for name in ("content_check", "otlp_endpoint"):
         if url := getattr(settings, name):
             check_url(flag(name), url, ("http", "https"), "expected http://host/path or https")
-    if settings.engine:  # it need not be running yet
-        Target.parse(settings.engine).address()
+    if settings.engine:  # it need not be running yet, and a single name need not be known
+        hosts = Target.parse(settings.engine).hosts
+        for host in hosts if len(hosts) > 1 else ():
+            addresses_of(host)
     refuse_missing_models(settings)
     return settings
 

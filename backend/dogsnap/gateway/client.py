@@ -1,19 +1,18 @@
-"""A gRPC client of the engines: one channel with load balancing, health checks
-and retries.
+"""A gRPC client of the engines: calls, which are made again at another engine, or at
+the same one, and their errors.
 """
 
 import json
 import logging
 import math
+import random
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import grpc
+from google.protobuf import field_mask_pb2
 from prometheus_client import Counter, Histogram
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -29,7 +28,8 @@ from dogsnap.addresses import is_loopback
 from dogsnap.advice import put_marks
 from dogsnap.allocator import LARGE
 from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
-from dogsnap.gateway.target import Target, is_ipv6
+from dogsnap.gateway.engines import ASK_SECONDS, Engine, Engines, Left, Methods, Pair
+from dogsnap.gateway.target import Target
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.execution.executor import TOO_LATE, remaining
@@ -38,9 +38,12 @@ from dogsnap.serving.versions.model_configs import ModelConfig
 
 log = logging.getLogger("dogsnap.engine")
 
-PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
-ASK_SECONDS = 5.0  # timeout of metadata and status calls
-ONE_ENGINE_SECONDS = 2.0  # of the status of each engine, before a switch
+PREDICTION = "tensorflow.serving.PredictionService"
+LIST = "/ray.serve.RayServeAPIService/ListApplications"
+LARGE_CALL = "Predict as a stream"
+AVAILABLE = get_model_status_pb2.ModelVersionStatus.AVAILABLE
+PAUSES = (0.05, 0.1, 0.2)  # seconds before a call that no engine took is made again
+MOST_TOKENS = 1000  # as in gRPC's retry throttling: a failed attempt costs one, a call gives one
 # The client's errors, passed on with the engine's message.
 PASSED_ON = {
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgument,
@@ -64,56 +67,25 @@ ANSWER_TOO_LARGE = "CLIENT: Received message larger than max"  # the side that r
 TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
 
 
-def retry_on(*codes: str) -> dict[str, Any]:
-    """gRPC's service config of a channel: calls change nothing, so each may be retried."""
-    policy = {
-        "maxAttempts": 4,
-        "initialBackoff": "0.05s",
-        "maxBackoff": "0.5s",
-        "backoffMultiplier": 2,
-        "retryableStatusCodes": codes,
-    }
-    services = [{"service": PREDICTION}, {"service": MODELS}]
-    return {
-        "loadBalancingConfig": [{"round_robin": {}}],
-        "methodConfig": [{"name": services, "retryPolicy": policy}],
-        # No retries while more than half of the attempts fail: they would only add load
-        # to engines that are full.
-        "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
-    }
-
-
 class EngineClient:
     """Calls to the engines of a target; thread-safe, and created after the
     fork. They raise the types of `dogsnap.errors`.
     """
 
-    # UNAVAILABLE is the status of an engine that stops or is full.
-    service_config: ClassVar[dict[str, Any]] = retry_on("UNAVAILABLE") | HEALTH
+    again: ClassVar[tuple[grpc.StatusCode, ...]] = TRY_LATER  # another engine may answer
+    service_config: ClassVar[dict[str, Any]] = {
+        "loadBalancingConfig": [{"round_robin": {}}],
+        **HEALTH,
+    }
 
-    def __init__(self, target: Target, max_bytes: int, max_answer_bytes: int, metrics: Metrics):
-        """Requests of up to `max_bytes` are buffered until they are answered,
-        so that they can be retried.
-
-        `max_answer_bytes`: of one answer; -1 for any size.
-        """
+    def __init__(self, target: Target, max_answer_bytes: int, metrics: Metrics):
+        """`max_answer_bytes`: of one answer; -1 for any size."""
         self._target = target
         self._metadata_always = target.metadata
-        options = _options(target, max_bytes, max_answer_bytes, self.service_config)
-        self._channel = grpc.insecure_channel(target.address(), options)
-        as_bytes = {
-            "request_serializer": None,
-            "response_deserializer": predict_pb2.PredictResponse.FromString,
-        }
-        self._predict = self._channel.unary_unary(f"/{PREDICTION}/Predict", **as_bytes)
-        # The same on the wire, as a stream of one message. For a unary call grpcio
-        # keeps the bytes it was given beside its copy until the answer arrives; for a
-        # stream it does not. That costs a thread (0.3 ms).
-        self._predict_large = self._channel.stream_unary(f"/{PREDICTION}/Predict", **as_bytes)
-        self._get_metadata = prediction_service_pb2_grpc.PredictionServiceStub(
-            self._channel
-        ).GetModelMetadata
-        self._get_status = model_service_pb2_grpc.ModelServiceStub(self._channel).GetModelStatus
+        self._options = _options(target, max_answer_bytes, self.service_config)
+        self.watched: Sequence[str] = ()  # the models whose versions the engines are asked for
+        self._tokens = MOST_TOKENS
+        self.engines = Engines(target, self._connect)
         self._seconds = metrics.add(
             Histogram,
             "dogsnap_engine_seconds",
@@ -128,6 +100,10 @@ class EngineClient:
             ("call", "code"),
         )
 
+    def start(self) -> None:
+        """Look after the engines, in threads."""
+        self.engines.start(self.look)
+
     def configure(self, configs: Sequence[ModelConfig]) -> None:
         """The models of this server's configuration; engines have labels of their own."""
 
@@ -135,79 +111,86 @@ class EngineClient:
         """A spec that was not chosen here, as the engine is asked: unchanged."""
         return spec
 
+    def _connect(self, address: str, host: str) -> tuple[grpc.Channel, Methods]:
+        authority = ("grpc.default_authority", host)  # proxies route by it
+        channel = grpc.insecure_channel(address, [*self._options, authority])
+        prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        as_bytes = {
+            "request_serializer": None,
+            "response_deserializer": predict_pb2.PredictResponse.FromString,
+        }
+        return channel, {
+            "Predict": channel.unary_unary(f"/{PREDICTION}/Predict", **as_bytes),
+            # The same on the wire, as a stream of one message. For a unary call grpcio keeps a
+            # copy of the bytes it was given until the answer arrives; for a stream it does not.
+            # That costs a thread (0.3 ms).
+            LARGE_CALL: channel.stream_unary(f"/{PREDICTION}/Predict", **as_bytes),
+            "GetModelMetadata": prediction.GetModelMetadata,
+            "GetModelStatus": model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus,
+            # On the wire, Ray's answer (`repeated string application_names = 1`) is a field mask.
+            "ListApplications": channel.unary_unary(
+                LIST, None, response_deserializer=field_mask_pb2.FieldMask.FromString
+            ),
+        }
+
     def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
         """Send a serialized PredictRequest for `spec`, with the remaining time
         as timeout.
         """
-        if len(request) <= LARGE:
-            return self._call("Predict", self._predict, request, spec)
-        only = iter((request,))
-        del request  # gRPC sends its own copy; this one is freed
-        return self._call("Predict", self._predict_large, only, spec)
+        return self._call("Predict", request, spec)
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         request.model_spec.CopyFrom(spec_message(spec))
-        return self._call("GetModelMetadata", self._get_metadata, request, spec, ASK_SECONDS)
+        return self._call("GetModelMetadata", request, spec, ASK_SECONDS)
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
+        """What all engines have of a model: of each version the state where it is best."""
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
-        return self._call("GetModelStatus", self._get_status, request, spec, ASK_SECONDS)
+        answers = self.engines.ask_all("GetModelStatus", [request], self._metadata_always)
+        best: dict[int, get_model_status_pb2.ModelVersionStatus] = {}
+        error: grpc.RpcError | None = None
+        for (future,) in answers.values():
+            error = error or future.exception()
+            for status in () if future.exception() else future.result().model_version_status:
+                if status.version not in best or status.state == AVAILABLE:
+                    best[status.version] = status
+        if not answers:
+            raise EngineUnreachable("none answers")
+        if error and not best:
+            raise _translate(error)
+        return get_model_status_pb2.GetModelStatusResponse(model_version_status=best.values())
+
+    def look(self) -> None:
+        """Ask all engines for the available versions of the watched models."""
+        names = self.watched or [""]
+        requests = [get_model_status_pb2.GetModelStatusRequest() for _ in names]
+        for request, name in zip(requests, names, strict=True):
+            request.model_spec.name = name
+        answers = self.engines.ask_all("GetModelStatus", requests, self._metadata_always)
+        for engine, futures in answers.items():
+            told = {name: _available(each) for name, each in zip(names, futures, strict=True)}
+            engine.versions = {name: each for name, each in told.items() if each is not None}
 
     def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
         """The available versions of a model at each engine; None for one that
         does not answer.
-
-        All addresses of a name are asked. Raises Unavailable for a name without
-        one.
         """
-        hosts = self._target.addresses()
-        addresses = list(dict.fromkeys(chain.from_iterable(hosts)))
-        with ThreadPoolExecutor(len(addresses)) as pool:
-            numbers = pool.map(partial(self._ask_versions, name), addresses)
-            answers = dict(zip(addresses, numbers, strict=True))
-        for addresses_of_host in hosts:
-            # Of a name with IPv4 and IPv6 addresses, such as localhost, one family may be unused.
-            answering = [each for each in addresses_of_host if answers.get(each) is not None]
-            families = set(map(is_ipv6, answering))
-            for address in addresses_of_host:
-                if len(families) == 1 and is_ipv6(address) not in families:
-                    answers.pop(address, None)
-        return answers
-
-    def _ask_versions(self, name: str, address: str) -> frozenset[int] | None:
-        """The available versions at one address; None if it does not answer."""
-        request = get_model_status_pb2.GetModelStatusRequest()
-        request.model_spec.name = name
-        options = [_proxy_option(self._target.hosts)]
-        with grpc.insecure_channel(address, options) as channel:
-            stub = model_service_pb2_grpc.ModelServiceStub(channel)
-            try:
-                response = stub.GetModelStatus(
-                    request, timeout=ONE_ENGINE_SECONDS, metadata=self._metadata_always
-                )
-            except grpc.RpcError as error:
-                is_missing = error.code() is grpc.StatusCode.NOT_FOUND
-                return frozenset() if is_missing else None
-        available = get_model_status_pb2.ModelVersionStatus.AVAILABLE
-        statuses = response.model_version_status
-        return frozenset(status.version for status in statuses if status.state == available)
+        self.watched = sorted({*self.watched, name})
+        self.look()
+        versions = {}
+        for engine in self.engines.all():
+            versions[engine.address] = engine.versions.get(name) if engine.answers else None
+        return versions
 
     def _metadata(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """What goes along with a call for `spec`."""
         return list(self._metadata_always)
 
     def close(self) -> None:
-        self._channel.close()
+        self.engines.close()
 
-    def _call(
-        self,
-        name: str,
-        method: Callable[..., Any],
-        request: Any,
-        spec: ModelSpec,
-        most: float = math.inf,
-    ) -> Any:
+    def _call(self, name: str, request: Any, spec: ModelSpec, most: float = math.inf) -> Any:
         """The answer, within the time that is left and at most `most` seconds."""
         metadata = self._metadata(spec)
         key = spec.sticky_key
@@ -217,12 +200,61 @@ class EngineClient:
             metadata.append(("x-request-key", key))
         started = time.perf_counter()
         try:
-            return method(request, timeout=min(remaining(ASK_SECONDS), most), metadata=metadata)
+            return self._send(name, request, spec, min(remaining(ASK_SECONDS), most), metadata)
         except grpc.RpcError as error:
             self._failures.labels(name, error.code().name).inc()
             raise _translate(error) from None
         finally:
             self._seconds.labels(name).observe(time.perf_counter() - started)
+
+    def _send(
+        self, name: str, request: Any, spec: ModelSpec, seconds: float, metadata: Sequence[Pair]
+    ) -> Any:
+        """A call, made again at each engine that may answer, and, while none is
+        reachable, after a pause: calls change nothing. Raises grpc.RpcError.
+        """
+        end, pauses = time.monotonic() + seconds, iter(PAUSES)
+        tried: set[Engine] = set()
+        failure: grpc.RpcError | None = None
+        is_sure = False  # that engine is known to have the version
+        while True:
+            engine = self.engines.pick(spec, tried)
+            if engine is None:
+                assert failure is not None
+                pause = next(pauses, math.inf) * random.uniform(0.8, 1.2)
+                is_away = failure.code() is grpc.StatusCode.UNAVAILABLE
+                # No more while most calls fail: they would only add load to engines that are full.
+                if not is_away or time.monotonic() + pause > end or self._tokens < MOST_TOKENS / 2:
+                    raise failure
+                time.sleep(pause)
+                tried.clear()
+                continue
+            tried.add(engine)
+            is_large = isinstance(request, bytes) and len(request) > LARGE
+            body = iter((request,)) if is_large else request
+            method = LARGE_CALL if is_large else name
+            left = max(0.0, end - time.monotonic())
+            try:
+                response = engine.call(method, body, timeout=left, metadata=metadata)
+                self._tokens = min(MOST_TOKENS, self._tokens + 1)
+                return response
+            except Left:
+                tried.discard(engine)  # it has a new connection
+            except grpc.RpcError as error:
+                if error.code() not in (*self.again, grpc.StatusCode.NOT_FOUND):
+                    raise
+                self._tokens = max(0, self._tokens - (error.code() in TRY_LATER))
+                if not is_sure:
+                    failure, is_sure = error, spec.name in engine.versions
+
+
+def _available(future: Any) -> frozenset[int] | None:
+    """The available versions in an answer to GetModelStatus; None for one that does not say."""
+    error = future.exception()
+    if error is not None:
+        return frozenset() if error.code() is grpc.StatusCode.NOT_FOUND else None
+    statuses = future.result().model_version_status
+    return frozenset(status.version for status in statuses if status.state == AVAILABLE)
 
 
 def _proxy_option(hosts: Iterable[tuple[str, int]]) -> tuple[str, int]:
@@ -231,14 +263,14 @@ def _proxy_option(hosts: Iterable[tuple[str, int]]) -> tuple[str, int]:
 
 
 def _options(
-    target: Target, max_bytes: int, max_answer_bytes: int, service_config: dict[str, Any]
+    target: Target, max_answer_bytes: int, service_config: dict[str, Any]
 ) -> list[tuple[str, Any]]:
     return [
         _proxy_option(target.hosts),
+        ("grpc.use_local_subchannel_pool", 1),  # a connection that is given up is not used again
         ("grpc.service_config", json.dumps(service_config)),
-        ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
-        # 256 kB by default; larger requests would not be retried.
-        ("grpc.per_rpc_retry_buffer_size", max_bytes),
+        ("grpc.service_config_disable_resolution", 1),  # nothing from DNS
+        ("grpc.enable_retries", 0),  # it would keep a copy of each request
         # TCP notices only after a quarter of an hour that a machine is gone. While an
         # engine answers our polls no ping is sent, so that no engine closes the
         # connection for too many pings.

@@ -13,7 +13,6 @@ from typing import Any, NoReturn, TypeVar
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from dogsnap.errors import (
-    DeadlineExceeded,
     DogsnapError,
     EngineFailed,
     Full,
@@ -23,8 +22,9 @@ from dogsnap.errors import (
     Unimplemented,
 )
 from dogsnap.files import without_folders
-from dogsnap.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
+from dogsnap.gateway.client import EngineClient, EngineUnreachable
 from dogsnap.gateway.engine_servable import RUNTIME, EngineServable
+from dogsnap.gateway.engines import ASK_SECONDS
 from dogsnap.routing.chosen_versions import NOT_KNOWN, ChosenVersions
 from dogsnap.routing.planners import Versions
 from dogsnap.routing.resolver import answering_version, resolve
@@ -60,14 +60,18 @@ class EngineRepository(ModelRepository):
         only: Path,
         executor: InlineExecutor,
         chosen: ChosenVersions,
+        is_named: Callable[[str], bool] = lambda _: True,
     ):
         """`configs` gives the models, asked at each poll; without any there is
-        `only`. `executor` limits questions, too.
+        `only`. `executor` limits questions, too. `is_named` says of a model
+        whether the configuration names it, and not only a folder.
         """
         super().__init__(chosen)
         self.engine = engine
         self._executor = executor
-        self._configs, self._only = configs, only
+        self._configs, self._only, self._is_named = configs, only, is_named
+        self._were_ready: set[str] = set()  # models of which a version was available once
+        self._lacks: set[str] = set()  # as of the last poll, as sentences for the log
         self._folders: dict[str, Path] = {}  # of the models
         self._statuses: dict[str, list[VersionStatus]] = {}  # as of the last poll
         # By model and label, None for the default.
@@ -80,13 +84,19 @@ class EngineRepository(ModelRepository):
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
         """The servable that is to answer `spec`, as far as is known.
 
-        Raises what the engine answers.
+        Raises what the engine answers, and Unavailable where the version that
+        was chosen is at no engine.
         """
-        spec = self._choose(spec)
-        servable = self._find_known(spec)
-        if servable is None:
-            servable = self._ask_engine(lambda: self.resolve(spec))
-        yield servable.for_request(spec)
+        asked, spec = spec, self._choose(spec)
+        try:
+            servable = self._find_known(spec)
+            if servable is None:
+                servable = self._ask_engine(lambda: self.resolve(spec))
+            yield servable.for_request(spec)
+        except NotFound as error:
+            if asked.version is None and spec.version is not None:
+                raise Unavailable(f"{describe_gone(spec)}; try again later") from error
+            raise
 
     def _choose(self, spec: ModelSpec) -> ModelSpec:
         """`spec` by the number that was chosen here; the engine decides what
@@ -204,7 +214,13 @@ class EngineRepository(ModelRepository):
         statuses = []
         for message in messages:
             known = self._known.get(ServableId(spec.name, message.version))
-            statuses.append(_version_status(message, known))
+            note = self.engine.engines.describe_lack(ModelSpec(spec.name, message.version))
+            statuses.append(_version_status(message, known, note))
+        if spec.version is None and spec.label is None:
+            told = {status.version for status in statuses}
+            for number in self.chosen.choices(spec.name).answering - told:
+                gone = describe_gone(ModelSpec(spec.name, number))
+                statuses.append(VersionStatus(number, State.END, gone, 0.0, None, None))
         return sorted(statuses, key=lambda status: -status.version)
 
     def default_version(self, name: str) -> int | None:
@@ -230,6 +246,7 @@ class EngineRepository(ModelRepository):
         raise Unimplemented(ASK_ENGINE)
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        self.engine.start()
         super().start(poll_seconds or POLL_SECONDS, on_ready)
 
     def _scan_safely(self) -> None:
@@ -262,40 +279,69 @@ class EngineRepository(ModelRepository):
             configs = self._configs()
             folders = {config.name: Path(config.base_path) for config in configs}
             self._folders = folders or {self._only.name: self._only}
+            self.engine.watched = self.models()
             self.engine.configure(configs)
         except InvalidArgument as error:  # the engine works without the folder
             log.debug("the models folder cannot be read: %s", error)
-        troubles = {}
+        troubles: dict[str, tuple[str, str]] = {}
         for name in self.models():
             try:
-                if not self._poll_model(name):
-                    troubles[f"no version available of: {name}"] = ""
+                if trouble := self._poll_model(name):
+                    troubles[name] = (trouble, "")
+                else:
+                    self._were_ready.add(name)
             except EngineUnreachable as error:
                 # When it is back, it may serve other versions under the same numbers.
                 self._keep_only(name, [])
-                troubles[error.message] = error.details
+                troubles[name] = (error.message, error.details)
             except DogsnapError as error:
                 self._statuses.pop(name, None)
-                troubles[f"the engine answers for {name}: {error.message}"] = ""
+                troubles[name] = (f"the engine answers for {name}: {error.message}", "")
+        # As on one server: a folder that never held a model makes nothing unready.
+        missed = [name for name in troubles if name in self._were_ready or self._is_named(name)]
+        if len(troubles) == len(self.models()):
+            missed = list(troubles)
+        self._log_lacks()
         for name, label in list(self._meant):
             if label is not None or name not in self._folders:
                 with suppress(DogsnapError):  # one that was removed is not known any more then
                     self.resolve(ModelSpec(name, label=label))
-        return troubles
+        return dict(troubles[name] for name in missed)
 
-    def _poll_model(self, name: str) -> bool:
-        """Ask for its versions and default; returns whether a version is available."""
+    def lacking(self) -> dict[str, list[ModelSpec]]:
+        """By the address of an engine that answers, the chosen versions that it lacks."""
+        chosen = []
+        for name in self.models():
+            for number in self.chosen.choices(name).answering:
+                chosen.append(ModelSpec(name, number))
+        lacking = {}
+        for engine in self.engine.engines.all():
+            if engine.answers and (lacks := [spec for spec in chosen if engine.lacks(spec)]):
+                lacking[engine.address] = lacks
+        return lacking
+
+    def _log_lacks(self) -> None:
+        """Log what an engine lacks when that begins."""
+        lacks = set()
+        for address, specs in self.lacking().items():
+            for spec in specs:
+                lacks.add(f"the engine at {address} lacks version {spec.version} of {spec.name}")
+        for sentence in sorted(lacks - self._lacks):
+            log.warning("%s, which is chosen", sentence)
+        self._lacks = lacks
+
+    def _poll_model(self, name: str) -> str:
+        """Ask for its versions and default; returns why it does not answer, or ""."""
         spec = ModelSpec(name)
-        try:
-            statuses = self._status(spec)
-        except DeadlineExceeded:
-            # One engine does not answer in time; the second call goes to another one.
-            statuses = self._status(spec)
+        statuses = self._status(spec)
         self._statuses[name], available = statuses, _available(statuses)
         self._keep_only(name, available)
-        if available:
-            self.resolve(spec)
-        return bool(available)
+        if not available:
+            return f"no version available of: {name}"
+        self.resolve(spec)
+        default = self.chosen.choices(name).default
+        is_gone = default is not None and default not in available
+        return describe_gone(ModelSpec(name, default)) if is_gone else ""
 
     def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
@@ -309,13 +355,17 @@ class EngineRepository(ModelRepository):
         super().close()
 
 
+def describe_gone(spec: ModelSpec) -> str:
+    return f"version {spec.version} of {spec.name}, which is chosen, is at no engine"
+
+
 def _available(statuses: Sequence[VersionStatus]) -> list[int]:
     """The available versions, largest first as the statuses are."""
     return [status.version for status in statuses if status.state == State.AVAILABLE]
 
 
 def _version_status(
-    status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None
+    status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None, note: str
 ) -> VersionStatus:
     name = STATUS.State.Name(status.state) if status.state in STATUS.State.values() else ""
     state = State.__members__.get(name, State.START)
@@ -323,4 +373,4 @@ def _version_status(
     # Unknown for a version that has not been used yet.
     description = servable.description if servable else None
     error = without_folders(status.status.error_message)
-    return VersionStatus(status.version, state, error, 0.0, runtime, description)
+    return VersionStatus(status.version, state, error, 0.0, runtime, description, note=note)

@@ -1,5 +1,7 @@
 """Builds a predictor whose models run in an engine, from the settings."""
 
+from functools import partial
+
 from dogsnap.allocator import give_back_large
 from dogsnap.gateway.client import EngineClient
 from dogsnap.gateway.engine_repository import EngineRepository
@@ -9,7 +11,7 @@ from dogsnap.serving.assembly import check_configuration, create_chosen_versions
 from dogsnap.serving.execution.executor import InlineExecutor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.versions.model_configs import model_source
+from dogsnap.serving.versions.model_configs import model_source, names_model
 from dogsnap.settings import MEBIBYTE, Settings
 
 
@@ -24,13 +26,19 @@ def create_gateway(settings: Settings) -> Predictor:
     # answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     target = Target.parse(settings.engine)
-    max_bytes = settings.max_tensor_body_mb * MEBIBYTE
     max_answer_bytes = settings.max_answer_mb * MEBIBYTE
     chosen = create_chosen_versions(settings)
     if target.is_ray:
-        engine: EngineClient = RayClient(target, max_bytes, max_answer_bytes, metrics, chosen)
+        engine: EngineClient = RayClient(target, max_answer_bytes, metrics, chosen)
     else:
-        engine = EngineClient(target, max_bytes, max_answer_bytes, metrics)
+        engine = EngineClient(target, max_answer_bytes, metrics)
     only = settings.models / settings.default_model
-    repository = EngineRepository(engine, model_source(settings), only, executor, chosen)
+    is_named = partial(names_model, settings)
+    repository = EngineRepository(engine, model_source(settings), only, executor, chosen, is_named)
+    engines = engine.engines.all
+    metrics.watch("dogsnap_engines", "engines behind this gateway", lambda: len(engines()))
+    text = "engines behind this gateway that do not answer"
+    metrics.watch("dogsnap_engines_silent", text, lambda: sum(not e.answers for e in engines()))
+    text = "engines behind this gateway that answer and lack a version that is chosen"
+    metrics.watch("dogsnap_engines_lacking", text, lambda: len(repository.lacking()))
     return predictor_over(repository, executor, metrics, settings)

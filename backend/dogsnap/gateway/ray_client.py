@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 import grpc
-from google.protobuf import field_mask_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -22,12 +21,11 @@ from tensorflow_serving.apis import (
 
 from dogsnap.errors import EngineFailed, NotFound, Unavailable
 from dogsnap.gateway.client import (
-    ASK_SECONDS,
-    ONE_ENGINE_SECONDS,
+    TRY_LATER,
     EngineClient,
     EngineUnreachable,
-    retry_on,
 )
+from dogsnap.gateway.engines import ASK_SECONDS
 from dogsnap.gateway.target import Target
 from dogsnap.routing.choices import Choices
 from dogsnap.routing.chosen_versions import NOTHING, ChosenVersions
@@ -38,7 +36,8 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.versions.model_configs import ModelConfig
 
 APPLICATION = re.compile(r"dogsnap-(?P<model>.+)-(?P<version>\d+)-[0-9a-f]{8}")
-LIST = "/ray.serve.RayServeAPIService/ListApplications"
+ANY = ModelSpec("any")  # for a call that every proxy takes
+ONE_CALL_SECONDS = 2.0  # timeout of the list, and of the question whether a version runs
 LIST_SECONDS = 0.5  # the list is asked again after this
 AGAIN_SECONDS = 0.1  # until a call whose replica died is made again
 STATUS = get_model_status_pb2.ModelVersionStatus
@@ -51,24 +50,16 @@ def application_name(model: str) -> str:
 
 
 class RayClient(EngineClient):
-    # A call whose replica dies ends with INTERNAL; it changed nothing. Health is that of
-    # one application, and there is none for all.
-    service_config: ClassVar[dict[str, Any]] = retry_on("UNAVAILABLE", "INTERNAL")
+    # A call whose replica dies ends with INTERNAL; it changed nothing.
+    again: ClassVar[tuple[grpc.StatusCode, ...]] = (*TRY_LATER, grpc.StatusCode.INTERNAL)
+    # Health is that of one application, and there is none for all.
+    service_config: ClassVar[dict[str, Any]] = {}
 
     def __init__(
-        self,
-        target: Target,
-        max_bytes: int,
-        max_answer_bytes: int,
-        metrics: Metrics,
-        chosen: ChosenVersions,
+        self, target: Target, max_answer_bytes: int, metrics: Metrics, chosen: ChosenVersions
     ):
-        super().__init__(target, max_bytes, max_answer_bytes, metrics)
+        super().__init__(target, max_answer_bytes, metrics)
         self._chosen = chosen
-        # On the wire, Ray's answer (`repeated string application_names = 1`) is a field mask.
-        self._list = self._channel.unary_unary(
-            LIST, request_serializer=None, response_deserializer=field_mask_pb2.FieldMask.FromString
-        )
         self._applications: Applications = {}
         self._labels: dict[str, Choices] = {}  # those of the configuration, by model
         self._running: set[str] = set()  # applications that have answered
@@ -146,6 +137,10 @@ class RayClient(EngineClient):
                 response.model_version_status.add(version=number, state=state)
         return response
 
+    def look(self) -> None:
+        """Every proxy leads to all replicas: it only has to answer."""
+        self.engines.ask_all("ListApplications", [b""], [])
+
     def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
         """The cluster is one engine; its replicas are Ray's business."""
         self._ask_for_list()
@@ -192,7 +187,7 @@ class RayClient(EngineClient):
         """
         self._listed_at = time.monotonic()
         try:
-            answer = self._list(b"", timeout=ONE_ENGINE_SECONDS)
+            answer = self._send("ListApplications", b"", ANY, ONE_CALL_SECONDS, [])
         except grpc.RpcError:
             return False
         applications: Applications = {}
@@ -211,5 +206,5 @@ class RayClient(EngineClient):
         metadata = [("application", application)]
         if application not in self._running:
             with suppress(grpc.RpcError):
-                self._get_status(request, timeout=ONE_ENGINE_SECONDS, metadata=metadata)
+                self._send("GetModelStatus", request, ANY, ONE_CALL_SECONDS, metadata)
                 self._running.add(application)

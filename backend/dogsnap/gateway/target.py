@@ -8,7 +8,6 @@ import re
 import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
-from itertools import chain
 from urllib.parse import parse_qsl
 
 from dogsnap.addresses import format_address
@@ -60,38 +59,15 @@ class Target:
                 )
         return cls(tuple(hosts), metadata, is_ray)
 
-    def address(self) -> str:
-        """The target in gRPC's form.
-
-        Raises Unavailable for a name without an address.
-
-        gRPC resolves a single name repeatedly, to all of its addresses; a list
-        may only have addresses, found here, once.
-        """
-        if len(self.hosts) == 1:
+    @property
+    def has_names(self) -> bool:
+        """Whether the addresses of a host may change."""
+        for host, _ in self.hosts:
             try:
-                ip_address(self.hosts[0][0])
+                ip_address(host)
             except ValueError:
-                return f"dns:///{format_address(*self.hosts[0])}"
-        addresses = list(chain.from_iterable(self.addresses()))
-        if not any(is_ipv6(address) for address in addresses):
-            return f"ipv4:{','.join(dict.fromkeys(addresses))}"
-        mapped = [_map_to_ipv6(address) for address in addresses]
-        return f"ipv6:{','.join(dict.fromkeys(mapped))}"
-
-    def addresses(self) -> list[list[str]]:
-        """All addresses of each host now, as "127.0.0.1:8500" or "[::1]:8500".
-
-        Raises Unavailable.
-        """
-        addresses = []
-        for host, port in self.hosts:
-            try:
-                infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            except OSError as error:
-                raise Unavailable(f"the engine {host} has no address: {error}") from error
-            addresses.append([format_address(str(info[4][0]), port) for info in infos])
-        return addresses
+                return True
+        return False
 
     def __str__(self) -> str:
         return ", ".join(format_address(host, port) for host, port in self.hosts)
@@ -101,9 +77,14 @@ def is_ipv6(address: str) -> bool:
     return address.startswith("[")
 
 
-def _map_to_ipv6(address: str) -> str:
-    """127.0.0.1:8500 -> [::ffff:127.0.0.1]:8500; an address of IPv6 as it is."""
-    if is_ipv6(address):
-        return address
-    ip, port = address.split(":")
-    return f"[::ffff:{ip}]:{port}"
+def addresses_of(host: tuple[str, int]) -> list[str]:
+    """All addresses of a host and port now, as "127.0.0.1:8500" or "[::1]:8500".
+
+    Raises Unavailable.
+    """
+    name, port = host
+    try:
+        infos = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unavailable(f"the engine {name} has no address: {error}") from error
+    return [format_address(str(info[4][0]), port) for info in infos]

@@ -98,6 +98,13 @@ class Choices:
         """The version of a label, or with "" the default."""
         return self.labels.get(label) if label else self.default
 
+    @property
+    def answering(self) -> set[int]:
+        """The versions that requests are sent to."""
+        chosen = {self.default, *self.labels.values()}
+        chosen.update(split.version for split in self.splits.values())
+        return {number for number in chosen if number is not None}
+
     def is_empty(self) -> bool:
         return not self._values
 

@@ -1,0 +1,290 @@
+"""Engines behind a gateway fail each for itself: real servers, and stubs where one has to hang as it is told."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from dogsnap.errors import Unavailable
+from dogsnap.gateway import engines as module
+from dogsnap.gateway.client import EngineClient
+from dogsnap.gateway.target import Target
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.metrics import Metrics
+from support import colour_photos
+from support.ports import free_port
+from support.process_readings import sample, worker_of
+from support.refusals import assert_refused
+from support.stub_engine import StubEngine, metadata, prediction
+from support.tiny_models import half_plus
+from support.waiting import answers, wait_until
+from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
+
+RED = colour_photos.encode(colour_photos.plain(), "JPEG")
+MODEL = ModelSpec("inception_v3")
+RATE, SECONDS = 20, 4  # requests a second, and how long
+DEADLINE_MS = 3500
+PLACES = ("--run-threads", "4", "--queue-size", "12", "--deadline-ms", str(DEADLINE_MS))
+
+
+@pytest.fixture
+def version(colour_models):
+    return colour_models / "inception_v3" / "2"
+
+
+@contextmanager
+def that_says_nothing(version, start_server):
+    """It takes the connection, and never sends a byte."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}", lambda: None
+
+
+@contextmanager
+def that_is_stopped(version, start_server):
+    """As a machine that swaps: the connections stay open."""
+    with start_server(version.parents[1]) as engine:
+        worker = worker_of(engine)
+        try:
+            yield f"127.0.0.1:{engine.grpc_port}", lambda: os.kill(worker, signal.SIGSTOP)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+
+@contextmanager
+def whose_runs_are_stuck(version, start_server):
+    """It says that all is well, and answers no request."""
+    go_on = threading.Event()
+
+    def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
+        go_on.wait(60)
+        return engine.fixed
+
+    with StubEngine(free_port(), version) as engine:
+        yield engine.target.removeprefix("grpc://"), lambda: setattr(engine, "answer", hang)
+        go_on.set()
+
+
+@pytest.mark.parametrize(
+    "hanging", [that_says_nothing, that_is_stopped, whose_runs_are_stuck], ids=lambda f: f.__name__
+)
+def test_one_engine_that_hangs_costs_at_most_the_requests_that_are_there(
+    hanging, version, start_server
+):
+    with (
+        StubEngine(free_port(), version) as engine,
+        hanging(version, start_server) as (address, hang),
+    ):
+        target = f"{engine.target},{address}"
+        gateway = start_server(version.parents[1], "--engine", target, *PLACES)
+        time.sleep(1.5)  # both are known
+        hang()
+        seconds, statuses, began = [], [], time.monotonic()
+
+        def ask(number: int) -> None:
+            time.sleep(max(0.0, began + number / RATE - time.monotonic()))
+            asked = time.monotonic()
+            statuses.append(gateway.classify(RED).status_code)
+            seconds.append(time.monotonic() - asked)
+
+        with ThreadPoolExecutor(RATE * SECONDS) as pool:
+            list(pool.map(ask, range(RATE * SECONDS)))
+        lost = len(statuses) - statuses.count(200)
+        print(f"\n{len(statuses)} requests, {lost} lost, at most {max(seconds):.1f} s")
+        assert set(statuses) <= {200, 504}  # never "the server is full"
+        assert lost <= (module.AHEAD + 2 if hanging is whose_runs_are_stuck else 0)
+        if hanging is not whose_runs_are_stuck:
+            wait_until(lambda: sample(gateway, "dogsnap_engines_silent") == 1)
+            assert max(seconds) < DEADLINE_MS / 1000
+        assert answers(f"{gateway.url}/readyz")
+
+
+def test_a_slow_engine_holds_no_more_than_a_few_requests_above_the_others(version, start_server):
+    with StubEngine(free_port(), version) as engine, StubEngine(free_port(), version) as slow:
+
+        def slowly(request: bytes, context: grpc.ServicerContext) -> bytes:
+            time.sleep(1.5)
+            return slow.fixed
+
+        target = f"{engine.target},{slow.target.removeprefix('grpc://')}"
+        gateway = start_server(version.parents[1], "--engine", target, *PLACES)
+        time.sleep(1.5)
+        slow.answer = slowly
+        with ThreadPoolExecutor(16) as pool:
+            asked = [pool.submit(gateway.classify, RED) for _ in range(200)]
+            statuses = [each.result().status_code for each in asked]
+    assert set(statuses) == {200}
+
+
+def serve_versions(engine: StubEngine, folder: Path) -> None:
+    """Let it answer as of the versions that it has, and else say that there is no such version."""
+
+    def version_of(message, request: bytes, context: grpc.ServicerContext) -> dict:
+        asked = message.FromString(request).model_spec
+        number = asked.version.value if asked.HasField("version") else max(engine.versions)
+        if number not in engine.versions:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"Servable not found: Specific({number})")
+        return {"name": "inception_v3", "version": {"value": number}}
+
+    def tell(request: bytes, context: grpc.ServicerContext) -> bytes:
+        message = get_model_metadata_pb2.GetModelMetadataRequest
+        return metadata(folder, version_of(message, request, context))
+
+    def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        return prediction(version_of(predict_pb2.PredictRequest, request, context))
+
+    engine.versions, engine.tell, engine.answer = {1, 2}, tell, answer
+
+
+@pytest.mark.parametrize("label", [None, "stable"])
+def test_an_engine_that_comes_back_without_the_chosen_version_leaves_it_to_the_other_and_is_named(
+    start_server, version, label
+):
+    with StubEngine(free_port(), version) as first, StubEngine(free_port(), version) as second:
+        for engine in (first, second):
+            serve_versions(engine, version)
+        target = f"{first.target},{second.target.removeprefix('grpc://')}"
+        gateway = start_server(version.parents[1], "--engine", target, "--poll-seconds", "0.2")
+
+        def listed() -> dict[int, str]:
+            model = gateway.get("/api/admin/models/inception_v3").json()["model"]
+            return {each["version"]: each["error"] + each["note"] for each in model["versions"]}
+
+        path = f"labels/{label}" if label else "default"
+        url = f"/api/admin/models/inception_v3/{path}"
+        gateway.post(url, json={"version": 2}).raise_for_status()
+        second.versions = {1}
+        asked = {"label": label} if label else {}
+        assert {gateway.classify(RED, **asked).status_code for _ in range(10)} == {200}
+        wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 1)
+        assert {gateway.classify(RED, **asked).status_code for _ in range(10)} == {200}
+        assert listed() == {2: "1 of 2 engines lack it", 1: ""}
+        assert "lacks version 2 of inception_v3, which is chosen" in gateway.log()
+        assert answers(f"{gateway.url}/readyz")
+        first.versions = {1}
+        refused = gateway.classify(RED, **asked)
+        gone = "version 2 of inception_v3, which is chosen, is at no engine"
+        assert_refused(refused, 503, gone)
+        wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 2)
+        assert_refused(gateway.classify(RED, **asked), 503, gone)
+        assert listed()[2] == gone
+        assert gateway.classify(RED, version=2).status_code == 404
+        assert gateway.classify(RED, version=1).status_code == 200
+        if label:  # it costs itself
+            assert answers(f"{gateway.url}/readyz")
+        else:
+            wait_until(lambda: gone in text_of(gateway))
+
+
+def test_a_model_that_the_engines_never_had_makes_no_gateway_unready(start_server, tmp_path):
+    half_plus(1, tmp_path / "engine" / "half" / "1")
+    half_plus(1, tmp_path / "gateway" / "half" / "1")
+    (tmp_path / "gateway" / "photos" / "2024").mkdir(parents=True)
+    engine = start_server(tmp_path / "engine")
+    target = f"grpc://127.0.0.1:{engine.grpc_port}"
+    for flags in ((), ("--default-model", "half")):
+        gateway = start_server(tmp_path / "gateway", "--engine", target, *flags)
+        assert gateway.post("/v1/models/half:predict", json={"instances": [2.0]}).ok
+    named = start_server(
+        tmp_path / "gateway", "--engine", target, "--default-model", "photos", wait=False
+    )
+    wait_until(lambda: "photos" in text_of(named))
+    engine.stop()
+    wait_until(lambda: not answers(f"{gateway.url}/readyz"))
+
+
+def text_of(server) -> str:
+    try:
+        return server.get("/readyz").text
+    except OSError:
+        return ""
+
+
+class Names:
+    """What the resolver says, as it is told; None: nothing."""
+
+    def __init__(self, monkeypatch, *addresses: str):
+        self.addresses: tuple[str, ...] | None = addresses
+        monkeypatch.setattr(module, "addresses_of", self._resolve)
+        monkeypatch.setattr(module, "RESOLVE_SECONDS", 0.05)
+        monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
+
+    def _resolve(self, host: tuple[str, int]) -> list[str]:
+        if self.addresses is None:
+            raise Unavailable("no address")
+        return [f"{address}:{host[1]}" for address in self.addresses]
+
+
+@pytest.fixture
+def fleet(version, monkeypatch):
+    """Three engines at one port of three addresses, which answer with their address, and a client of their name."""
+    port, counts = free_port(), dict.fromkeys(("127.0.0.2", "127.0.0.3", "127.0.0.4"), 0)
+    with ExitStack() as stack:
+        for address in counts:
+            engine = stack.enter_context(StubEngine(port, version, host=address))
+
+            def answer(request, context, address=address, engine=engine) -> bytes:
+                counts[address] += 1
+                return engine.fixed
+
+            engine.answer = answer
+        names = Names(monkeypatch, "127.0.0.2")
+        client = EngineClient(Target.parse(f"grpc://engines.test:{port}"), -1, Metrics())
+        client.watched = ["inception_v3"]
+        client.start()
+        stack.callback(client.close)
+        yield names, client, counts
+
+
+def shares(client: EngineClient, counts: dict[str, int]) -> list[int]:
+    """How many of 30 calls each engine gets."""
+    before = list(counts.values())
+    for _ in range(30):
+        client.predict(b"", MODEL)
+    return [now - then for now, then in zip(counts.values(), before, strict=True)]
+
+
+def test_engines_that_join_a_name_get_their_share_and_those_that_leave_it_none(fleet):
+    names, client, counts = fleet
+    assert shares(client, counts) == [30, 0, 0]
+    names.addresses = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+    wait_until(lambda: min(shares(client, counts)) == 10)
+    names.addresses = ("127.0.0.4",)
+    wait_until(lambda: shares(client, counts) == [0, 0, 30])
+    names.addresses = None  # the resolver is away: those that are known go on
+    time.sleep(0.3)
+    assert shares(client, counts) == [0, 0, 30]
+
+
+def test_a_call_ends_at_the_engine_that_leaves_the_name_meanwhile(fleet, version):
+    names, *_ = fleet
+    go_on, arrived = threading.Event(), threading.Event()
+    with StubEngine(free_port(), version) as engine:
+
+        def wait(request, context) -> bytes:
+            arrived.set()
+            go_on.wait(30)
+            return engine.fixed
+
+        engine.answer = wait
+        port = engine.target.rpartition(":")[2]
+        leaving = EngineClient(Target.parse(f"grpc://engines.test:{port}"), -1, Metrics())
+        names.addresses = ("127.0.0.1",)
+        leaving.start()
+        with ThreadPoolExecutor(1) as pool:
+            wait_until(
+                lambda: any(each.address.startswith("127.0.0.1") for each in leaving.engines.all())
+            )
+            answer = pool.submit(leaving.predict, b"", MODEL)
+            assert arrived.wait(30)
+            names.addresses = ("127.0.0.2",)
+            wait_until(lambda: leaving.engines.all()[0].address.startswith("127.0.0.2"))
+            time.sleep(0.2)
+            go_on.set()
+            assert answer.result().outputs
+        leaving.close()
