@@ -14,6 +14,7 @@ COMMANDS = {
     "serve": "serve the models over HTTP and gRPC, and the app",
     "model-server": "serve models by the flags of tensorflow_model_server",
     "predict": "name the breed in a photo, without a server or from one",
+    "train": "train a network on own classes, from a folder of photos",
     "evaluate": "measure an exported version on photos it was not trained on",
     "export": "build a version from the stored weights",
     "quantize": "find the ranges of an int8 network on photos",
@@ -27,7 +28,7 @@ COMMANDS = {
     "show": "print the signatures of a SavedModel, and its nodes",
 }
 # Commands of releases before, which say what has taken their place.
-WITHDRAWN = ("train", "calibrate")
+WITHDRAWN = ("calibrate",)
 # Commands that check what they are given by themselves: errors of Python are faults of
 # the server, and keep their traceback.
 WITH_TRACEBACK = ("serve", "model-server")

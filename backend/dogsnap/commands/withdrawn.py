@@ -17,4 +17,3 @@ def _say_where(name: str) -> click.Command:
 
 
 calibrate = _say_where("calibrate")
-train = _say_where("train")

@@ -207,6 +207,8 @@ def read_stored(
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
+    if "subject" in recipe:
+        description["subject"] = recipe["subject"]
     if opinion:
         description[second_opinion.FIELD] = {**both["network"], "weight": opinion.weight}
     if ranges_file.is_file():
@@ -380,12 +382,14 @@ def export_classifier(
     right, bottom, fractions of the picture; with a `head` of
     `networks.dogs_head`, its output, too, of which `dogsnap merge
     --second-pass` makes every dog. `looks`: what `calibration` needs, if it
-    weighs how much a photo looks like its first breed.
+    weighs how much a photo looks like its first breed. Where the description
+    says that the subject is no dogs, `scores` has the prediction alone.
     """
     model = looks.add_to(model) if looks else model
     model = dogs.with_dogs(model, head) if head else model
     height, width, channels = model.input_shape[1:]
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
+    is_of_dogs = description.get("subject") != "other"
 
     @tf.function(autograph=False)
     def all_scores(*, image: tf.Tensor) -> Tensors:
@@ -394,8 +398,10 @@ def export_classifier(
             "prediction": calibration.probabilities(
                 logits["breeds"], layers.softmax, logits.get(LOOKS)
             ),
-            "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
         }
+        if not is_of_dogs:
+            return answers
+        answers["dog"] = tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32))
         return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
 
     @tf.function(autograph=False)

@@ -8,6 +8,7 @@ It works on the probabilities of validation photos; what a claim is,
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ CONFIDENCE = 0.95  # with which these hold over the draw of the calibration phot
 CANDIDATES = np.round(np.arange(0.99, 0.5, -0.005), 3)
 # Share of the photos that reach the last candidate that reach the first one that is tested.
 FIRST_SHARE = 0.4
+# Times as many answers as must be right without a wrong one, where the tests of any classifier
+# begin: so that one that is wrong does not end them.
+SOME = 4
 # of known dogs, in either kind of photos, told to be of an unknown breed; asked is less than 5 %
 UNKNOWN_SHARE = 0.04
 
@@ -123,6 +127,7 @@ def bounded_threshold(
     weights: np.ndarray,
     precision: float,
     estimated: float = 0.0,
+    first_share: float = FIRST_SHARE,
 ) -> float:
     """The smallest of CANDIDATES from which on `precision` of the answers are
     right, with CONFIDENCE; 1 where none is.
@@ -133,7 +138,7 @@ def bounded_threshold(
     then test" (Angelopoulos et al., 2021) with fixed-sequence testing: the
     candidates are tested from the largest on by the binomial tail of the errors
     among the answers that reach them, each with all of the doubt, and the first
-    that fails ends it. The first one is that which FIRST_SHARE of the photos
+    that fails ends it. The first one is that which `first_share` of the photos
     reach, whether they are right or not: of fewer, a test can tell little. Lab
     note: the binary search of Geifman and El-Yaniv (2017) divides the doubt
     among its steps; on 1,200 validation pictures it finds no threshold where
@@ -142,7 +147,7 @@ def bounded_threshold(
     found, most = 1.0, weights[scores >= CANDIDATES[-1]].sum()
     for candidate in CANDIDATES:
         reached = scores >= candidate
-        if not reached.any() or weights[reached].sum() < FIRST_SHARE * most:
+        if not reached.any() or weights[reached].sum() < first_share * most:
             continue
         wrong = float(np.average(~right[reached], weights=weights[reached]))
         count = effective_count(weights[reached])
@@ -151,6 +156,62 @@ def bounded_threshold(
             break
         found = float(candidate)
     return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """A threshold of any classifier: from it on `precision` of the answers are
+    right with CONFIDENCE; None where too few photos say so.
+
+    `photos`: how many were answered, of which the threshold leaves `named`, and
+    of these `right` are right. `needed`: how many right answers without a wrong
+    one it takes.
+    """
+
+    threshold: float | None
+    precision: float
+    photos: int
+    named: int
+    right: int
+    needed: int
+
+    def __str__(self) -> str:
+        if self.threshold is None:
+            return (
+                f"no threshold: {self.photos} photos cannot say with {CONFIDENCE:.0%} confidence "
+                f"from which probability on {self.precision:.1%} of the answers are right; that "
+                f"takes at least {self.needed} sure and right answers"
+            )
+        return (
+            f"threshold {self.threshold:g}: {self.named} of {self.photos} photos are named, "
+            f"{self.right} of them rightly; at least {self.precision:.1%} with {CONFIDENCE:.0%} "
+            "confidence"
+        )
+
+
+def find_threshold(probabilities: np.ndarray, classes: np.ndarray, precision: float) -> Found:
+    """The least threshold of the first class's probability from which on
+    `precision`, in (0, 1), of the answers are right, see `bounded_threshold`.
+
+    `probabilities` float (n, classes) of photos that did not train, and their
+    `classes` int (n,).
+    """
+    first = probabilities.max(-1)
+    is_right = probabilities.argmax(-1) == classes
+    needed = math.ceil(math.log(1 - CONFIDENCE) / math.log(precision))
+    first_share = min(FIRST_SHARE, SOME * needed / max(len(first), 1))
+    found = bounded_threshold(
+        first, is_right, np.ones(len(first)), precision, first_share=first_share
+    )
+    named = first >= found
+    return Found(
+        found if found < 1 else None,
+        precision,
+        len(first),
+        int(named.sum()),
+        int(is_right[named].sum()),
+        needed,
+    )
 
 
 def binomial_tail(errors: int, count: int, rate: float) -> float:

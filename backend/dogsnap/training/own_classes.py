@@ -1,0 +1,351 @@
+"""Trains the shipped network on own classes: a new head first, then its upper blocks."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from dogsnap.exporting.export import read_json
+from dogsnap.files import json_text, replacing, write_json
+from dogsnap.networks import architectures
+from dogsnap.photo_endings import READ_ENDINGS
+from dogsnap.serving.photos.preprocessing import decode, resize
+from dogsnap.training import dataset
+from dogsnap.training.dataset import DatasetError, Example, Report, breeds_of, photo_bytes
+
+HELD_OUT = 5  # one photo of so many trains nothing and measures
+BATCH = 16
+# Views of each photo that the new head is fitted on, and how often it sees each.
+HEAD_VIEWS, HEAD_EPOCHS, HEAD_RATE = 4, 40, 1e-3
+# Of Inception v3 the blocks behind this layer learn; of other networks the upper half.
+LAST_FROZEN = "mixed7"
+UPPER_EPOCHS, UPPER_RATE = 8, 1e-4
+WEIGHT_DECAY, SMOOTHING = 1e-2, 0.1
+SMALLEST_CROP = 0.6  # of the area of a photo, that a view shows
+BRIGHTNESS, CONTRAST = 0.15, 0.2
+SEED = 20
+SECONDS_BETWEEN_REPORTS = 10.0
+
+
+@dataclass(frozen=True)
+class ClassPhotos:
+    """`labels`: id and name of each class. `training` and `held_out`: the
+    photos with the places of their classes among `labels`.
+    """
+
+    labels: list[dict[str, str]]
+    training: list[Example]
+    held_out: list[Example]
+
+
+def read_classes(folder: Path, report: Report) -> ClassPhotos:
+    """The photos of a folder with one folder for each class.
+
+    A photo trains or is held out by the hash of its file, so that a copy lies on
+    the same side. What cannot be read, and what lies in the folders of two
+    classes, is left out and reported. Raises DatasetError for fewer than two
+    classes, and for a class of fewer than two photos.
+    """
+    names = [child.name for child in _list_classes(folder)]
+    if len(names) < 2:
+        raise DatasetError(
+            f"{folder} holds {len(names)} folders with photos; expected a folder for each class, "
+            f"at least two, with {', '.join(READ_ENDINGS)} files"
+        )
+    labels = [{"id": name, "name": name.replace("_", " ")} for name in names]
+    examples = []
+    for place, name in enumerate(names):
+        examples += [Example(path, place) for path in dataset.photos_below(folder / name)]
+    readable = dataset.readable(examples, report)
+    digests = [hashlib.sha256(example.path.read_bytes()).hexdigest() for example in readable]
+    photos = _leave_out_contradictions(readable, digests, report)
+    training: list[Example] = []
+    held_out: list[Example] = []
+    for place, name in enumerate(names):
+        of_class = sorted((digest, each) for digest, each in photos.items() if each.breed == place)
+        if len(of_class) < 2:
+            raise DatasetError(
+                f"class {name} has {len(of_class)} photos that can be read; expected at least 2, "
+                "and 20 are good"
+            )
+        apart = [each for digest, each in of_class if int(digest, 16) % HELD_OUT == 0]
+        # At least one on each side, whatever the hashes say.
+        apart = apart[: len(of_class) - 1] or [of_class[0][1]]
+        held_out += apart
+        training += [each for _, each in of_class if each not in apart]
+    return ClassPhotos(labels, training, held_out)
+
+
+def _list_classes(folder: Path) -> list[Path]:
+    """The folders of the classes, which hold photos, by name."""
+    if not folder.is_dir():
+        raise DatasetError(f"{folder} is no folder; expected one with a folder for each class")
+    found = []
+    for child in sorted(folder.iterdir()):
+        is_hidden = child.name.startswith(".") or not child.is_dir()
+        if not is_hidden and any(_is_photo(path) for path in child.rglob("*")):
+            found.append(child)
+    return found
+
+
+def _is_photo(path: Path) -> bool:
+    return path.suffix.lower() in READ_ENDINGS
+
+
+def _leave_out_contradictions(
+    examples: Sequence[Example], digests: Sequence[str], report: Report
+) -> dict[str, Example]:
+    """One example for each file content, without those of two classes."""
+    by_content: dict[str, list[Example]] = {}
+    for example, digest in zip(examples, digests, strict=True):
+        by_content.setdefault(digest, []).append(example)
+    photos = {}
+    for digest, same in by_content.items():
+        if len({example.breed for example in same}) > 1:
+            places = " and ".join(str(example.path) for example in same)
+            report(f"{places} are one photo of two classes: left out")
+        else:
+            photos[digest] = same[0]
+    return photos
+
+
+@dataclass(frozen=True)
+class Start:
+    """A trained network that others begin with: its `architecture`, its input's
+    `size` (height, width), how many `classes` it has, and its stored `weights`.
+    """
+
+    architecture: str
+    size: tuple[int, int]
+    classes: int
+    weights: Path
+
+    @classmethod
+    def read(cls, folder: Path) -> "Start":
+        """From a folder with weights, labels and recipe, as models/inception_v3.
+
+        Raises ExportError where one is missing.
+        """
+        recipe = read_json(folder / "recipe.json")
+        labels = read_json(folder / "labels.json")
+        height, width = recipe["size"]
+        weights = folder / architectures.STORED_WEIGHTS
+        return cls(recipe.get("architecture", folder.name), (height, width), len(labels), weights)
+
+    def build(self, classes: int) -> keras.Model:
+        return architectures.ARCHITECTURES[self.architecture](classes, self.size)
+
+
+def train(
+    photos: ClassPhotos, start: Start, work: Path, is_mirrored: bool, report: Report
+) -> keras.Model:
+    """The network `start` with a head for the classes, float32, whichever of
+    head alone and upper blocks is better on the photos held out.
+
+    `work` keeps what is done: called again it goes on there. `is_mirrored`: a
+    mirrored photo shows the same class. Raises ValueError where `work` belongs
+    to other photos, or the weights do not fit; OSError where the disk is full.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    _refuse_other_photos(photos, is_mirrored, work)
+    keras.utils.set_random_seed(SEED)
+    model = start.build(len(photos.labels))
+    architectures.load_all_but_breeds(model, start.build(start.classes), start.weights)
+    head = work / "head.weights.h5"
+    if not head.is_file():
+        _fit_head(model, photos, work, is_mirrored, report)
+        with replacing(head) as temporary:
+            model.save_weights(temporary)
+    model.load_weights(head)
+    before = accuracy(model, photos.held_out)
+    report(f"head alone: {before:.1%} of {len(photos.held_out)} photos held out are right")
+    _train_upper_blocks(model, photos, work, is_mirrored, report)
+    after = accuracy(model, photos.held_out)
+    report(f"with the upper blocks: {after:.1%}")
+    if after < before:
+        model.load_weights(head)
+        report("the head alone is better, and is taken")
+    return model
+
+
+def _refuse_other_photos(photos: ClassPhotos, is_mirrored: bool, work: Path) -> None:
+    listed = sorted((str(each.path), each.breed) for each in photos.training)
+    run = {
+        "classes": [label["id"] for label in photos.labels],
+        "photos": hashlib.sha256(repr(listed).encode()).hexdigest(),
+        "mirrored": is_mirrored,
+    }
+    file = work / "run.json"
+    if file.is_file() and file.read_text(encoding="utf-8", errors="replace") != json_text(run):
+        raise ValueError(
+            f"{work} holds the training of other photos; give another --work folder, or remove it"
+        )
+    write_json(run, file)
+
+
+def views_of(
+    examples: Sequence[Example],
+    size: tuple[int, int],
+    is_mirrored: bool | None = None,
+    repeat: int = 1,
+) -> tf.data.Dataset:
+    """Batches of (image float32 (n, *size, 3) in [0, 1], class int32 (n,)).
+
+    `is_mirrored`: None for the photos as they are served, in their order; else
+    random views of them, in random order, half of them mirrored if it is True.
+    """
+    paths = [str(example.path) for example in examples]
+    pairs = tf.data.Dataset.from_tensor_slices((paths, breeds_of(list(examples)).astype(np.int32)))
+    if is_mirrored is not None:
+        pairs = pairs.shuffle(len(paths), seed=SEED).repeat(repeat)
+
+    def read(path: tf.Tensor) -> tf.Tensor:
+        contents = tf.numpy_function(
+            lambda name: photo_bytes(Path(name.decode())), [path], "string"
+        )
+        return decode(tf.ensure_shape(contents, ()))
+
+    def view(path: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        image = read(path)
+        image = resize(image if is_mirrored is None else _crop(image), size)
+        if is_mirrored is not None:
+            image = _change_light(tf.image.random_flip_left_right(image) if is_mirrored else image)
+        return tf.ensure_shape(image, (*size, 3)), place
+
+    return pairs.map(view, num_parallel_calls=2).batch(BATCH).prefetch(1)
+
+
+def _crop(image: tf.Tensor) -> tf.Tensor:
+    share = tf.sqrt(tf.random.uniform((), SMALLEST_CROP, 1.0))
+    sides = tf.cast(tf.cast(tf.shape(image)[:2], tf.float32) * share, tf.int32)
+    sides = tf.maximum(sides, 1)
+    return tf.image.random_crop(image, tf.concat([sides, [3]], axis=0))
+
+
+def _change_light(image: tf.Tensor) -> tf.Tensor:
+    brighter = tf.image.random_brightness(image, BRIGHTNESS)
+    return tf.clip_by_value(
+        tf.image.random_contrast(brighter, 1 - CONTRAST, 1 + CONTRAST), 0.0, 1.0
+    )
+
+
+def features_and_logits(
+    model: keras.Model, examples: Sequence[Example]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pooled features float32 (n, 2048) and logits float32 (n, classes) of
+    photos as they are served.
+    """
+    both = keras.Model(model.input, [model.get_layer("features").output, model.output["breeds"]])
+    answers = [
+        both.predict_on_batch(images) for images, _ in views_of(examples, model.input_shape[1:3])
+    ]
+    features, logits = zip(*answers, strict=True)
+    return np.concatenate(features), np.concatenate(logits)
+
+
+def accuracy(model: keras.Model, examples: Sequence[Example]) -> float:
+    """The share of photos whose largest logit is that of their class."""
+    _, logits = features_and_logits(model, examples)
+    return float(np.mean(logits.argmax(-1) == breeds_of(list(examples))))
+
+
+def _fit_head(
+    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool, report: Report
+) -> None:
+    """Fit the new head on pooled features of views, which are computed once."""
+    extractor = architectures.feature_extractor(model)
+    views = views_of(photos.training, model.input_shape[1:3], is_mirrored, HEAD_VIEWS)
+    features, places = [], []
+    count = -(-HEAD_VIEWS * len(photos.training) // BATCH)
+    for images, classes in _tell_time_left(views, count, "head", report):
+        features.append(extractor.predict_on_batch(images))
+        places.append(classes.numpy())
+    inputs = keras.Input(features[0].shape[1:])
+    head = keras.Sequential([inputs, keras.layers.Dense(len(photos.labels))])
+    head.compile(keras.optimizers.AdamW(HEAD_RATE, weight_decay=WEIGHT_DECAY), _loss())
+    targets = keras.utils.to_categorical(np.concatenate(places), len(photos.labels))
+    head.fit(np.concatenate(features), targets, 4 * BATCH, HEAD_EPOCHS, verbose=0)
+    model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
+
+
+def _loss() -> keras.losses.Loss:
+    return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=SMOOTHING)
+
+
+def _tell_time_left(
+    batches: tf.data.Dataset, count: int, step: str, report: Report
+) -> Iterator[Any]:
+    """The batches; reports now and then how many there were, and the time left."""
+    begun = told = time.monotonic()
+    for number, batch in enumerate(batches, start=1):
+        yield batch
+        now = time.monotonic()
+        if now - told > SECONDS_BETWEEN_REPORTS:
+            told = now
+            report(f"{step}: {number} of {count} batches, {_left(now - begun, number, count)}")
+
+
+def _left(elapsed: float, done: int, count: int) -> str:
+    seconds = elapsed / done * (count - done)
+    return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
+
+
+class _Progress(keras.callbacks.Callback):
+    """Reports how far the training is, and the time left."""
+
+    def __init__(self, steps: int, report: Report) -> None:
+        super().__init__()
+        self._steps, self._report = steps, report
+        self._begun = self._told = time.monotonic()
+        self._epoch = self._done = 0
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        self._done += 1
+        now = time.monotonic()
+        if now - self._told > SECONDS_BETWEEN_REPORTS:
+            self._told = now
+            place = self._epoch * self._steps + batch + 1
+            whole = UPPER_EPOCHS * self._steps
+            left = _left(now - self._begun, self._done, self._done + whole - place)
+            self._report(f"upper blocks: step {place} of {whole}, {left}")
+
+
+def _train_upper_blocks(
+    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool, report: Report
+) -> None:
+    """Train the blocks behind LAST_FROZEN and the head; goes on where a call
+    before was ended.
+    """
+    done = work / "upper.weights.h5"
+    if not done.is_file():
+        backbone = architectures.backbone_of(model)
+        names = [layer.name for layer in backbone.layers]
+        last = names.index(LAST_FROZEN) if LAST_FROZEN in names else len(names) // 2
+        for layer in backbone.layers[: last + 1]:
+            layer.trainable = False
+        learner = keras.Model(model.input, model.output["breeds"])
+        steps = -(-len(photos.training) // BATCH)
+        rate = keras.optimizers.schedules.CosineDecay(UPPER_RATE, UPPER_EPOCHS * steps)
+        learner.compile(keras.optimizers.AdamW(rate, weight_decay=WEIGHT_DECAY), _loss())
+        classes = len(photos.labels)
+        views = views_of(photos.training, model.input_shape[1:3], is_mirrored).map(
+            lambda images, places: (images, tf.one_hot(places, classes))
+        )
+        # Restored by Keras itself: weights, optimizer, epoch and step.
+        backup = keras.callbacks.BackupAndRestore(
+            str(work / "backup"), save_freq=max(steps // 2, 1)
+        )
+        callbacks = [backup, _Progress(steps, report)]
+        learner.fit(views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=callbacks)
+        with replacing(done) as temporary:
+            model.save_weights(temporary)
+    model.load_weights(done)

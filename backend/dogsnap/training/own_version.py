@@ -1,0 +1,113 @@
+"""Measures a network of own classes on the photos held out, and writes it as versions."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from dogsnap.exporting.export import STATISTICS_FILE, export_stored, read_json
+from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.exporting.publication import together
+from dogsnap.files import write_json
+from dogsnap.networks.architectures import STORED_WEIGHTS, require_space, save_stored_weights
+from dogsnap.networks.temperature import fit_calibration
+from dogsnap.serving.feedback.report import wilson
+from dogsnap.serving.versions import checksums
+from dogsnap.training.class_statistics import ClassStatistics
+from dogsnap.training.dataset import Report, breeds_of
+from dogsnap.training.own_classes import SEED, ClassPhotos, Start, features_and_logits
+from dogsnap.training.thresholds import find_threshold
+
+MADE_BY = "dogsnap train 1"
+SHOWN_PAIRS, SHOWN_PHOTOS = 5, 3
+
+
+def refuse_other_network(out: Path) -> None:
+    """Raises ValueError for a folder with a network that `dogsnap train` did not
+    make: its files would be lost.
+    """
+    file = out / "scores.json"
+    if file.is_file() and read_json(file).get("made_by") != MADE_BY:
+        raise ValueError(
+            f"{out} holds another network; expected a folder without one, such as models/mine"
+        )
+
+
+def write(
+    model: keras.Model,
+    photos: ClassPhotos,
+    start: Start,
+    out: Path,
+    precision: float,
+    subject: str,
+    report: Report,
+) -> list[Path]:
+    """Write weights, labels, recipe, scores and statistics below `out`, and the
+    next two versions: of image tensors, and of photos.
+
+    The scores, the temperature and the threshold (see
+    `thresholds.find_threshold`) are those on the photos held out; they are
+    reported. Raises OSError when the disk is full.
+    """
+    features, _ = features_and_logits(model, photos.training)
+    held_features, logits = features_and_logits(model, photos.held_out)
+    classes = breeds_of(photos.held_out)
+    calibration = fit_calibration(logits, classes, largest_lapse=0.0)
+    probabilities = calibration.probabilities(logits)
+    found = find_threshold(probabilities, classes, precision)
+    accuracy = _tell_accuracy(photos, probabilities.argmax(-1), report)
+    report(str(found))
+    stated: dict[str, Any] = {"temperature": calibration.temperature}
+    if found.threshold is not None:
+        stated["confident_threshold"] = found.threshold
+    out.mkdir(parents=True, exist_ok=True)
+    require_space(out, 4 * model.count_params())
+    save_stored_weights(model, start.architecture, out / STORED_WEIGHTS)
+    weights = checksums.digest(out / STORED_WEIGHTS)
+    recipe = {
+        "name": "own classes",
+        "architecture": start.architecture,
+        "size": list(start.size),
+        "seed": SEED,
+        "subject": subject,
+        "photos": len(photos.training),
+    }
+    scores = {
+        "made_by": MADE_BY,
+        "weights": weights,
+        "calibration": stated,
+        "validation": {"photos": len(classes), **accuracy},
+    }
+    write_json(photos.labels, out / "labels.json")
+    write_json(recipe, out / "recipe.json")
+    write_json(scores, out / "scores.json")
+    statistics = ClassStatistics.of(features, breeds_of(photos.training), held_features, classes)
+    statistics.save(out / STATISTICS_FILE, weights, MADE_BY)
+    with together(out) as folder:
+        exported = export_stored(out.resolve().name, out, folder.parent, report)
+        written = [exported.folder, merge(exported, Options(), report)]
+    return [out / version.name for version in written]
+
+
+def _tell_accuracy(photos: ClassPhotos, answered: np.ndarray, report: Report) -> dict[str, float]:
+    """Report how many photos are right, and which pairs of classes are confused."""
+    classes = breeds_of(photos.held_out)
+    right = int((answered == classes).sum())
+    interval = wilson(right, len(classes))
+    assert interval is not None  # a photo of each class is held out
+    report(
+        f"right: {right} of {len(classes)} photos held out, {interval['value']:.1%} "
+        f"({interval['low']:.1%} to {interval['high']:.1%} with 95 % confidence)"
+    )
+    confused = defaultdict[tuple[int, int], list[Path]](list)
+    for example, answer in zip(photos.held_out, answered, strict=True):
+        if answer != example.breed:
+            confused[example.breed, int(answer)].append(example.path)
+    pairs = sorted(confused.items(), key=lambda pair: -len(pair[1]))
+    for (true, answer), paths in pairs[:SHOWN_PAIRS]:
+        names = [photos.labels[place]["name"] for place in (true, answer)]
+        shown = ", ".join(map(str, paths[:SHOWN_PHOTOS]))
+        report(f"  {names[0]} taken for {names[1]}: {len(paths)} ({shown})")
+    return {"top1": interval["value"], "low": interval["low"], "high": interval["high"]}

@@ -1,0 +1,173 @@
+"""`dogsnap train`: from a folder of photos to versions of own classes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from click.testing import Result
+from dogsnap.exporting.export import STATISTICS_FILE
+from dogsnap.networks import architectures
+from dogsnap.networks.architectures import STORED_WEIGHTS, save_stored_weights
+from dogsnap.training import own_classes
+from dogsnap.training.evaluation.exported_version import ExportedVersion
+from dogsnap.training.thresholds import find_threshold
+from PIL import Image
+from support.command_line import dogsnap, output_of, refused
+from support.photos import make_data_set
+from support.tiny_network import tiny
+
+pytestmark = pytest.mark.early
+
+
+@pytest.fixture(autouse=True)
+def _tiny_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+    monkeypatch.setattr(own_classes, "UPPER_RATE", 0.02)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    """What another training has stored: a network of two breeds."""
+    folder = tmp_path / "start"
+    folder.mkdir()
+    keras.utils.set_random_seed(1)
+    save_stored_weights(tiny(2), "tiny", folder / STORED_WEIGHTS)
+    (folder / "labels.json").write_text('[{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]')
+    (folder / "recipe.json").write_text('{"architecture": "tiny", "size": [16, 16]}')
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder for each of three colours, with twenty photos."""
+    data = make_data_set(tmp_path / "data", per_breed=20, test_per_breed=0)
+    folder = tmp_path / "photos"
+    for child in (data / "images").iterdir():
+        shutil.move(child, folder / child.name.partition("-")[2])
+    return folder
+
+
+def train(photos: Path, start: Path, *more: object) -> Result:
+    out, work = photos.parent / "models" / "mine", photos.parent / "work"
+    return dogsnap("train", photos, "--from", start, "--out", out, "--work", work, *more)
+
+
+def test_a_folder_of_photos_becomes_two_versions_that_know_their_classes(
+    photos: Path, start: Path
+) -> None:
+    said = output_of(train(photos, start, "--precision", 0.6))
+    model = photos.parent / "models" / "mine"
+    held_out = own_classes.read_classes(photos, print).held_out
+    assert f"of {len(held_out)} photos held out" in said
+    assert {"1", "2", STORED_WEIGHTS, STATISTICS_FILE, "scores.json"} <= {
+        path.name for path in model.iterdir()
+    }
+    version = ExportedVersion.load(model / "2")
+    names = sorted(path.name for path in photos.iterdir())
+    assert [label["id"] for label in version.labels] == names
+    assert not version.finds_dogs()
+    asked = dogsnap("predict", held_out[0].path, "--models", model.parent, "--model", "mine")
+    answered = json.loads(asked.stdout)
+    assert answered["breeds"][0]["id"] == names[held_out[0].breed]
+    assert "threshold" in said
+
+
+def test_a_training_that_was_ended_goes_on_and_one_of_other_photos_is_not_continued(
+    photos: Path, start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = RuntimeError("the power went")
+
+    def fail(*_: object) -> None:
+        raise ended
+
+    with monkeypatch.context() as patch:
+        patch.setattr(own_classes, "_train_upper_blocks", fail)
+        assert train(photos, start).exception is ended
+        patch.setattr(own_classes, "_fit_head", fail)
+        patch.undo()
+    monkeypatch.setattr(own_classes, "_fit_head", fail)  # which is done
+    output_of(train(photos, start))
+    next(photos.rglob("*.jpg")).unlink()
+    refused(train(photos, start), "holds the training of other photos")
+
+
+def test_what_cannot_train_is_named_and_what_contradicts_itself_is_left_out(
+    photos: Path, start: Path
+) -> None:
+    first, second = sorted(photos.iterdir())[:2]
+    shutil.copy(min(first.iterdir()), second / "same.jpg")
+    cut = max(second.glob("n*.jpg"))
+    cut.write_bytes(cut.read_bytes()[:100])
+    said: list[str] = []
+    found = own_classes.read_classes(photos, said.append)
+    assert any(f"skipped {cut}" in line for line in said)
+    assert any("one photo of two classes: left out" in line for line in said)
+    used = {example.path for example in (*found.training, *found.held_out)}
+    assert not used & {cut, second / "same.jpg", min(first.iterdir())}
+
+
+def test_copies_of_a_photo_lie_on_one_side_and_each_class_has_photos_on_both(
+    tmp_path: Path,
+) -> None:
+    generator = np.random.default_rng(0)
+    for name in ("few", "many"):
+        (tmp_path / name).mkdir()
+        for number in range(2 if name == "few" else 30):
+            pixels = generator.integers(0, 255, (20, 20, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / name / f"{number}.png")
+            shutil.copy(tmp_path / name / f"{number}.png", tmp_path / name / f"copy {number}.png")
+    found = own_classes.read_classes(tmp_path, print)
+    contents = [
+        {each.path.read_bytes() for each in side} for side in (found.training, found.held_out)
+    ]
+    assert not contents[0] & contents[1]
+    for side in (found.training, found.held_out):
+        assert {example.breed for example in side} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (shutil.rmtree, "is no folder"),
+        (
+            lambda folder: [shutil.rmtree(each) for each in sorted(folder.iterdir())[1:]],
+            "holds 1 folders",
+        ),
+        (
+            lambda folder: [path.unlink() for path in sorted(min(folder.iterdir()).iterdir())[1:]],
+            "has 1 photos that can be read; expected at least 2",
+        ),
+    ],
+)
+def test_a_folder_that_cannot_train_is_refused_before_the_work(
+    photos: Path, start: Path, make, words: str
+) -> None:
+    make(photos)
+    refused(train(photos, start), words)
+    assert not (photos.parent / "models").exists()
+
+
+def test_the_folder_of_another_network_is_not_written_to(photos: Path, start: Path) -> None:
+    (start / "scores.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in start.iterdir()}
+    refused(dogsnap("train", photos, "--from", start, "--out", start), "holds another network")
+    assert {path.name: path.read_bytes() for path in start.iterdir()} == before
+
+
+def test_a_threshold_holds_with_confidence_or_it_is_said_how_many_photos_it_takes() -> None:
+    generator = np.random.default_rng(3)
+    first = generator.uniform(0.5, 1, 2000)
+    is_right = generator.uniform(0, 1, 2000) < first
+    probabilities = np.stack([first, 1 - first], axis=-1)
+    classes = np.where(is_right, 0, 1)
+    found = find_threshold(probabilities, classes, 0.9)
+    assert found.threshold is not None
+    named = first >= found.threshold
+    assert is_right[named].mean() >= 0.9
+    assert (found.named, found.right) == (named.sum(), is_right[named].sum())
+    few = find_threshold(probabilities[:20], classes[:20], 0.97)
+    assert few.threshold is None
+    assert "takes at least 99 sure and right answers" in str(few)
