@@ -33,6 +33,7 @@ FLOORS = (
     ("training",),
     ("server",),
     ("ray",),
+    ("local_model",),
     ("commands", "cli"),
 )
 # What the server never loads, and the only ones that import it.

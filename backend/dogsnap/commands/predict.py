@@ -18,7 +18,7 @@ from dogsnap.commands.helpers import local_models
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from dogsnap.commands.helpers.json_instances import read_instances
 from dogsnap.commands.helpers.picture_files import translate
-from dogsnap.errors import DogsnapError
+from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.logs import prepare_logging
 from dogsnap.settings import Settings, options, variable
 
@@ -177,30 +177,25 @@ class Here:
 
     def _loads(self, settings: Settings, name: str, number: int) -> bool:
         click.echo(f"loading {name} version {number} ...", err=True)
+        from dogsnap.local_model import LocalModel
         from dogsnap.routing.spec import ModelSpec
-        from dogsnap.serving.assembly import create_predictor
 
-        self._spec = ModelSpec(name, number)
-        self._predictor = create_predictor(settings, only=self._spec)
-        (status,) = self._predictor.repository.status(self._spec)
-        available = number in self._predictor.repository.available(name)
-        if not available:
-            click.echo(
-                f"{name} version {number} failed to load: {status.error or 'files are missing'}",
-                err=True,
-            )
-        return available
+        try:
+            self._model = LocalModel(settings, ModelSpec(name, number))
+        except FailedPrecondition as error:
+            click.echo(error.message, err=True)
+            return False
+        return True
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
-        return self._predictor.classify(contents, self._spec, top_k, "command").to_json()
+        return self._model.classify(contents, top_k).to_json()
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         from dogsnap.serving.inference.request_kinds import Values
         from dogsnap.serving.tensors import json_tensors
 
         work = Values(partial(json_tensors.from_body, body), body["signature_name"])
-        (prediction,) = self._predictor.answer(self._spec, [work], "command")
-        return {"predictions": json_tensors.to_rows(prediction.outputs)}
+        return {"predictions": json_tensors.to_rows(self._model.answer(work).outputs)}
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,14 @@ class Classification:
     turned: int = 0
     probabilities: np.ndarray | None = field(default=None, repr=False, compare=False)
 
+    def __str__(self) -> str:
+        """What is claimed, and the classes a line each, for people."""
+        claim = self.level.value.replace("_", " ")
+        lines = [f"{self.servable}: {claim}{', sure' if self.confident else ''}"]
+        for breed in self.breeds:
+            lines.append(f"  {breed.probability:6.1%}  {breed.name}")
+        return "\n".join(lines)
+
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; docs/protocols.md lists the fields."""
         return {

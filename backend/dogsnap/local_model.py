@@ -1,0 +1,168 @@
+"""A version of a model in this process, without a server: `dogsnap.load`."""
+
+import io
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from PIL import Image
+
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.inference.request_kinds import Values
+from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from dogsnap.serving.versions.version_folders import VERSION, version_folders
+from dogsnap.settings import Settings
+
+Photo: TypeAlias = str | Path | bytes | Image.Image | np.ndarray
+PROTOCOL = "python"
+
+
+class LocalModel:
+    """One version, loaded. Thread-safe."""
+
+    def __init__(self, settings: Settings, spec: ModelSpec):
+        """Load the version of `spec`, which names a number, as a server with
+        these settings does. Raises FailedPrecondition where that fails.
+        """
+        self._spec = spec
+        self._predictor = create_predictor(settings, only=spec)
+        (status,) = self._predictor.repository.status(spec)
+        if spec.version not in self._predictor.repository.available(spec.name):
+            self.close()
+            raise FailedPrecondition(
+                f"{spec.name} version {spec.version} failed to load: "
+                f"{status.error or 'files are missing'}"
+            )
+        self.labels: Sequence[Mapping[str, str]] = (
+            status.description.labels if status.description else ()
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self._spec.name} version {self._spec.version}>"
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """What it takes and gives, by the names of its signatures."""
+        with self._predictor.repository.acquire(self._spec) as servable:
+            return servable.signatures
+
+    @overload
+    def classify(self, photo: Photo, top_k: int | None = None) -> Classification: ...
+
+    @overload
+    def classify(
+        self, photo: Sequence[Photo], top_k: int | None = None
+    ) -> list[Classification]: ...
+
+    def classify(
+        self, photo: Photo | Sequence[Photo], top_k: int | None = None
+    ) -> Classification | list[Classification]:
+        """Name the class in a photo: the path or the bytes of a file, a Pillow
+        image, or an array (h, w, 3), uint8 or float in [0, 1]. A list of them
+        gives a list of answers.
+
+        `top_k`: number of classes to name, 5 where it is not given. Raises
+        InvalidArgument for what is no photo, and OSError for a file that cannot
+        be read.
+        """
+        if isinstance(photo, list | tuple):
+            return [self.classify(each, top_k) for each in photo]
+        return self._predictor.classify(photo_bytes(photo), self._spec, top_k, PROTOCOL)
+
+    def predict(
+        self, inputs: Mapping[str, Any], signature: str = DEFAULT_SIGNATURE
+    ) -> dict[str, np.ndarray]:
+        """Run a signature on arrays by the names of its inputs, whose first
+        dimension counts the instances. Raises InvalidArgument.
+        """
+        return dict(self.answer(Values(partial(_to_arrays, inputs), signature)).outputs)
+
+    def answer(self, work: Values) -> Any:
+        """The answer to a request of any kind. Raises the types of `dogsnap.errors`."""
+        (answer,) = self._predictor.answer(self._spec, [work], PROTOCOL)
+        return answer
+
+    def close(self) -> None:
+        self._predictor.close()
+
+    def __enter__(self) -> "LocalModel":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def load(version: Path) -> LocalModel:
+    """See `dogsnap.load`."""
+    # What is wrong is raised; the program that loads decides what it logs.
+    logging.getLogger("dogsnap").addHandler(logging.NullHandler())
+    folder = version.absolute()
+    if VERSION.fullmatch(folder.name) and folder.is_dir():
+        model, number = folder.parent, int(folder.name)
+    else:
+        model, number = folder, max(version_folders(folder), default=0)
+        if not number:
+            raise NotFound(
+                f"{version} holds no version; expected a version folder, such as "
+                "models/inception_v3/3, or the folder of a model"
+            )
+    settings = Settings(model_base_path=str(model), model_name=model.name)
+    return LocalModel(settings, ModelSpec(model.name, number))
+
+
+def photo_bytes(photo: Photo) -> bytes:
+    """The bytes of a photo file: as they are, or as PNG. Raises InvalidArgument."""
+    if isinstance(photo, bytes):
+        return photo
+    if isinstance(photo, str | Path):
+        return Path(photo).read_bytes()
+    image = photo if isinstance(photo, Image.Image) else Image.fromarray(_as_bytes(photo))
+    file = io.BytesIO()
+    image.convert("RGB").save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def _as_bytes(photo: Any) -> np.ndarray:
+    """A photo as uint8 (h, w, 3)."""
+    pixels = np.asarray(photo)
+    if pixels.ndim != 3 or pixels.shape[-1] != 3 or pixels.dtype.kind not in "uf":
+        raise InvalidArgument(
+            "expected a photo: the path or the bytes of a file, a Pillow image, or an array "
+            f"(height, width, 3) of uint8, or of floats in [0, 1]; received {type(photo).__name__} "
+            f"{pixels.dtype} {pixels.shape}"
+        )
+    if pixels.dtype.kind == "u":
+        return pixels.astype(np.uint8)
+    if not (pixels.min() >= 0 and pixels.max() <= 1):
+        raise InvalidArgument(
+            f"expected floats in [0, 1], received {pixels.min():g} to {pixels.max():g}"
+        )
+    return (255 * pixels).round().astype(np.uint8)
+
+
+def _to_arrays(inputs: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
+    """The inputs as models take them: text as bytes, Python's numbers in the
+    dtype of the signature.
+    """
+    arrays = {}
+    for name, value in inputs.items():
+        array = np.asarray(value)
+        if array.dtype.kind in "US":
+            array = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+            array = array.astype(object)
+        elif name in signature.inputs and not isinstance(value, np.ndarray):
+            array = array.astype(signature.inputs[name].dtype.as_numpy_dtype)
+        arrays[name] = array
+    return arrays

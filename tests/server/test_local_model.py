@@ -1,0 +1,102 @@
+"""`dogsnap.load`: a version in this process, with the answers of a server."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import dogsnap
+import numpy as np
+import pytest
+from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.local_model import LocalModel
+from dogsnap.serving.answers.classification import Classification
+from PIL import Image
+from support import coloured_dogs, tiny_models
+from support.coloured_dogs import ONE
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return merge(coloured_dogs.export(tmp_path_factory.mktemp("models") / "tiny"), Options())
+
+
+@pytest.fixture(scope="module")
+def model(version: Path) -> LocalModel:
+    return dogsnap.load(version)
+
+
+def test_a_photo_is_named_whatever_holds_it(model: LocalModel, tmp_path: Path) -> None:
+    file = tmp_path / "dog.png"
+    file.write_bytes(ONE)
+    image = Image.open(file).convert("RGB")
+    pixels = np.asarray(image)
+    photos = [str(file), file, ONE, image, pixels, (pixels / 255).astype(np.float32)]
+    answers = model.classify(photos)
+    assert all(isinstance(answer, Classification) for answer in answers)
+    assert {answer.breeds[0].name for answer in answers} == {"blue spaniel"}
+    first = answers[0].breeds[0]
+    assert f"{first.probability:6.1%}  blue spaniel" in str(answers[0])
+    assert len(model.classify(ONE, top_k=2).breeds) == 2
+    assert model.labels[0]["name"] == "red hound"
+
+
+def test_the_folder_of_a_model_is_its_largest_version(version: Path) -> None:
+    with dogsnap.load(version.parent) as model:
+        assert repr(model) == f"<tiny version {version.name}>"
+
+
+def test_any_signature_is_run_on_arrays_and_lists(tmp_path: Path) -> None:
+    tiny_models.half_plus(2.0, tmp_path / "half" / "1")
+    model = dogsnap.load(tmp_path / "half" / "1")
+    for values in ([1, 2.0], np.array([1, 2], np.float32)):
+        assert model.predict({"x": values})["y"].tolist() == [2.5, 3.0]
+    with pytest.raises(InvalidArgument, match="z"):
+        model.predict({"z": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("photo", "words"),
+    [
+        (b"no photo", "photo"),
+        (np.zeros((4, 4)), r"received ndarray float64 \(4, 4\)"),
+        (np.full((4, 4, 3), 255.0), r"expected floats in \[0, 1\], received 255 to 255"),
+        (7, "received int"),
+    ],
+)
+def test_what_is_no_photo_is_refused_with_what_was_expected(
+    model: LocalModel, photo: object, words: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        model.classify(photo)
+
+
+def test_what_is_no_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="holds no version; expected a version folder"):
+        dogsnap.load(tmp_path / "nothing")
+    (tmp_path / "broken" / "1").mkdir(parents=True)
+    (tmp_path / "broken" / "1" / "saved_model.pb").write_bytes(b"broken")
+    with pytest.raises(FailedPrecondition, match="broken version 1 failed to load"):
+        dogsnap.load(tmp_path / "broken")
+
+
+def test_a_program_that_loads_a_version_gets_its_answer_and_no_line_of_a_log(
+    version: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dog.png").write_bytes(ONE)
+    code = (
+        f"import dogsnap; print(dogsnap.load({str(version)!r}).classify('dog.png').breeds[0].name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("blue spaniel\n", "")
+
+
+def test_the_programs_own_log_stays_as_it_is(version: Path) -> None:
+    root = logging.getLogger()
+    before = list(root.handlers), root.level
+    dogsnap.load(version).close()
+    assert (list(root.handlers), root.level) == before
