@@ -27,9 +27,10 @@ def test_the_app_answers_photos_and_is_kept_for_offline(proxy, open_phone, red_d
 @pytest.mark.parametrize("path", ["/console", "/console/"])
 def test_the_console_lists_models_and_tries_a_photo(proxy, open_page, red_dog, path):
     page = open_page(proxy, path, SIZE)
-    page.locator("#photo").set_input_files(red_dog)
+    expect(page.locator("#plots canvas")).to_have_count(4)
+    page.locator("#photos").set_input_files(red_dog)
     page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#verdict")).to_contain_text("first answer")
+    expect(page.locator("#outcome")).to_contain_text("first answers: 0 of 1")
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/"])

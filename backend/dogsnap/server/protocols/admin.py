@@ -206,7 +206,7 @@ def _add_reports(
     @routes.get("/series")
     def series() -> Response:
         model = request.args.get("model") or predictor.default_model()
-        _check_model(predictor, model)
+        check_model(predictor, model)
         seconds = whole_number("seconds", request.args.get("seconds"))
         until = whole_number("until", request.args.get("until"))
         seconds = SERIES_SECONDS if seconds is None else seconds
@@ -242,7 +242,7 @@ def verdict_on(
 
     Raises NotFound, Unavailable.
     """
-    _check_model(predictor, model)
+    check_model(predictor, model)
     return {
         "model": model,
         "kept_days": settings.feedback_days if feedback else None,
@@ -251,7 +251,7 @@ def verdict_on(
     }
 
 
-def _check_model(predictor: Predictor, model: str) -> None:
+def check_model(predictor: Predictor, model: str) -> None:
     """Raises NotFound."""
     models = predictor.repository.models()
     if model not in models:

@@ -4,17 +4,21 @@ administration API.
 
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flask import Blueprint, Response, make_response, render_template, request
 from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
+from dogsnap.routing.choices import HIDDEN
+from dogsnap.routing.switch_log import GUARD, Switch, describe, iso
 from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.bodies.request_fields import Body, text_field
 from dogsnap.server.middleware.admin_auth import check_access
-from dogsnap.server.protocols.admin import log_of, verdict_on
+from dogsnap.server.protocols.admin import check_model, log_of, verdict_on
 from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
@@ -55,6 +59,119 @@ class LoginCodes:
             )
 
 
+class View:
+    """What the page shows of one model, and of what happens to the others."""
+
+    def __init__(self, settings: Settings, predictor: Predictor, feedback: Feedback | None):
+        self._settings, self._predictor, self._feedback = settings, predictor, feedback
+        self._repository = predictor.repository
+        self._chosen = predictor.repository.chosen
+
+    def describe(self, asked: str) -> dict[str, Any]:
+        """Variables of the template; `asked`: a model's name, "" for the
+        default one.
+
+        Raises NotFound.
+        """
+        names = self._repository.models()
+        if asked:
+            check_model(self._predictor, asked)
+        default = self._predictor.default_model()
+        name = asked or (default if default in names else next(iter(names), ""))
+        models = {each["name"]: each for each in overview(self._predictor, names)}
+        view = {
+            "names": [{"name": each, "happens": _happens(models[each])} for each in names],
+            "model": models.get(name),
+            "chosen": self._chosen,
+            "troubles": self._troubles(),
+            "undone": self._undone_by_guard(),
+            "switches": self._switches(name),
+        }
+        return {**view, **self._describe_model(models[name])} if name else view
+
+    def _switches(self, name: str) -> list[dict[str, Any]]:
+        """The newest ones of a model, and those of the server's configuration."""
+        found = log_of(self._repository, name)
+        if name:
+            found += [each for each in log_of(self._repository, "") if not each["model"]]
+        return sorted(found, key=lambda each: -each["id"])[:SHOWN_SWITCHES]
+
+    def _describe_model(self, model: dict[str, Any]) -> dict[str, Any]:
+        name = model["name"]
+        recent = self._predictor.series.recent(name)
+        newest = self._chosen.switches(name)
+        rollouts = []
+        for rollout in model["rollouts"]:
+            due = datetime.fromisoformat(rollout["since"]) + timedelta(seconds=rollout["every"])
+            waits = rollout["text"].partition("waits: ")[2]
+            rollouts.append({**rollout, "due": iso(due), "waits": waits})
+        verdict = None
+        # While feedback cannot be read, the page shows the rest.
+        with suppress(NotFound, Unavailable):
+            verdict = verdict_on(name, self._settings, self._predictor, self._feedback)
+        return {
+            "recent": recent,
+            "total": sum(recent.values()),
+            "since": _chosen_since(newest),
+            "rollouts": rollouts,
+            "verdict": verdict,
+            "state": _state_of(model, newest[0].id if newest else 0),
+        }
+
+    def _troubles(self) -> list[str]:
+        troubles = [self._repository.not_ready()]
+        if self._chosen.trouble:
+            troubles.append(f"switches are refused for now: {self._chosen.trouble}")
+        return [trouble for trouble in troubles if trouble]
+
+    def _undone_by_guard(self) -> list[dict[str, Any]]:
+        """The switches of the last day that the guard has made, newest first."""
+        day = iso(datetime.now(UTC) - timedelta(days=1))
+        found = []
+        for switch in self._chosen.switches():
+            if switch.by == GUARD and switch.at > day:
+                what = "; ".join(
+                    map(describe, (each for each in switch.changes if each.kind != HIDDEN))
+                )
+                found.append({**switch.to_json(), "what": what})
+        return found
+
+
+def _happens(model: dict[str, Any]) -> str:
+    """In a word, what somebody should look at."""
+    if any(version["error"] for version in model["versions"]):
+        return "failed"
+    if model["rollouts"]:
+        return "rollout"
+    return "split" if model["splits"] else ""
+
+
+def _chosen_since(newest: Sequence[Switch]) -> dict[int, Switch]:
+    """For each version the newest switch that has sent it requests."""
+    found: dict[int, Switch] = {}
+    for switch in newest:
+        for change in switch.changes:
+            after = change.after
+            version = after.get("version") if isinstance(after, dict) else after
+            if change.kind in ("label", "default", "split", "shadow") and version is not None:
+                found.setdefault(version, switch)
+    return found
+
+
+def _state_of(model: dict[str, Any], seen: int) -> dict[str, Any]:
+    """What the page needs to offer a change; `seen`: the newest switch of the model."""
+    versions = [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
+    shadow = model["shadow"]
+    return {
+        "versions": versions,
+        "labels": {**model["labels"], **model["pending_labels"]},
+        "default": model["default_version"],
+        "shadow": shadow and shadow["version"],
+        "splits": model["splits"],
+        "seen": seen,
+    }
+
+
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("console", __name__, template_folder=PAGES / "console")
     codes = LoginCodes()
@@ -74,22 +191,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.get("/console/models")
     def models() -> ResponseBase:
         check_access(settings, request.headers)
-        described = overview(predictor, predictor.repository.models())
-        switches = log_of(predictor.repository, "")[:SHOWN_SWITCHES]
-        verdicts: dict[str, Any] = dict.fromkeys(predictor.repository.models())
-        for name in verdicts:
-            # While feedback cannot be read, the page shows the rest.
-            with suppress(NotFound, Unavailable):
-                verdicts[name] = verdict_on(name, settings, predictor, feedback)
-        response = make_response(
-            render_template(
-                "models.html",
-                models=described,
-                switches=switches,
-                verdicts=verdicts,
-                chosen=predictor.repository.chosen,
-            )
-        )
+        asked = request.args.get("model", "")
+        view = View(settings, predictor, feedback).describe(asked)
+        response = make_response(render_template("models.html", **view))
         response.add_etag()
         return response.make_conditional(request)
 

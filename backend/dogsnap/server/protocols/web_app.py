@@ -23,8 +23,9 @@ HEADERS = {
 
 
 def add_page(routes: Blueprint, name: str) -> None:
-    """The page in the folder `name` at /name, with its script and its style below."""
+    """The page in the folder `name` at /name, with its scripts and its style below."""
     folder = PAGES / name
+    parts = [file.name for file in sorted(folder.iterdir()) if file.suffix in (".js", ".css")]
 
     @routes.get(f"/{name}", strict_slashes=False)
     def page() -> Any:
@@ -32,7 +33,7 @@ def add_page(routes: Blueprint, name: str) -> None:
             return redirect(f"../{name}")  # the page's addresses are relative to this one
         return file("page.html")
 
-    @routes.get(f"/{name}/<any('{name}.js', '{name}.css'):name>")
+    @routes.get(f"/{name}/<any({', '.join(map(repr, parts))}):name>")
     def file(name: str) -> Response:
         return _send(folder, name)
 
@@ -40,6 +41,11 @@ def add_page(routes: Blueprint, name: str) -> None:
 def _send(folder: Path, name: str) -> Response:
     response = send_from_directory(folder, name)
     response.headers.update(HEADERS)
+    if response.status_code == 200 and (
+        (response.mimetype or "").startswith("text/") or response.mimetype in GZIPPED
+    ):
+        response.direct_passthrough = False
+        response.make_sequence()  # in memory, so that it can be compressed
     return response
 
 
@@ -55,12 +61,6 @@ def blueprint(dist: Path = DIST) -> Blueprint:
                 "the app has not been built: run `make setup`, or build it with `node "
                 "backend/web/build.mjs`"
             )
-        response = _send(dist / folder, name)
-        if response.status_code == 200 and (
-            (response.mimetype or "").startswith("text/") or response.mimetype in GZIPPED
-        ):
-            response.direct_passthrough = False
-            response.make_sequence()  # in memory, so that it can be compressed
-        return response
+        return _send(dist / folder, name)
 
     return routes

@@ -1,262 +1,141 @@
-// The console's page: fetches the part the server renders, sends switches, and tries a photo on two versions.
+// The console's page: fetches the parts that the server renders, and sends switches.
 // It holds no state of the models: after every switch the server is asked again.
 
-const TOKEN = "dogsnap-admin-token";
+import { all, ask, clock, one, post, Refused, say, token } from "./ask.js";
+import { openChange } from "./change.js";
+import { fillVersions } from "./photos.js";
+import { drawBanner, showPictures } from "./pictures.js";
+
 const REFRESH_MS = 5000;
-const SHOWN_BREEDS = 8;
+const CLOSED = "dogsnap-closed-banners", WHO = "dogsnap-who";
 
-const one = (selector, root = document) => root.querySelector(selector);
-const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-
-// -- asking the server -------------------------------------------------------------------------------------------------
-
-// What asks for the token; what else answers 401 asks for an API key.
-const ADMINISTRATION = ["api/admin/", "console/"];
-
-class Refused extends Error {
-  constructor(status, sentence, path) {
-    super(sentence);
-    this.isLockedOut = status === 401 && ADMINISTRATION.some((start) => path.startsWith(start));
-  }
-}
-
-async function ask(path, options = {}) {
-  const headers = new Headers(options.headers);
-  const token = sessionStorage.getItem(TOKEN);
-  if (token) headers.set("Authorization", `Bearer ${token}`);
-  let response;
-  try {
-    response = await fetch(path, { ...options, headers });
-  } catch {
-    throw new Refused(0, "The server does not answer. Is it running?", path);
-  }
-  if (response.ok) return response;
-  const body = await response.json().catch(() => ({}));
-  throw new Refused(response.status, body.error ?? `The server answered with status ${response.status}.`, path);
-}
-
-async function post(path, fields) {
-  const by = one("#who").value.trim() || "console";
-  const headers = { "Content-Type": "application/json" };
-  try {
-    return await ask(`api/admin/${path}`, { method: "POST", headers, body: JSON.stringify({ ...fields, by }) });
-  } catch (error) {
-    const canBeForced = error instanceof Refused && error.message.includes('"force": true');
-    if (!canBeForced || fields.force || !confirm(error.message)) throw error;
-    return post(path, { ...fields, force: true });
-  }
-}
-
-function say(sentence, bad = false) {
-  const message = one("#message");
-  message.textContent = sentence;
-  message.classList.toggle("bad", bad);
-  message.hidden = !sentence;
-}
+const asked = () => new URLSearchParams(location.hash.slice(1)).get("model") ?? "";
 
 function fail(error) {
   if (!(error instanceof Refused)) throw error;
   say(error.message, true);
-  if (!error.isLockedOut) return;
-  sessionStorage.removeItem(TOKEN);
-  one("#login").hidden = false;
-  show("");
+  if (error.isLockedOut) lockOut();
 }
 
-// -- the models --------------------------------------------------------------------------------------------------------
+function lockOut() {
+  token.set("");
+  one("#login").hidden = false;
+  one("#all").hidden = true;
+}
+
+// -- the parts ---------------------------------------------------------------------------------------------------------
+
+let shown = "", seenAt = 0, isAway = false;
+
+async function refresh() {
+  const hadToken = token.get();
+  let html;
+  try {
+    html = await (await ask(`console/models?${new URLSearchParams({ model: asked() })}`)).text();
+  } catch (error) {
+    if (error.isLockedOut && !hadToken) lockOut(); // nobody has logged in yet: nothing went wrong
+    else if (error.isAway && seenAt) say(`The server does not answer. What you see is from ${clock(seenAt, true)}.`, true);
+    else fail(error);
+    isAway = Boolean(error.isAway);
+    return false;
+  }
+  if (isAway) say("The server answers again.");
+  [seenAt, isAway] = [Date.now() / 1000, false];
+  one("#login").hidden = true;
+  one("#all").hidden = false;
+  one("#forget").hidden = !token.get();
+  if (html !== shown) show(html);
+  shown = html;
+  tellTimes();
+  const model = one("#glance [data-model]")?.dataset.model;
+  one("#trial").hidden = !fillVersions();
+  await showPictures(model).catch(fail);
+  return true;
+}
 
 function show(html) {
   // The server's own template, with every value escaped; the content security policy lets no script in it run anyway.
-  one("#models").innerHTML = html;
-  one("#models").setAttribute("aria-busy", "false");
-  one("#forget").hidden = !sessionStorage.getItem(TOKEN);
-  one("#trial").hidden = !fillVersions();
+  const parts = new DOMParser().parseFromString(html, "text/html");
+  const focused = document.activeElement?.id;
+  for (const part of all("[data-part]", parts)) {
+    if (part.dataset.part === "banners") showBanners(part);
+    else one(`#${part.dataset.part}`).replaceChildren(...part.childNodes);
+  }
+  if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();
 }
 
-async function refresh() {
-  try {
-    show(await (await ask("console/models")).text());
-    one("#login").hidden = true;
-    return true;
-  } catch (error) {
-    fail(error);
-    return false;
+// In the zone of whoever looks, and how long ago that is.
+function tellTimes() {
+  for (const each of all("time")) {
+    const at = new Date(each.dateTime), seconds = (at - Date.now()) / 1000;
+    const [unit, length] = [["hour", 3600], ["minute", 60]].find(([, most]) => Math.abs(seconds) >= most) ?? ["second", 1];
+    const near = new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(Math.round(seconds / length), unit);
+    const day = at.toLocaleDateString([], { month: "short", day: "numeric" }), isNear = Math.abs(seconds) < 86400 && !each.closest(".log");
+    each.title = at.toLocaleString();
+    each.textContent = isNear ? `${near}, ${clock(at / 1000)}` : `${day}, ${clock(at / 1000, true)}`;
   }
 }
 
-// Nobody's choice is swept away from under the finger.
-function isTouched() {
-  const chosen = (select) => select.selectedIndex !== Math.max(0, all("option", select).findIndex((each) => each.defaultSelected));
-  const typed = (input) => (input.type === "checkbox" ? input.checked : input.value !== input.defaultValue);
-  const models = one("#models");
-  return models.contains(document.activeElement) || all("select", models).some(chosen) || all("input", models).some(typed);
+// A banner stays as it is until somebody closes it in this browser: its picture is of its own time.
+function showBanners(part) {
+  const closed = JSON.parse(localStorage.getItem(CLOSED) ?? "[]");
+  const before = new Map(all("#banners [data-banner]").map((banner) => [banner.dataset.banner, banner]));
+  const banners = [...part.children].filter(({ dataset }) => !closed.includes(dataset.banner));
+  one("#banners").replaceChildren(...banners.map((banner) => before.get(banner.dataset.banner) ?? banner));
+  for (const banner of banners) if (banner.dataset.banner && !before.has(banner.dataset.banner)) drawBanner(banner);
+}
+
+one("#banners").addEventListener("click", ({ target }) => {
+  if (!target.matches("button")) return;
+  const banner = target.closest("[data-banner]");
+  const closed = JSON.parse(localStorage.getItem(CLOSED) ?? "[]");
+  localStorage.setItem(CLOSED, JSON.stringify([...closed, banner.dataset.banner].slice(-100)));
+  banner.remove();
+});
+
+// -- switching ---------------------------------------------------------------------------------------------------------
+
+const by = () => one("#who").value.trim() || "console";
+const stateNow = () => JSON.parse(one("#glance [data-state]")?.dataset.state ?? "{}");
+
+async function done(answer) {
+  if (await refresh()) say(answer.switch ? `${answer.switch.text} (switch ${answer.switch.id})` : "Nothing to do: it is so already.");
 }
 
 async function switchNow(path, fields) {
-  const buttons = all("#models button");
+  const buttons = all("main button:not([data-banner] *)");
   for (const button of buttons) button.disabled = true;
   try {
-    const { switch: done } = await (await post(path, fields)).json();
-    if (await refresh()) say(done ? `${done.text} (switch ${done.id})` : "Nothing to do: it is so already.");
+    await done(await post(`api/admin/${path}`, { ...fields, seen: stateNow().seen, by: by() }));
   } catch (error) {
-    if (!error.isLockedOut) await refresh();
+    if (!error.isLockedOut && !error.isAway) await refresh();
     fail(error);
   } finally {
     for (const button of buttons) button.disabled = false;
   }
 }
 
-// Names come from configurations, too, and may hold any character.
-function pathOf(element, name = element.dataset.name ?? "") {
-  const { model } = element.closest("[data-model]").dataset;
-  return `models/${encodeURIComponent(model)}/${element.dataset.post}${encodeURIComponent(name)}`;
-}
-
-function fieldsOf(form) {
-  const fields = Object.fromEntries(new FormData(form));
-  if ("version" in fields) fields.version = fields.version === "" ? null : Number(fields.version);
-  if ("percent" in fields) fields.percent = Number(fields.percent);
-  if ("steps" in fields) fields.steps = fields.steps.split(",").map((step) => (isNaN(step) ? step.trim() : Number(step)));
-  if ("every" in fields) fields.every = 60 * fields.every;
-  if (fields.at) fields.at = new Date(fields.at).toISOString();
-  if ("guard" in fields) fields.guard = true;
-  if ("from" in form.dataset) fields.from = Number(form.dataset.from);
-  if ("new" in form.dataset) fields.from = null;
-  return fields;
-}
-
-one("#models").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const form = event.target;
-  const { name, ...fields } = fieldsOf(form);
-  switchNow(pathOf(form, name), fields);
-});
-
-one("#models").addEventListener("click", ({ target }) => {
-  if (!(target instanceof HTMLButtonElement)) return;
-  if ("undo" in target.dataset) switchNow("undo", { id: Number(target.dataset.undo) });
-  else if ("post" in target.dataset) switchNow(pathOf(target), JSON.parse(target.dataset.fields ?? "{}"));
+one("main").addEventListener("click", ({ target }) => {
+  const { undo, post: path, fields, change, name } = target.closest("button")?.dataset ?? {};
+  const model = one("#glance [data-model]")?.dataset.model;
+  if (undo) switchNow("undo", { id: Number(undo) });
+  else if (path) switchNow(`models/${encodeURIComponent(model)}/${path}`, JSON.parse(fields));
+  else if (change) openChange({ kind: change, name: name ?? "", model }, { stateNow, by, done, refresh });
 });
 
 // -- logging in --------------------------------------------------------------------------------------------------------
 
 one("#login").addEventListener("submit", async (event) => {
   event.preventDefault();
-  sessionStorage.setItem(TOKEN, one("#token").value);
+  token.set(one("#token").value);
   one("#token").value = "";
   if (await refresh()) say("");
 });
 
 one("#forget").addEventListener("click", () => {
-  sessionStorage.removeItem(TOKEN);
+  token.set("");
   location.reload();
 });
-
-one("#refresh").addEventListener("click", async () => {
-  if (await refresh()) say("");
-});
-
-// -- a photo on two versions -------------------------------------------------------------------------------------------
-
-function fillVersions() {
-  const rows = all("#models tr[data-classes]").filter((row) => row.dataset.classes !== "0");
-  const texts = rows.map((row) => `${row.closest("[data-model]").dataset.model} version ${row.dataset.version}`);
-  for (const [place, select] of [one("#first"), one("#second")].entries()) {
-    const before = select.value;
-    select.replaceChildren(...rows.map((row, index) => new Option(texts[index], texts[index])));
-    for (const [index, row] of rows.entries()) Object.assign(select.options[index].dataset, { ...row.dataset, model: row.closest("[data-model]").dataset.model });
-    if (texts.includes(before)) select.value = before;
-    else select.selectedIndex = Math.min(1 - place, rows.length - 1); // the older first
-  }
-  return rows.length > 1;
-}
-
-async function classify(photo, { model, version, classes }) {
-  const query = new URLSearchParams({ model, version, top_k: classes });
-  const headers = { "Content-Type": photo.type || "application/octet-stream" };
-  const started = performance.now();
-  const answer = await (await ask(`api/classify?${query}`, { method: "POST", headers, body: photo })).json();
-  return { ...answer, milliseconds: performance.now() - started };
-}
-
-one("#try").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const [photo] = one("#photo").files;
-  const chosen = [one("#first"), one("#second")].map((select) => select.selectedOptions[0].dataset);
-  const button = one("#try button");
-  button.disabled = true;
-  try {
-    const answers = [];
-    for (const version of chosen) answers.push(await classify(photo, version)); // one by one, for their times' sake
-    showTrial(photo, answers);
-    say("");
-  } catch (error) {
-    one("#result").replaceChildren();
-    fail(error);
-  } finally {
-    button.disabled = false;
-  }
-});
-
-function element(tag, content = "", properties = {}) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...[content].flat());
-  return made;
-}
-
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const short = (share) => Number((100 * share).toPrecision(2));
-
-function points(difference) {
-  const rounded = (100 * Math.abs(difference)).toFixed(1);
-  return `${rounded === "0.0" ? "" : difference < 0 ? "−" : "+"}${rounded}`;
-}
-
-function showTrial(photo, answers) {
-  const picture = element("img", [], { src: URL.createObjectURL(photo), alt: "the photo that was tried" });
-  picture.onload = () => URL.revokeObjectURL(picture.src);
-  one("#result").replaceChildren(element("div", picture), ...answers.map(oneAnswer), difference(answers));
-}
-
-function oneAnswer(answer) {
-  const [best] = answer.breeds;
-  const verdict = [answer.dog ? "a dog" : "no dog", answer.confident ? "sure" : "not sure", ...claimed(answer), `${answer.milliseconds.toFixed(0)} ms`];
-  return element("div", [
-    element("h3", nameOf(answer)),
-    element("p", [element("strong", best.name), ` ${percent(best.probability)}`]),
-    element("meter", [], { value: best.probability, title: percent(best.probability) }),
-    element("p", verdict.join(", "), { className: "note" }),
-  ]);
-}
-
-// What the answer claims beside the first breed: nothing for a version without levels.
-function claimed({ level, group, set, breeds }) {
-  if (level === "group") return [`one of the group ${group.name} (${percent(group.probability)})`];
-  if (level === "set") return [`one of: ${breeds.filter(({ id }) => set.includes(id)).map(({ name }) => name).join("; ")}`];
-  return level === "unknown" ? ["perhaps a breed it does not know"] : [];
-}
-
-const nameOf = ({ model }) => `${model.name} version ${model.version}`;
-
-function difference([first, second]) {
-  const of = (answer) => new Map(answer.breeds.map((breed) => [breed.id, breed]));
-  const [ours, theirs] = [of(first), of(second)];
-  const rows = [...new Set([...ours.keys(), ...theirs.keys()])].map((id) => {
-    const [a, b] = [ours.get(id)?.probability ?? 0, theirs.get(id)?.probability ?? 0];
-    return { name: (ours.get(id) ?? theirs.get(id)).name, a, b };
-  });
-  const gaps = rows.map(({ a, b }) => Math.abs(b - a));
-  const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
-  const same = first.breeds[0].id === second.breeds[0].id;
-  const likely = rows.sort((x, y) => Math.max(y.a, y.b) - Math.max(x.a, x.b)).slice(0, SHOWN_BREEDS);
-  const line = ({ name, a, b }) => element("tr", [element("th", name, { scope: "row" }), ...[percent(a), percent(b), points(b - a)].map((text) => element("td", text))]);
-  const column = (answer) => (first.model.name === second.model.name ? `version ${answer.model.version}` : nameOf(answer));
-  const heads = ["Breed", column(first), column(second), "Difference"].map((text) => element("th", text, { scope: "col" }));
-  return element("div", [
-    element("p", `${same ? "Same" : "Different"} first answer; over ${rows.length} breeds the mean difference is ${short(mean)} and the largest ${short(Math.max(...gaps))} percentage points.`, { id: "verdict" }),
-    element("table", [element("thead", element("tr", heads)), element("tbody", likely.map(line))]),
-  ], { className: "wide" });
-}
 
 // `dogsnap console` opens the page with a code, which is taken once; it leaves the address at once.
 async function takeCode() {
@@ -264,9 +143,7 @@ async function takeCode() {
   if (!code) return "";
   history.replaceState(null, "", location.pathname);
   try {
-    const headers = { "Content-Type": "application/json" };
-    const { token } = await (await ask("console/login", { method: "POST", headers, body: JSON.stringify({ code }) })).json();
-    sessionStorage.setItem(TOKEN, token);
+    token.set((await post("console/login", { code })).token);
     return "";
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -276,14 +153,19 @@ async function takeCode() {
 
 async function begin() {
   const trouble = await takeCode();
-  await refresh();
+  const isShown = await refresh();
   if (trouble) say(trouble, true);
+  if (isShown || !asked() || isAway || one("#all").hidden) return;
+  history.replaceState(null, "", location.pathname); // a model that is gone: its sentence stays, another one is shown
+  await refresh();
 }
 
 // -- start -------------------------------------------------------------------------------------------------------------
 
+one("#who").value = localStorage.getItem(WHO) ?? "";
+one("#who").addEventListener("change", () => localStorage.setItem(WHO, one("#who").value.trim()));
 begin();
-addEventListener("hashchange", begin); // a link that is opened where the page is open
+addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
 setInterval(() => {
-  if (document.visibilityState === "visible" && one("#login").hidden && !isTouched()) refresh();
+  if (document.visibilityState === "visible" && one("#login").hidden) refresh();
 }, REFRESH_MS);

@@ -1,0 +1,152 @@
+// Pictures of what each version did: requests, errors and times, with the switches as marks.
+
+import { all, ask, capital, clock, element, one } from "./ask.js";
+
+const HEIGHT = 150, LEAST_SECONDS = 120;
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]]; // by version, beside its colour
+const errors = (v, i) => (v.requests[i] ? (100 * (v.refused[i] + v.failed[i])) / v.requests[i] : null);
+const PLOTS = [
+  { title: "Requests a second", unit: "", of: (v, i, seconds) => (seconds < 2 ? null : v.requests[i] / seconds), isStacked: true },
+  { title: "Errors, of all requests", unit: " %", of: errors },
+  { title: "Median time", unit: " ms", of: (v, i) => v.p50_ms[i] },
+  { title: "95 of 100 within", unit: " ms", of: (v, i) => v.p95_ms[i] },
+];
+const library = import("../uplot.js").then((module) => module.default).catch(() => null);
+const round = (value) => (value === null ? "–" : Number(value.toPrecision(value < 1000 ? 3 : 4)).toLocaleString());
+function colour(name) { // of a class of the style sheet, as a canvas takes it
+  const swatch = document.body.appendChild(element("i", "", { className: name }));
+  const found = getComputedStyle(swatch).backgroundColor;
+  swatch.remove();
+  return found;
+}
+const ofVersion = (version) => colour(`v${version % 8}`);
+
+let drawn = "", plots = [], series = null;
+
+// -- figures -----------------------------------------------------------------------------------------------------------
+
+const numbers = () => Object.keys(series.versions).map(Number);
+const lasts = (found, i) => (i < found.times.length - 1 ? found.step : found.now - found.times[i]);
+const marks = () => all(".log li").map((item) => ({ at: new Date(one("time", item).dateTime) / 1000, text: `${one(".author", item).textContent}: ${one(".what", item).textContent}` }));
+
+function dataOf(plot, found) {
+  const values = Object.values(found.versions).map((each) => found.times.map((_, i) => plot.of(each, i, lasts(found, i))));
+  if (plot.isStacked) for (let place = 1; place < values.length; place += 1) values[place] = values[place].map((value, i) => (value === null ? null : value + values[place - 1][i]));
+  return [found.times, ...(plot.isStacked ? values.reverse() : values)];
+}
+
+// -- plots -------------------------------------------------------------------------------------------------------------
+
+function make(Plot, plot, found, place, switches, onCursor) {
+  const versions = Object.keys(found.versions).map(Number);
+  const lines = plot.isStacked ? [...versions].reverse() : versions;
+  const [soft, line] = [colour("soft"), colour("line")];
+  const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
+  const options = {
+    width: place.clientWidth || 300, height: HEIGHT,
+    cursor: { sync: { key: place.closest("[data-banner]") ? null : "console" }, drag: { x: false, y: false }, y: false },
+    legend: { show: false },
+    scales: { x: { time: true, range: () => [found.from, found.now] }, y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
+    axes: [{ ...axis, space: 100, values: (_, times, __, ___, step) => times.map((time) => clock(time, step < 60)) }, { ...axis, size: 62, values: (_, values) => values.map((value) => `${round(value)}${plot.unit}`) }],
+    series: [{}, ...lines.map((version) => ({ label: `version ${version}`, stroke: ofVersion(version), fill: plot.isStacked ? ofVersion(version) : undefined, width: plot.isStacked ? 0 : 2, dash: plot.isStacked ? [] : DASHES[version % 4], spanGaps: true, points: { show: !plot.isStacked, size: 4 } }))],
+    hooks: { draw: [(drawing) => drawMarks(drawing, switches())], setCursor: [({ cursor }) => onCursor(cursor.idx)] },
+  };
+  return new Plot(options, dataOf(plot, found), place);
+}
+
+function drawMarks({ ctx, bbox, valToPos, scales }, switches) {
+  ctx.save();
+  ctx.strokeStyle = colour("ink");
+  ctx.setLineDash([3, 3]);
+  for (const { at } of switches.filter(({ at }) => at >= scales.x.min && at <= scales.x.max)) {
+    const x = Math.round(valToPos(at, "x", true)) + 0.5;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+// -- the section -------------------------------------------------------------------------------------------------------
+
+export async function showPictures(model) {
+  one("#pictures").hidden = !model;
+  if (!model) return;
+  const seconds = Number(one("[name=span]:checked").value);
+  const found = await fetchSeries(model, seconds);
+  if (seconds !== Number(one("[name=span]:checked").value)) return; // another one was chosen meanwhile
+  series = found;
+  one("#began").textContent = series.isShort ? `The server has counted since ${clock(series.began)}, when it started; what was before is not known.` : "";
+  read(null);
+  if (one("#all-figures").open) fillTable();
+  const Plot = await library;
+  if (!Plot) return one("#plots").replaceChildren(element("p", "There are no pictures: the app was not built (make setup). The tables have the figures.", { className: "note" }));
+  const key = JSON.stringify([model, seconds, numbers(), matchMedia("(prefers-color-scheme: dark)").matches]);
+  if (key === drawn) return plots.forEach((plot, place) => plot.setData(dataOf(PLOTS[place], series)));
+  drawn = key;
+  plots.forEach((plot) => plot.destroy());
+  const places = PLOTS.map(({ title }) => element("figure", element("figcaption", title)));
+  one("#plots").replaceChildren(...places);
+  const live = { get from() { return series.from; }, get now() { return series.now; }, get times() { return series.times; }, get step() { return series.step; }, get versions() { return series.versions; } };
+  plots = PLOTS.map((plot, place) => make(Plot, plot, live, places[place], marks, read));
+}
+
+async function fetchSeries(model, seconds, until) {
+  const query = new URLSearchParams({ model, seconds, ...(until && { until: Math.round(until) }) });
+  const found = await (await ask(`api/admin/series?${query}`)).json();
+  const end = Math.min(until ?? found.now, found.now), from = end - seconds, isShort = found.began > from;
+  return { ...found, now: end, isShort, from: isShort ? Math.min(found.began, end - LEAST_SECONDS) : from };
+}
+
+// The figures of a moment, or of the last whole point.
+function read(index) {
+  const i = index ?? Math.max(0, series.times.length - 2);
+  const at = series.times[i];
+  one("#readings caption").textContent = at ? `${index === null ? "Just now" : "At the marker"}, ${clock(at, true)}` : "Nothing was counted yet";
+  const rows = numbers().map((number) => {
+    const cells = PLOTS.map((plot) => `${round(at ? plot.of(series.versions[number], i, lasts(series, i)) : null)}${plot.isStacked ? " a second" : plot.unit}`);
+    const head = element("th", element("span", String(number), { className: `version v${number % 8}` }), { scope: "row" });
+    return element("tr", [head, ...cells.map((text) => element("td", text.startsWith("–") ? "–" : text))]);
+  });
+  one("#readings tbody").replaceChildren(...rows);
+  const near = index === null ? null : marks().find((mark) => mark.at >= at - series.step && mark.at < at + 2 * series.step);
+  one("#mark").textContent = near ? `${clock(near.at, true)}, ${near.text}` : marks().some(({ at }) => at > series.from) ? "Dashed lines are switches; point at one, and this line says which." : "";
+}
+
+function fillTable() {
+  const heads = ["Time", "Version", "Requests", "Refused", "Failed", "Median", "95 of 100 within"].map((text) => element("th", text, { scope: "col" }));
+  const rows = series.times.flatMap((at, i) => Object.entries(series.versions).filter(([, each]) => each.requests[i]).map(([number, each]) => {
+    const cells = [number, each.requests[i], each.refused[i], each.failed[i], `${round(each.p50_ms[i])} ms`, `${round(each.p95_ms[i])} ms`];
+    return element("tr", [element("th", clock(at, true), { scope: "row" }), ...cells.map((text) => element("td", String(text)))]);
+  }));
+  one("#all-figures .wide").replaceChildren(element("table", [element("caption", `Points of ${series.step} seconds with requests, the newest first`), element("thead", element("tr", heads)), element("tbody", rows.reverse())]));
+}
+
+// What the version did when the guard took it back.
+export async function drawBanner(banner) {
+  const { model, at, slower } = banner.dataset, end = new Date(at) / 1000;
+  const reason = one(".reason", banner);
+  reason.textContent = capital(reason.textContent);
+  const place = one(".then", banner), note = (text) => place.replaceChildren(element("p", text, { className: "note" }));
+  const [Plot, found] = await Promise.all([library, fetchSeries(model, 900, end + 30).catch(() => null)]);
+  if (!found?.times.length || !Object.keys(found.versions).length) return note("There is no picture of that time: the server was started after it.");
+  const plot = PLOTS[slower === "True" ? 2 : 1];
+  const legend = Object.keys(found.versions).map((version) => element("span", version, { className: `version v${version % 8}` }));
+  const figure = element("figure", element("figcaption", [`${plot.title}, version `, ...legend]));
+  place.replaceChildren(figure);
+  if (Plot) make(Plot, plot, found, figure, () => [{ at: end }], () => {});
+}
+
+// -- events ------------------------------------------------------------------------------------------------------------
+
+one("#pictures .spans").addEventListener("change", () => showPictures(one("#glance [data-model]").dataset.model));
+one("#all-figures").addEventListener("toggle", () => series && one("#all-figures").open && fillTable());
+one("#plots").addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step || !plots.length) return;
+  event.preventDefault();
+  const last = series.times.length - 1, index = Math.min(last, Math.max(0, (plots[0].cursor.idx ?? last) + step));
+  for (const plot of plots) plot.setCursor({ left: plot.valToPos(series.times[index], "x"), top: 0 });
+});
+new ResizeObserver(() => plots.forEach((plot) => plot.setSize({ width: plot.root.parentElement.clientWidth, height: HEIGHT }))).observe(one("#plots"));
