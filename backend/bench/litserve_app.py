@@ -19,10 +19,10 @@ class SavedModelApi(litserve.LitAPI):
     def decode_request(self, request: dict[str, Any]) -> list[str]:
         return request["instances"]
 
-    def predict(self, texts: list[str]) -> list:
+    def predict(self, texts: list[str]) -> list[list[float]]:
         return self.run(image=tf.constant(texts))["prediction"].numpy().tolist()
 
-    def encode_response(self, output: list) -> dict[str, Any]:
+    def encode_response(self, output: list[list[float]]) -> dict[str, Any]:
         return {"predictions": output}
 
 

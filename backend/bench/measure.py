@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -50,8 +51,8 @@ class Server:
         self.link(1)
         self.link(2)
         dogsnap = Path(sys.executable).with_name("dogsnap")
-        serve = (dogsnap, "serve", "--port", "{port}", "--grpc-port", grpc_port)
-        serve += ("--models", self.folder.name)
+        serve: tuple[object, ...] = (dogsnap, "serve", "--models", self.folder.name)
+        serve += ("--port", "{port}", "--grpc-port", grpc_port)
         words = [str(word).format(port=self.port) for word in command or serve]
         environ = {**os.environ, "XDG_STATE_HOME": self.folder.name}
         begun = time.monotonic()
@@ -218,7 +219,7 @@ class Bench:
     @cached_property
     def bare_process(self) -> subprocess.Popen[str]:
         """Started when it is first asked: a start that is measured needs both cores."""
-        command = [sys.executable, HERE / "bare_runtime.py"]
+        command = [sys.executable, str(HERE / "bare_runtime.py")]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         return self.processes.enter_context(process)
@@ -252,10 +253,17 @@ class Bench:
 
     def bare(self, version: int, runtime: str, callers: int) -> dict[str, float]:
         """The figures of `bare_runtime.py`."""
-        job = {"version": str(self.model / str(version)), "runtime": runtime, "texts": self.texts}
+        job: dict[str, Any] = {
+            "version": str(self.model / str(version)),
+            "runtime": runtime,
+            "texts": self.texts,
+        }
         job |= {"callers": callers, "seconds": self.seconds}
-        print(json.dumps(job), file=self.bare_process.stdin, flush=True)
-        return json.loads(self.bare_process.stdout.readline())
+        process = self.bare_process
+        assert process.stdout is not None  # a pipe
+        print(json.dumps(job), file=process.stdin, flush=True)
+        found: dict[str, float] = json.loads(process.stdout.readline())
+        return found
 
     def measure_mix(self) -> None:
         """Photos as the app sends them, to version 2 and to version 3 in turns."""
@@ -265,7 +273,8 @@ class Bench:
             bodies[version] = [json.dumps(each).encode() for each in fields]
         self.server.add_version_3()
         url = f"{self.server.url}/api/classify"
-        times, used = {}, {2: 0.0, 3: 0.0}
+        times: dict[tuple[int, int], list[float]] = {}
+        used = {2: 0.0, 3: 0.0}
         for clients in (1, 8):
             for _ in range(self.rounds):
                 order = random.sample(range(len(self.texts)), len(self.texts))
@@ -275,7 +284,7 @@ class Bench:
                     found = load(url, shuffled, clients)
                     used[version] += self.server.processor_seconds() - before
                     times.setdefault((clients, version), []).extend(found)
-        kinds = {"one pass": [], "several dogs": []}
+        kinds: dict[str, list[float]] = {"one pass": [], "several dogs": []}
         for body in bodies[3]:
             begun = time.perf_counter()
             answer = requests.post(url, body, headers=JSON, timeout=60).json()

@@ -302,7 +302,7 @@ def _read_settings_file(file: Path) -> dict[str, str]:
             continue
         found = LINE.fullmatch(line.strip())
         if not found or not found["name"].startswith(PREFIX):
-            name = re.match(r"[\w\s]*", line)[0].strip()
+            name = re.sub(r"[^\w\s].*", "", line).strip()
             raise click.UsageError(
                 f"{file}, line {number}: expected lines of the form {PREFIX}NAME=value, received "
                 f"{name!r} and something else; quotes stand around a whole value"

@@ -71,12 +71,12 @@ def statistics_features(
     architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
     extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
     batches = plain_batches(every_second(training), recipe.size, recipe.batch)
-    features, classes = features_of(extractor, batches)
+    features, breeds = features_of(extractor, batches)
     batches = plain_batches(validation[::2], recipe.size, recipe.batch)
     checked, checked_classes = features_of(extractor, batches)
     return {
         "features": features,
-        "classes": classes,
+        "classes": breeds,
         "checked": checked,
         "checked_classes": checked_classes,
     }

@@ -7,6 +7,7 @@ TensorFlow operations inside the input pipeline.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import tensorflow as tf
@@ -40,7 +41,7 @@ def uniform(low: float, high: float) -> tf.Tensor:
     return tf.random.uniform((), low, high)
 
 
-def sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
+def sometimes(share: float, change: Callable[[tf.Tensor], tf.Tensor], view: tf.Tensor) -> tf.Tensor:
     return tf.cond(uniform(0, 1) < share, lambda: change(view), lambda: view)
 
 

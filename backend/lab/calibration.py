@@ -19,7 +19,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from dogsnap.exporting import TAUGHT
+from dogsnap.exporting import TAUGHT, Report
 from dogsnap.exporting.export import (
     STATISTICS_FILE,
     Stored,
@@ -45,7 +45,6 @@ from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import (
     FOLDS,
     Example,
-    Report,
     breeds_of,
     class_ids,
     every_second,
@@ -602,7 +601,7 @@ def fit_decision(
 
     probabilities, decision = decide(Choice.once)
     ids = class_ids(labels)
-    calibration = {
+    calibration: dict[str, Any] = {
         "temperature": choice.calibration.temperature,
         "lapse": choice.calibration.lapse,
     }

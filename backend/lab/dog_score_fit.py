@@ -22,8 +22,9 @@ def fit(
     """
     features = np.concatenate([dogs, others]).astype(np.float32)
     offsets = np.concatenate([dogs_largest, others_largest]).astype(np.float32)
-    target = np.repeat(np.float32([1, 0]), [len(dogs), len(others)])
-    shares = np.repeat(np.float32([0.5 / len(dogs), 0.5 / len(others)]), [len(dogs), len(others)])
+    target = np.repeat(np.array([1, 0], np.float32), [len(dogs), len(others)])
+    each = np.array([0.5 / len(dogs), 0.5 / len(others)], np.float32)
+    shares = np.repeat(each, [len(dogs), len(others)])
     spread = features.std(0) + 1e-3
     inputs = np.column_stack([features / spread, np.ones(len(features))]).astype(np.float32)
     penalty = np.append(np.full(len(spread), PENALTY), 1e-9).astype(np.float32)

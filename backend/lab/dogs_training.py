@@ -5,6 +5,7 @@ them, and the parameters of the second passes.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -160,9 +161,13 @@ def _mirror_targets(targets: np.ndarray) -> np.ndarray:
     return np.stack([(1 - right) * known, top, (1 - left) * known, bottom, known], axis=-1)
 
 
+# What `shares` gives, by the photos that a score was chosen on, and by the others.
+Figures: TypeAlias = dict[str, dict[str, float | None]]
+
+
 def choose(
     model: keras.Model, one: SecondPass, judged: Sequence[Judged]
-) -> tuple[EveryDog, dict[str, dict[str, float]]]:
+) -> tuple[EveryDog, Figures]:
     """The score that judges every second photo best, and what they find there
     and in the others, before a second pass.
 
@@ -170,21 +175,20 @@ def choose(
     """
     cells = [_cells(model, photo) for photo in judged]
 
-    def measure(every: EveryDog) -> dict[str, dict[str, float]]:
+    def measure(every: EveryDog) -> Figures:
         boxes = [_find_boxes(every, cells_of_photo) for cells_of_photo in cells]
         return {
             "chosen_on": shares(judged[::2], boxes[::2]),
             "others": shares(judged[1::2], boxes[1::2]),
         }
 
-    best, most, measured = None, -1.0, {}
-    for score in SCORES:
-        every = EveryDog(one, score)
-        figures = measure(every)
-        value = sum(figures["chosen_on"][name] or 0 for name in CHOSEN_BY)
-        if value > most:
-            best, most, measured = every, value, figures
-    return best, measured
+    def value_of(figures: Figures) -> float:
+        return sum(figures["chosen_on"][name] or 0 for name in CHOSEN_BY)
+
+    trials = [EveryDog(one, score) for score in SCORES]
+    measured = [measure(every) for every in trials]
+    best = max(range(len(trials)), key=lambda index: value_of(measured[index]))
+    return trials[best], measured[best]
 
 
 def _cells(model: keras.Model, photo: Judged) -> tf.Tensor:
@@ -199,7 +203,7 @@ def _find_boxes(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
     return boxes.numpy()[0, : int(counts[0])]
 
 
-def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, float]:
+def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, float | None]:
     """How well boxes (k, 4) of each photo, the largest first, are those of its
     dogs.
 
@@ -269,7 +273,7 @@ def run(
     epochs: int,
     seed: int,
     report: Report,
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Train the head for the network in `out`, write it there, and return how
     it judges the photos that did not choose.
 

@@ -93,7 +93,7 @@ class Passes:
             rows.append(self._run_batch(tf.constant(files), near))
         return join_rows(rows)
 
-    def _run_batch(self, photos: tf.Tensor, near: bool) -> dict[str, np.ndarray]:
+    def _run_batch(self, photos: tf.Tensor, near: bool) -> Arrays:
         images = photos_to_images(photos, self._size).numpy()
         if self.stored.opinion:
             return self._run_both(photos, images)
@@ -133,14 +133,14 @@ class Passes:
             outputs[OPINION] = keras.ops.concatenate([told["features"], told["odds"]], axis=-1)
         network = keras.Model(model.input, outputs)
 
-        @tf.function(autograph=False)
         def run_network(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
             answers = network(image, training=False)
             told = {name: answers[name] for name in TOLD if name in answers}
             return {**told, "prediction": layers.softmax(answers["breeds"])}
 
         image = tf.TensorSpec((None, *model.input_shape[1:]), tf.float32, name="image")
-        return freeze(run_network.get_concrete_function(image=image))
+        compiled = tf.function(run_network, autograph=False)
+        return freeze(compiled.get_concrete_function(image=image))
 
     @cached_property
     def _exact(self) -> tuple[Run, str]:

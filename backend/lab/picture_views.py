@@ -9,7 +9,7 @@ it (as photos of high resolution), or of the crop alone.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -83,7 +83,7 @@ def files(examples: list[Example]) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(Files(paths, frames, boxes, breeds, numbers))
 
 
-def map_in_parallel(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
+def map_in_parallel(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
 
 

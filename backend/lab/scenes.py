@@ -127,8 +127,8 @@ class Scenes:
         """
         scene = self._without(random).image
         factor = LONGEST / max(scene.size)
-        image = scene.resize(tuple(max(16, round(side * factor)) for side in scene.size))
-        wide, high = image.size
+        wide, high = (max(16, round(side * factor)) for side in scene.size)
+        image = scene.resize((wide, high))
         shown = np.full((high, wide), -1)  # the crop that each pixel shows
         places: list[tuple[int, int, int, int]] = []
         for number in range(random.integers(1, 6)):
@@ -157,14 +157,15 @@ class Scenes:
         """A photo without a dog, or the part of a whole picture beside its dog."""
         if self.no_dogs and random.random() < 0.7:
             scene = Scene(open_photo(_one(random, self.no_dogs).path), NONE)
-            return _mirror(random, cut_out(scene, _window(random, 0.5)))
+            return _mirror(random, Scene(cut_picture(scene.image, _window(random, 0.5)), NONE))
         for _ in range(TRIES):
             scene = self._frame(random, self.whole)
-            left, top, right, bottom = *scene.boxes[:, :2].min(0), *scene.boxes[:, 2:].max(0)
+            left, top = scene.boxes[:, :2].min(0)
+            right, bottom = scene.boxes[:, 2:].max(0)
             strips = [(0, 0, left, 1), (right, 0, 1, 1), (0, 0, 1, top), (0, bottom, 1, 1)]
             strip = max(strips, key=lambda each: (each[2] - each[0]) * (each[3] - each[1]))
             if min(strip[2] - strip[0], strip[3] - strip[1]) > 0.2:
-                return cut_out(Scene(scene.image, NONE), strip)
+                return Scene(cut_picture(scene.image, strip), NONE)
         return Scene(Image.new("RGB", self.size[::-1], (128, 128, 128)), NONE)
 
 
@@ -185,8 +186,11 @@ def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     seen = _areas(clipped) / np.maximum(_areas(boxes), 1e-9)
     if ((seen > HIDDEN) & (seen < LEAST_SEEN)).any():
         return None
-    image = scene.image.crop(_pixels(window, scene.image))
-    return Scene(image, clipped[seen >= LEAST_SEEN].astype(np.float32))
+    return Scene(cut_picture(scene.image, window), clipped[seen >= LEAST_SEEN].astype(np.float32))
+
+
+def cut_picture(picture: Image.Image, window: Sequence[float]) -> Image.Image:
+    return picture.crop(_pixels(window, picture))
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:
@@ -243,7 +247,7 @@ def _distances_to_ends(side: int) -> np.ndarray:
 
 
 def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
-    return examples[random.integers(len(examples))]
+    return examples[int(random.integers(len(examples)))]
 
 
 def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from dogsnap.exporting import SECOND_OPINION, TAUGHT
+from dogsnap.exporting import SECOND_OPINION, TAUGHT, Report
 from dogsnap.exporting.export import (
     INT8_RANGES,
     STATISTICS_FILE,
@@ -30,7 +30,7 @@ from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_opinion import FIELD
 from dogsnap.training import teaching
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import FOLDS, Example, Report, breeds_of, paths_of
+from dogsnap.training.dataset import FOLDS, Example, breeds_of, paths_of
 from dogsnap.training.ranges import calibrate as find_ranges
 
 from lab import calibration, second_pass_choice

@@ -402,7 +402,7 @@ def with_whole_pictures(examples: list[Example]) -> list[Example]:
     """The photos, and the whole pictures that crops among them were cut from."""
     wholes = []
     for crop in examples:
-        if not crop.is_whole:
+        if crop.frame is not None and not crop.is_whole:
             wholes.append(Example(crop.frame, crop.breed, crop.frame, crop.box))
     return [*examples, *wholes]
 
@@ -445,11 +445,13 @@ class SgdWithAdam(keras.optimizers.SGD):
     (Kingma and Ba 2014) at `adam_share` of the rate.
     """
 
-    def __init__(self, *options, adam_paths: Collection[str], adam_share: float, **named) -> None:
+    def __init__(
+        self, *options: Any, adam_paths: Collection[str], adam_share: float, **named: Any
+    ) -> None:
         super().__init__(*options, **named)
         self._adam_paths, self._adam_share = adam_paths, adam_share
 
-    def build(self, variables) -> None:
+    def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         self._squares = {}
         for place, variable in enumerate(variables):
@@ -457,7 +459,9 @@ class SgdWithAdam(keras.optimizers.SGD):
                 square = self.add_variable_from_reference(variable, name="square")
                 self._squares[place] = square
 
-    def update_step(self, gradient, variable, learning_rate) -> None:
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         place = self._get_variable_index(variable)
         if place not in self._squares:
             super().update_step(gradient, variable, learning_rate)
@@ -490,7 +494,7 @@ def _optimizer(
 
 def _callbacks(
     model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
-) -> list:
+) -> list[keras.callbacks.Callback]:
     needed = 16 * model.count_params()  # bytes
     callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last

@@ -162,8 +162,10 @@ def choose(acceleration: Acceleration, folder: Path, report: Report) -> NetworkM
     """
     known = _link_network(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)
-    is_known = known and known.precision == EXACT and known.measured_by == _name_releases()
-    exact = known if is_known else _measure_precision(EXACT, folder, outputs, acceleration)
+    if known and known.precision == EXACT and known.measured_by == _name_releases():
+        exact = known
+    else:
+        exact = _measure_precision(EXACT, folder, outputs, acceleration)
     if not acceleration.fast:
         if exact.speedup < LEAST_SPEEDUP:
             raise IncompatibleNetwork(
@@ -206,7 +208,7 @@ def _trials(
         folders[INT8] = temporary
     for precision, network_folder in folders.items():
         try:
-            if precision == INT8:
+            if precision == INT8 and acceleration.ranges:
                 openvino = import_openvino()
                 model = quantise_in_place(
                     openvino.Core().read_model(folder / NETWORK),

@@ -234,7 +234,7 @@ def read_stored(
     return Stored(model, build, scaling, description, head, looks, opinion)
 
 
-def read_opinion(both: Mapping, artefacts: Path, weights: str) -> SecondOpinion:
+def read_opinion(both: Mapping[str, Any], artefacts: Path, weights: str) -> SecondOpinion:
     """The network beside that of these `weights`, as the file `both` describes
     it. Raises ExportError.
     """
@@ -297,7 +297,7 @@ def prior_of(stored: Stored, labels: Sequence[Mapping[str, Any]], artefacts: Pat
     """The prior of `labels`, the classifier's breeds and further ones behind
     them, by popularity.json in the parent folder.
     """
-    known, prior = stored.description["labels"], stored.calibration.log_prior
+    known, prior = stored.description["labels"], np.asarray(stored.calibration.log_prior)
     return further_prior(known, prior, labels[len(known) :], artefacts.parent / POPULARITY_FILE)
 
 
@@ -391,7 +391,6 @@ def export_classifier(
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
     is_of_dogs = description.get("subject") != "other"
 
-    @tf.function(autograph=False)
     def all_scores(*, image: tf.Tensor) -> Tensors:
         logits = model(image, training=False)
         answers = {
@@ -404,13 +403,14 @@ def export_classifier(
         answers["dog"] = tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32))
         return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
 
-    @tf.function(autograph=False)
     def prediction(*, image: tf.Tensor) -> Tensors:
         return {"prediction": scores(image=image)["prediction"]}
 
-    scores = all_scores.get_concrete_function(image=image)
+    scores = tf.function(all_scores, autograph=False).get_concrete_function(image=image)
     signatures = {
-        "serving_default": prediction.get_concrete_function(image=image),
+        "serving_default": tf.function(prediction, autograph=False).get_concrete_function(
+            image=image
+        ),
         "scores": scores,
     }
     module = tf.Module()
@@ -433,7 +433,7 @@ def export_classifier(
 def write_version(
     model_folder: Path,
     module: tf.Module,
-    signatures: Mapping[str, Callable],
+    signatures: Mapping[str, Callable[..., Any]],
     description: Mapping[str, Any],
     warmup: Mapping[str, Mapping[str, np.ndarray]],
     acceleration: Acceleration | None = None,

@@ -58,7 +58,6 @@ class FrozenGraph:
         """
         graph_def, constants = _without_large_constants(self.graph_def)
 
-        @tf.function(autograph=False)
         def network(*images: tf.Tensor) -> Tensors:
             graph = tf.compat.v1.get_default_graph()
             fed = dict(zip(self.inputs.values(), images, strict=True))
@@ -73,7 +72,7 @@ class FrozenGraph:
         for name in self.inputs:
             spec = self.specs[name]
             specs.append(tf.TensorSpec(spec.shape, spec.dtype, name))
-        return network.get_concrete_function(*specs)
+        return tf.function(network, autograph=False).get_concrete_function(*specs)
 
 
 def freeze(signature: Function) -> FrozenGraph:
@@ -89,13 +88,12 @@ def freeze(signature: Function) -> FrozenGraph:
     specs = signature.structured_input_signature[1]
     names, outputs = sorted(specs), sorted(signature.structured_outputs)
 
-    @tf.function(autograph=False)
     def by_place(*inputs: tf.Tensor) -> list[tf.Tensor]:
         answer = signature(**dict(zip(names, inputs, strict=True)))
         return [answer[output] for output in outputs]
 
     nameless = [tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names]
-    placed = by_place.get_concrete_function(*nameless)
+    placed = tf.function(by_place, autograph=False).get_concrete_function(*nameless)
     fed = {}
     for name, tensor in zip(names, placed.inputs, strict=False):  # captured variables follow
         fed[name] = tensor.name
@@ -164,12 +162,12 @@ def _with_plain_names(signature: Function) -> Function:
                 "letters, digits and _; give them others"
             )
 
-    @tf.function(autograph=False)
     def function(**inputs: tf.Tensor) -> Tensors:
         answer = signature(**{name: inputs[plain_name(name)] for name in specs})
         return {plain_name(name): answer[name] for name in outputs}
 
-    return function.get_concrete_function(**_by_plain_name(specs))
+    concrete = tf.function(function, autograph=False)
+    return concrete.get_concrete_function(**_by_plain_name(specs))
 
 
 def _by_plain_name(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
@@ -205,7 +203,6 @@ def _import_signature(graph_def: GraphDef, signature: meta_graph_pb2.SignatureDe
     needed = tf.compat.v1.graph_util.extract_sub_graph(graph_def, nodes)
     kept = {node.name for node in needed.node}
 
-    @tf.function(autograph=False)
     def function(**inputs: tf.Tensor) -> Tensors:
         fed = {}
         for alias, info in signature.inputs.items():
@@ -216,7 +213,8 @@ def _import_signature(graph_def: GraphDef, signature: meta_graph_pb2.SignatureDe
         )
         return dict(zip(signature.outputs, values, strict=True))
 
-    return function.get_concrete_function(**_by_plain_name(specs_of(signature)))
+    concrete = tf.function(function, autograph=False)
+    return concrete.get_concrete_function(**_by_plain_name(specs_of(signature)))
 
 
 def _with_constants(placed: Function) -> GraphDef:
@@ -295,7 +293,8 @@ def _with_placeholders(
 
 def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
     """Their names, in parts of PART_BYTES or of one constant; at least one part."""
-    part, size = [], 0
+    part: list[str] = []
+    size = 0
     for name, node in constants.items():
         if part and size + node.ByteSize() > PART_BYTES:
             yield part

@@ -43,12 +43,18 @@ class ImageInput:
     resizing: Resizing = SQUASHED
     is_bgr: bool = False
 
+    def fixed_size(self) -> tuple[int, int]:
+        """`size`; raises ValueError for a network that takes images of any size."""
+        if self.size is None:
+            raise ValueError("the network takes images of any size")
+        return self.size
+
 
 def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
     """Photos as the bytes of their files -> the network's input: string (n,) ->
     `wanted.dtype` (n, h, w, c) or (n, c, h, w).
     """
-    return fit(photos_to_images(contents, wanted.size, wanted.resizing), wanted)
+    return fit(photos_to_images(contents, wanted.fixed_size(), wanted.resizing), wanted)
 
 
 def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:

@@ -77,7 +77,7 @@ def export_vit(
     description = {
         "model": model_folder.name,
         "classes": names,
-        "input_size": list(wanted.size),
+        "input_size": list(wanted.fixed_size()),
         "preprocessing": {
             "mean": list(wanted.mean),
             "deviation": list(wanted.deviation),
@@ -117,12 +117,12 @@ def load_classifier(
         config = read_json(Path(source) / "config.json", MISSING) if Path(source).is_dir() else {}
         task = _task(source, config, preset, keras_hub)
         layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
-        if layout is None or layout.channels != 3 or layout.channels_first:
+        size = layout.size if layout else None
+        if layout is None or size is None or layout.channels != 3 or layout.channels_first:
             raise ExportError(
                 f"{preset} takes {task.input_shape}; expected colour images (n, h, w, "
                 "3) or (n, 3, h, w)"
             )
-        size = (layout.height, layout.width)
         if "model_type" in config:
             wanted = _input_of_hugging_face(Path(source) / huggingface_h5.PROCESSOR, size)
         else:
@@ -189,7 +189,7 @@ def _task(
     # does not tell them.
     keras.config.set_image_data_format("channels_last")
     try:
-        shape = config.get("config", {}).get("image_shape") or ()
+        shape: Sequence[int] = config.get("config", {}).get("image_shape") or ()
         is_first = len(shape) == 3 and shape[0] == 3 != shape[2]
         own = {"image_shape": (*shape[1:], 3)} if is_first else {}
         task = keras_hub.models.ImageClassifier.from_preset(source, **own)
@@ -291,7 +291,6 @@ def _freeze(model: keras.Model, preset: str) -> Function:
     others = [tf.convert_to_tensor(variable.value) for variable in model.non_trainable_variables]
     check_size([*trainable, *others])
 
-    @tf.function(autograph=False)
     def network(images: tf.Tensor) -> Tensors:
         answer, _ = model.stateless_call(trainable, others, images, training=False)
         answer = tf.cast(answer, tf.float32)
@@ -299,4 +298,5 @@ def _freeze(model: keras.Model, preset: str) -> Function:
             "scores": layers.softmax(answer) if activation is keras.activations.linear else answer
         }
 
-    return network.get_concrete_function(tf.TensorSpec(model.input_shape, tf.float32, "images"))
+    images = tf.TensorSpec(model.input_shape, tf.float32, "images")
+    return tf.function(network, autograph=False).get_concrete_function(images)

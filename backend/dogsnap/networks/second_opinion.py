@@ -5,6 +5,7 @@ to the logits, and its opinion of whether there is a dog to what tells that.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -36,13 +37,13 @@ class SecondOpinion:
     sha256: str = ""
 
     @classmethod
-    def of(cls, network: keras.Model, stated: Mapping) -> "SecondOpinion":
+    def of(cls, network: keras.Model, stated: Mapping[str, Any]) -> "SecondOpinion":
         """As the description beside the WEIGHTS has it."""
         digest = stated["network"]["sha256"]
         return cls(network, stated["classes"], stated["dogs"], stated["weight"], digest)
 
     def add_to(
-        self, model: keras.Model, head: DogHead, taught: Sequence[Mapping] = ()
+        self, model: keras.Model, head: DogHead, taught: Sequence[Mapping[str, Any]] = ()
     ) -> keras.Model:
         """A classifier of the breeds, and of `taught` ones behind them, whose
         outputs "breeds" and "dog" are those of both networks.
@@ -71,7 +72,7 @@ class SecondOpinion:
         told = self.network(ops.image.resize(image, self.network.input_shape[1:3]))
         return {"features": told["features"], "odds": self._dog_odds(told["logits"])}
 
-    def breed_weights(self, taught: Sequence[Mapping]) -> tuple[np.ndarray, np.ndarray]:
+    def breed_weights(self, taught: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
         """Kernel float32 (1280, k) and bias (k,) of the breeds that the network
         knows: its own, and the `taught` ones with a row.
         """
@@ -83,7 +84,9 @@ class SecondOpinion:
                 offsets.append(np.array([row["bias"]], np.float32))
         return np.concatenate(columns, axis=1), np.concatenate(offsets)
 
-    def opinion_of(self, logits: keras.KerasTensor, taught: Sequence[Mapping]) -> keras.KerasTensor:
+    def opinion_of(
+        self, logits: keras.KerasTensor, taught: Sequence[Mapping[str, Any]]
+    ) -> keras.KerasTensor:
         """Logits (n, k) of `breed_weights` -> log-probabilities (n, classes),
         which of a breed without a row are those of chance.
         """

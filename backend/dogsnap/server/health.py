@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from dogsnap.addresses import local_url
 from dogsnap.settings import Settings
@@ -52,7 +53,8 @@ def main(port: int) -> None:
     where none is set.
     """
     command_line = Path("/proc/1/cmdline").read_text(encoding="utf-8").split("\0")
-    settings = Settings.from_environment(**flags_of(command_line))
+    flags: dict[str, Any] = flags_of(command_line)
+    settings = Settings.from_environment(**flags)
     if settings.port == Settings().port:
         settings = dataclasses.replace(settings, port=port)
     sys.exit(not is_alive(settings))

@@ -94,7 +94,7 @@ class ClassStatistics:
         covariance = within.T @ within / max(len(features) - len(means), 1)
         variances, directions = np.linalg.eigh(covariance)
         kept = slice(max(len(variances) - DIRECTIONS, 0), None)
-        mean_variance = np.float32(np.trace(covariance) / len(covariance))
+        mean_variance = np.array(np.trace(covariance) / len(covariance), np.float32)
         # Rounding leaves eigenvalues of 0 a little below it.
         return cls(
             means,
@@ -257,7 +257,6 @@ class ClassStatistics:
         optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(RATE, STEPS))
         optimizer.build(variables)
 
-        @tf.function
         def step() -> None:
             with tf.GradientTape() as tape:
                 logits = tf.concat([fixed, photos @ weights + own], axis=1)
@@ -265,7 +264,8 @@ class ClassStatistics:
                 loss = tf.reduce_sum(shares * losses) + PENALTY * tf.reduce_sum(weights**2)
             optimizer.apply(tape.gradient(loss, variables), variables)
 
+        compiled = tf.function(step)
         for _ in range(STEPS):
-            step()
+            compiled()
         found = self._whiten(weights.numpy().T).T
         return found, own.numpy() - centre @ found

@@ -66,7 +66,7 @@ class Example:
         return self.frame is None or self.frame == self.path
 
 
-def paths_of(examples: Sequence) -> list[Path]:
+def paths_of(examples: Sequence[Example]) -> list[Path]:
     return [example.path for example in examples]
 
 
@@ -192,19 +192,22 @@ def with_boxes(
 def _read_frames(frames: Path) -> Callable[[Example], Example]:
     file = frames / BOXES
     if not file.is_file():
-        lines = "a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
-        raise DatasetError(f"{file} does not exist; expected {lines}")
-    lines = {}
+        raise DatasetError(
+            f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, "
+            "separated by tabs"
+        )
+    lines: dict[str, tuple[str, list[str]]] = {}
     for row in read_table(file):
         photo, *sides = [value for value in row.values() if value is not None]
         lines[str(Path(photo).with_suffix(""))] = photo, sides
-    dogs = {}
+    dogs: dict[str, dict[str, Any]] = {}
     for row in _rows_of_dogs(frames):
-        sides = float(row["width"]), float(row["height"])
-        dogs[row["photo"]] = {"sides": sides, "others": read_boxes(row["boxes"])[1:]}
+        proportions = float(row["width"]), float(row["height"])
+        dogs[row["photo"]] = {"sides": proportions, "others": read_boxes(row["boxes"])[1:]}
 
     def add_frame(example: Example) -> Example:
-        photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
+        name = f"{example.path.parent.name}/{example.path.stem}"
+        photo, sides = lines.get(name, ("", []))
         if not photo:
             return example
         frame, box = images_folder(frames) / photo, _check_box(sides)
@@ -346,7 +349,8 @@ def split_validation(
     shuffled = sorted(examples, key=lambda example: example.path.as_posix())
     random.Random(seed).shuffle(shuffled)
     taken: Counter[int] = Counter()
-    training, validation = [], []
+    training: list[Example] = []
+    validation: list[Example] = []
     for example in shuffled:
         chosen = taken[example.breed] < per_breed
         taken[example.breed] += chosen
@@ -381,13 +385,19 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
         if not example.is_whole or not example.box or has_several:
             continue
         left, top, right, bottom = example.box
-        across = (left, (0, 0, left, 1)), (1 - right, (right, 0, 1, 1))
-        width, strip = max(*across, (top, (0, 0, 1, top)), (1 - bottom, (0, bottom, 1, 1)))
+        strips: list[tuple[float, Box]] = [
+            (left, (0, 0, left, 1)),
+            (1 - right, (right, 0, 1, 1)),
+            (top, (0, 0, 1, top)),
+            (1 - bottom, (0, bottom, 1, 1)),
+        ]
+        width, (x0, y0, x1, y1) = max(strips)
         if width < LEAST_STRIP:
             continue
         file = io.BytesIO()
         with Image.open(example.path) as photo:
-            window = [round(end * side) for end, side in zip(strip, 2 * photo.size, strict=True)]
+            wide, high = photo.size
+            window = round(x0 * wide), round(y0 * high), round(x1 * wide), round(y1 * high)
             photo.convert("RGB").crop(window).save(file, "PNG")
         found.append(file.getvalue())
     return found
@@ -419,7 +429,7 @@ def readable_photos(photos: list[Path], report: Report) -> list[Path]:
 
 def _fault_of_files(example: Example) -> str | None:
     fault = _fault(example.path)
-    if fault or example.is_whole:
+    if fault or example.frame is None or example.is_whole:
         return fault
     fault = _fault(example.frame)
     return f"its whole picture {example.frame}: {fault}" if fault else None
@@ -428,7 +438,7 @@ def _fault_of_files(example: Example) -> str | None:
 def _fault(path: Path) -> str | None:
     try:
         with Image.open(path, formats=CONVERTED_KINDS if _is_converted(path) else KINDS) as photo:
-            if photo.format == "WEBP" and photo.is_animated:
+            if photo.format == "WEBP" and getattr(photo, "n_frames", 1) > 1:
                 return "an animated WebP"
             # JPEGs are decoded completely at an eighth of the size, in a tenth of the time.
             photo.draft("RGB", (64, 64))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dogsnap.exporting import Report
 from dogsnap.exporting.acceleration import convert
 from dogsnap.exporting.freezing import Source
 from dogsnap.exporting.merging.merge import read_description
@@ -23,7 +24,6 @@ from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
 from dogsnap.training.dataset import (
     DatasetError,
-    Report,
     paths_of,
     photo_bytes,
     read_list,
@@ -88,14 +88,14 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
     further outputs.
     """
     convolutions = rectified_convolutions(model)
-    tensors = {}
+    tensors: dict[str, Any] = {}
     names = []  # of the tensors that a convolution takes
     for node in convolutions:
         sources = {name_of(source): source for source in sources_of(node.input_value(0))}
         tensors |= sources
         names.append(list(sources))
     samples, ends, count = _sample(model, tensors, images)
-    ranges = {}
+    ranges: dict[str, tuple[float, float]] = {}
     for group in _join_groups(names):
         low = min(ends[name][0] for name in group)
         high = max(ends[name][1] for name in group)

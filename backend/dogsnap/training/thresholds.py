@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dogsnap.serving.answers.levels import Decision, Level, Levels, top_z_score
+from dogsnap.serving.answers.levels import Claim, Decision, Level, Levels, top_z_score
 from dogsnap.training.scoring import share
 
 # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
@@ -243,6 +243,13 @@ def set_threshold(given: np.ndarray, weights: np.ndarray) -> float:
     return math.floor(1e5 * weighted_quantile(given, weights, (smaller - 1) / count)) / 1e5
 
 
+def held_by(claim: Claim) -> np.ndarray:
+    """The prediction set; raises ValueError for a version without a threshold for it."""
+    if claim.held is None:
+        raise ValueError("the version has no threshold for sets")
+    return claim.held
+
+
 def report(
     levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray
 ) -> dict[str, Any]:
@@ -259,10 +266,10 @@ def report(
     right = probabilities.argmax(-1) == breeds
     held = np.zeros(len(breeds), bool)
     for index, (claim, breed) in enumerate(zip(claims, breeds, strict=True)):
-        held[index] = breed in claim.held
+        held[index] = breed in held_by(claim)
         if told[index] == Level.SET:
             right[index] = held[index]
-        elif told[index] == Level.GROUP:
+        elif told[index] == Level.GROUP and claim.group:
             right[index] = levels.ids[breed] in claim.group.members
     sure = np.isin(told, (Level.BREED, Level.GROUP))
 
@@ -274,7 +281,7 @@ def report(
         scores[level.value] = shares(told == level)
     for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG):
         scores[level.value] = {"share": share(told == level)}
-    sizes = [len(claim.held) for claim in claims]
+    sizes = [len(held_by(claim)) for claim in claims]
     return {
         **scores,
         "sure": shares(sure),
@@ -312,10 +319,10 @@ def report_unknown(
     claims = [levels.claim(row) for row in probabilities]
     sure: Counter[tuple[str, str, str]] = Counter()
     for breed, claim in zip(true, claims, strict=True):
-        if claim.level == Level.GROUP:
+        if claim.level == Level.GROUP and claim.group:
             sure[breed, claim.level.value, claim.group.name] += 1
         elif claim.level == Level.BREED:
-            sure[breed, claim.level.value, labels[claim.held[0]]["name"]] += 1
+            sure[breed, claim.level.value, labels[int(held_by(claim)[0])]["name"]] += 1
     taken_for = []
     for (breed, level, name), times in sure.most_common():
         taken_for.append({"is": breed, "level": level, "taken_for": name, "times": times})

@@ -112,7 +112,7 @@ def calibrate(
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
     judged = []
     for further_folder in further["more_dogs"]:
-        judged += dataset.paths_of(read_judged(further_folder))
+        judged += [each.path for each in read_judged(further_folder)]
     photos = calibration.Photos(training, validation, others, further["taught"], judged)
     opinion = further["opinion"]
     fit = second_opinion.fit if opinion else calibration.calibrate

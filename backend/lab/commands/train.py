@@ -14,16 +14,17 @@ from dogsnap.commands.helpers.arguments import (
     option,
     precision_option,
 )
+from dogsnap.settings import Decorated
 
 WORK = Path(".dogsnap")
 POPULARITY = Path("models/popularity.json")
 
 
-def out_option(folder: str) -> Callable:
+def out_option(folder: str) -> Callable[[Decorated], Decorated]:
     return option("--out", "where the artefacts go", PATH, default=Path(folder))
 
 
-def work_option(name: str) -> Callable:
+def work_option(name: str) -> Callable[[Decorated], Decorated]:
     return option("--work", f"checkpoints, to resume from  [default: {WORK}/{name}]", PATH)
 
 

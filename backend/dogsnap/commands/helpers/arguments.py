@@ -185,19 +185,23 @@ def _text_labels(text: str) -> Labels:
         return table
     identified = [IDENTIFIED_LABEL.fullmatch(line) for line in lines]
     if lines and all(identified):
-        return list(enumerate({"id": match["id"], "name": match["name"]} for match in identified))
+        return list(
+            enumerate({"id": match["id"], "name": match["name"]} for match in identified if match)
+        )
     for pattern in NUMBERED_LABELS:
         has_head = len(lines) > 1 and SEPARATOR.search(lines[0]) and not pattern.fullmatch(lines[0])
         numbered = [pattern.fullmatch(line) for line in lines[1 if has_head else 0 :]]
         if numbered and all(numbered):
-            pairs = [(int(match["number"]), _unquoted(match["name"])) for match in numbered]
+            pairs = [
+                (int(match["number"]), _unquoted(match["name"])) for match in numbered if match
+            ]
             if _is_numbering(pairs, is_first=pattern is NUMBERED_LABELS[0]):
                 return _named(pairs)
     if table := _table_labels(lines):
         return table
     if all(":" in line for line in lines):
-        pairs = [line.partition(":")[::2] for line in lines]
-        return list(enumerate({"id": id_.strip(), "name": name.strip()} for id_, name in pairs))
+        split = [line.partition(":") for line in lines]
+        return list(enumerate({"id": id_.strip(), "name": name.strip()} for id_, _, name in split))
     names = map(_unquoted, lines)
     return list(enumerate({"id": name, "name": name} for name in names))
 

@@ -34,6 +34,13 @@ class Layout:
     channels: int
     channels_first: bool | None
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width; None where the tensor leaves one of them open."""
+        if self.height is None or self.width is None:
+            return None
+        return self.height, self.width
+
 
 @dataclass(frozen=True)
 class NetworkInput:
@@ -185,13 +192,14 @@ def image_input(
     """The image input that the decoding layers produce, in [0, 1] where nothing
     states its range. Raises MergeError.
     """
-    fixed = (network_input.layout.height, network_input.layout.width)
-    size = fixed if None not in fixed else options.size or description.get("input_size")
+    size: tuple[int, int] | None = (
+        network_input.layout.size or options.size or description.get("input_size")
+    )
     if size is None and (not options.encode or network_input.layout.channels_first is None):
         raise MergeError(
             f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH"
         )
-    if options.size and tuple(options.size) != tuple(size):
+    if options.size and size and tuple(options.size) != tuple(size):
         raise MergeError(
             f"--size is {options.size[0]} {options.size[1]}; {network_input} takes "
             f"{size[0]} {size[1]} alone"
@@ -204,7 +212,7 @@ def image_input(
             "--layout nchw (first)"
         )
     image = layers.ImageInput(
-        tuple(size) if size else None,
+        (size[0], size[1]) if size else None,
         layout.channels,
         layout.channels_first,
         network_input.spec.dtype,

@@ -15,10 +15,9 @@ import tensorflow as tf
 from dogsnap.exporting import Report, layers
 from dogsnap.exporting.acceleration import NotFaster
 from dogsnap.exporting.export import INT8_RANGES, write_version
-from dogsnap.exporting.freezing import Source
+from dogsnap.exporting.freezing import Function, Source
 from dogsnap.exporting.inspection import input_specs, plain_name
 from dogsnap.exporting.merging.image_input import (
-    Function,
     NetworkInput,
     Specs,
     find_image_input,
@@ -131,7 +130,9 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
-def _try_outputs(merger: Merger, options: Options, description: Mapping, report: Report) -> None:
+def _try_outputs(
+    merger: Merger, options: Options, description: Mapping[str, Any], report: Report
+) -> None:
     """Find out by trial runs what nobody says of the outputs. Raises MergeError."""
     if options.encode == "png":
         merger.find_output_range(description, report)
@@ -142,7 +143,7 @@ def _try_outputs(merger: Merger, options: Options, description: Mapping, report:
 
 
 def _with_plain_names(options: Options) -> Options:
-    names = {}
+    names: dict[str, Any] = {}
     for option in ("input", "output", "boxes", "classes", "scores"):
         if (given := getattr(options, option)) is not None:
             names[option] = plain_name(given)
@@ -286,8 +287,8 @@ def richest_signature(
         return network_input.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
     # One network then serves both: they have to compute the same.
-    own = (network_input.layout.height, network_input.layout.width)
-    image = noise_images(1, wanted if None in own else replace(wanted, size=own))
+    size = network_input.layout.size or wanted.size
+    image = noise_images(1, replace(wanted, size=size))
     fed = {network_input.name: image[0] if network_input.layout.batch == "none" else image}
     answers = main(**fed)
     best_answers = signatures[best](**fed)

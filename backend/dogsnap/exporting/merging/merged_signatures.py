@@ -5,17 +5,16 @@ behind it: the signatures of a merged version.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from dogsnap.exporting import Report, layers
 from dogsnap.exporting.acceleration import Acceleration, Steps, takes_images_of_one_size
-from dogsnap.exporting.freezing import Source
+from dogsnap.exporting.freezing import Function, Source
 from dogsnap.exporting.layers import Tensors
 from dogsnap.exporting.merging.image_input import (
-    Function,
     NetworkInput,
     Specs,
     check_choice,
@@ -33,7 +32,8 @@ from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE
 from dogsnap.serving.versions.openvino_runtime import PICTURE, SECOND
 
 # A signature: its input, and the function from the network's outputs to its outputs.
-SignatureParts = tuple[str, Callable[[Tensors], Tensors]]
+SignatureParts: TypeAlias = tuple[str, Callable[[Tensors], Tensors]]
+Passing: TypeAlias = SecondPass | EveryDog
 
 # by convention an input with this suffix takes the bytes of files, and others take base64 text
 BYTES = "_bytes"
@@ -88,7 +88,7 @@ def warmup_requests(
             return np.array([strings[alias.endswith(BYTES)].numpy()])
         return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
 
-    requests = {}
+    requests: dict[str, dict[str, np.ndarray]] = {}
     for name, signature in signatures.items():
         inputs = inputs_of(signature)
         requests[name] = {}
@@ -151,7 +151,7 @@ class Merger:
         wanted: layers.ImageInput,
         names: Sequence[str],
         options: Options,
-        second_pass: SecondPass | EveryDog | None = None,
+        second_pass: Passing | None = None,
     ):
         self.second_pass = second_pass
         self.network_input, self.wanted, self.options = network_input, wanted, options
@@ -162,9 +162,9 @@ class Merger:
         further = [name for name in inputs if name != network_input.name]
         self.names_of_further = lasting_names(further, "input")
         self.further_inputs = {self.names_of_further[name]: inputs[name] for name in further}
-        self.classes = None if options.encode == "detections" else self._class_output()
+        self.classes = "" if options.encode == "detections" else self._class_output()
         self.is_one_number = bool(self.classes) and self._is_one_number()
-        self.image_output = self._image_output() if options.encode == "png" else None
+        self.image_output = self._image_output() if options.encode == "png" else ""
         self.given_names = source.given_names
         self.renamed = self._choose_names()
         self.output_range = (0.0, 1.0)
@@ -185,7 +185,7 @@ class Merger:
         return signatures
 
     def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
-        parts = {}
+        parts: dict[str, SignatureParts] = {}
         text = raw = self.alias
         if self.options.decode != "bytes":
             raw = f"{text}{BYTES}"
@@ -218,8 +218,10 @@ class Merger:
                     "--fast needs a network that takes float32 images of one size and nothing else"
                 )
             return None
-        plan = self._plan_passes() if self.second_pass else None
-        combined = self._combine_passes(plan.structured_outputs) if plan else None
+        plan = combined = None
+        if self.second_pass:
+            plan = self._plan_passes(self.second_pass)
+            combined = self._combine_passes(self.second_pass, plan.structured_outputs)
         given = combined.structured_outputs if combined else self.outputs
         steps = {}
         for name, (alias, answer) in self.parts.items():
@@ -243,19 +245,24 @@ class Merger:
 
         def again(**inputs: tf.Tensor) -> Tensors:
             photos = tf.gather(decode_contents(alias, inputs[alias]), inputs[ROWS])
-            size, picture = self.wanted.size, inputs[PICTURE]
+            size, picture = self.wanted.fixed_size(), inputs[PICTURE]
             images = second_images(photos, inputs[WINDOWS], size, picture)
             return {self.network_input.name: layers.fit(images, self.wanted)}
 
         return trace(again, alias, PLANNED)
 
     def _after_second_pass(
-        self, first: Tensors, alias: str, contents: tf.Tensor, picture: tf.Tensor
+        self,
+        passing: Passing,
+        first: Tensors,
+        alias: str,
+        contents: tf.Tensor,
+        picture: tf.Tensor,
     ) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos
         in the input `alias`.
         """
-        planned = self.second_pass.plan(first)
+        planned = passing.plan(first)
         photos = {alias: contents, PICTURE: picture}
         windows = {name: planned[name] for name in (WINDOWS, ROWS)}
         images = self.again[alias](**photos, **windows)[self.network_input.name]
@@ -264,19 +271,19 @@ class Merger:
             lambda: self.network(images),
             lambda: {name: first[name][:0] for name in first},
         )
-        return self.second_pass.combine(first, second, planned)
+        return passing.combine(first, second, planned)
 
-    def _plan_passes(self) -> Function:
+    def _plan_passes(self, passing: Passing) -> Function:
         """The first answers -> what the second pass is to see, perhaps nothing."""
-        return trace(lambda **first: self.second_pass.plan(first), specs=self.outputs)
+        return trace(lambda **first: passing.plan(first), specs=self.outputs)
 
-    def _combine_passes(self, planned: Specs) -> Function:
+    def _combine_passes(self, passing: Passing, planned: Specs) -> Function:
         """`planned`: what `_plan_passes` gives."""
 
         def combine(**answers: tf.Tensor) -> Tensors:
             first = {name: answers[name] for name in self.outputs}
             second = {name: answers[SECOND + name] for name in self.outputs}
-            return self.second_pass.combine(first, second, answers)
+            return passing.combine(first, second, answers)
 
         second = {SECOND + name: spec for name, spec in self.outputs.items()}
         return trace(combine, specs={**self.outputs, **second, **planned})
@@ -306,7 +313,7 @@ class Merger:
             contents, name = decode_contents(alias, inputs[alias]), self.network_input.name
             if not self.second_pass:
                 return {name: layers.images_from_bytes(contents, self.wanted)}
-            size, how = self.wanted.size, self.wanted.resizing
+            size, how = self.wanted.fixed_size(), self.wanted.resizing
             images, picture = images_and_picture(contents, size, how)
             return {name: layers.fit(images, self.wanted), PICTURE: picture}
 
@@ -338,7 +345,9 @@ class Merger:
                 return answer(self.network(images, **inputs))
             answers = layers.never_empty(self.network, images)
             if self.second_pass:
-                answers = self._after_second_pass(answers, alias, contents, decoded[PICTURE])
+                answers = self._after_second_pass(
+                    self.second_pass, answers, alias, contents, decoded[PICTURE]
+                )
             return answer(answers)
 
         return trace(signature, alias, self.further_inputs)
@@ -351,7 +360,8 @@ class Merger:
             answers[self.classes] = layers.softmax(answers[self.classes])
         if self.image_output:
             images = answers[self.image_output]
-            if layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True).channels_first:
+            layout = layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True)
+            if layout and layout.channels_first:
                 images = tf.transpose(images, (0, 2, 3, 1))
             answers[self.image_output] = layers.png_bytes(images, *self.output_range)
         if self.options.encode == "detections":
@@ -440,8 +450,9 @@ class Merger:
             return {**own, self.image_output: "output_bytes"}
         if self.options.encode != "detections":
             is_free = self.classes and PREDICTION not in self.outputs
-            is_generated = is_free and GENERATED.fullmatch(self.classes)
-            return {**own, self.classes: PREDICTION} if is_generated else own
+            if is_free and GENERATED.fullmatch(self.classes):
+                return {**own, self.classes: PREDICTION}
+            return own
         return {**own, **{self._detection(name): name for name in DETECTIONS}}
 
     def _detection(self, name: str) -> str:
@@ -462,9 +473,10 @@ class Merger:
             self._all(answers)[self.class_alias], self.names, min(TOP_K, len(self.names))
         )
 
-    def _class_output(self) -> str | None:
+    def _class_output(self) -> str:
+        """Its name; "" where no names or probabilities are wanted of one."""
         if not (self.names or self.options.softmax):
-            return None
+            return ""
         rank = self._class_rank()
         classes = len(self.names)
         specs = {name: self.outputs[name] for name in self.main_outputs}

@@ -5,7 +5,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -67,6 +67,12 @@ class Decision:
     def to_json(self) -> dict[str, float]:
         """As in a description."""
         return {name + ENDING: value for name, value in asdict(self).items() if value is not None}
+
+    @overload
+    def sees_dog(self, score: float) -> bool: ...
+
+    @overload
+    def sees_dog(self, score: np.ndarray) -> np.ndarray: ...
 
     def sees_dog(self, score: np.ndarray | float) -> np.ndarray | bool:
         """Whether a photo shows a dog, by the probabilities of the dog head (n,)."""

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +18,9 @@ PRINTED_CLASSES = 12  # a terminal shows no larger table
 CELL, MARGIN, TEXT_SIZE = 28, 8, 14  # of the picture, in pixels
 NAMED_CLASSES = 150  # of more the picture has no room for names
 WHITE, BLACK, BLUE = (255, 255, 255), (0, 0, 0), (30, 80, 160)
+
+
+Font: TypeAlias = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 
 def confusion_matrix(answered: np.ndarray, true: np.ndarray, classes: int) -> np.ndarray:
@@ -57,7 +60,7 @@ def as_table(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]]) -> str:
     shown = np.flatnonzero(matrix.sum(1) + matrix.sum(0))
     if len(shown) > PRINTED_CLASSES:
         return f"confusion of {len(shown)} classes: --save FOLDER writes the table and its picture"
-    names = [labels[place]["name"] for place in shown]
+    names = [labels[int(place)]["name"] for place in shown]
     rows = [["is \\ taken for", *names]]
     for place, name in zip(shown, names, strict=True):
         rows.append([name, *map(str, matrix[place, shown])])
@@ -95,7 +98,7 @@ def write_classes(scores: Sequence[Mapping[str, Any]], file: Path) -> None:
     _write_csv([names, *map(itemgetter(*names), scores)], file)
 
 
-def _write_csv(rows: Sequence[Sequence], file: Path) -> None:
+def _write_csv(rows: Sequence[Sequence[object]], file: Path) -> None:
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     with replacing(file) as temporary:
@@ -133,7 +136,7 @@ def draw(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], file: Path) ->
 
 
 def _names_image(
-    names: Sequence[str], width: int, height: int, font: ImageFont.FreeTypeFont, anchor: str
+    names: Sequence[str], width: int, height: int, font: Font, anchor: str
 ) -> Image.Image:
     """A strip with a name beside each row of the picture, at its right ("rm")
     or left end ("lm").

@@ -71,7 +71,8 @@ def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict
     """The scores on the half of the photos in `folder` that taught the dog head nothing."""
     photos = dataset.every_second_photo(folder, 1, report)
     is_dog = version.levels.decision.sees_dog(answers(version, photos)["dog"])
-    return {"photos": len(photos), "called_no_dog": round(1 - scoring.share(is_dog), 4)}
+    called_none = scoring.share(~is_dog)
+    return {"photos": len(photos), "called_no_dog": called_none}
 
 
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[str, Any]:
