@@ -11,13 +11,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from dogsnap.exporting import Report
 from dogsnap.exporting.export import read_json
 from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
 from dogsnap.photo_endings import READ_ENDINGS
 from dogsnap.serving.photos.preprocessing import decode, resize
 from dogsnap.training import dataset
-from dogsnap.training.dataset import DatasetError, Example, Report, breeds_of, photo_bytes
+from dogsnap.training.dataset import DatasetError, Example, breeds_of, photo_bytes
 
 HELD_OUT = 5  # one photo of so many trains nothing and measures
 BATCH = 16

@@ -7,8 +7,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from dogsnap.exporting import Report
 from dogsnap.exporting.export import STATISTICS_FILE, export_stored, read_json
-from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.exporting.merging.merge import merge
+from dogsnap.exporting.merging.options import Options
 from dogsnap.exporting.publication import together
 from dogsnap.files import write_json
 from dogsnap.networks.architectures import STORED_WEIGHTS, require_space, save_stored_weights
@@ -16,7 +18,7 @@ from dogsnap.networks.temperature import fit_calibration
 from dogsnap.serving.feedback.report import wilson
 from dogsnap.serving.versions import checksums
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import Report, breeds_of
+from dogsnap.training.dataset import breeds_of
 from dogsnap.training.own_classes import SEED, ClassPhotos, Start, features_and_logits
 from dogsnap.training.thresholds import find_threshold
 
