@@ -53,6 +53,13 @@ class LazyGroup(click.Group):
             if ctx.invoked_subcommand in WITH_TRACEBACK and not isinstance(error, DogsnapError):
                 raise
             raise click.ClickException(str(error).partition("\n")[0]) from error
+        except Exception as error:
+            of_graph = type(error).__module__.startswith("tensorflow.")
+            if ctx.invoked_subcommand in WITH_TRACEBACK or not of_graph:
+                raise
+            from dogsnap.serving.versions.servable import kernel_sentence
+
+            raise click.ClickException(kernel_sentence(str(error))) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -143,7 +143,7 @@ def test_a_damaged_file_is_said_to_be_damaged(tmp_path, contents) -> None:
     with pytest.raises(InspectionError, match=r"holds no saved_model\.pb"):
         meta_graphs(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(contents)
-    with pytest.raises(InspectionError, match=r"saved_model\.pb is damaged"):
+    with pytest.raises(InspectionError, match=r"saved_model\.pb is (empty|no SavedModel)"):
         meta_graphs(tmp_path)
     assert dogsnap("show", tmp_path).exit_code == 1
 

@@ -1,6 +1,7 @@
 """Files that are nearly SavedModels: what was found, and what to do."""
 
 import time
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -10,7 +11,8 @@ from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.servable import Servable
 from dogsnap.serving.versions.version_folders import missing
 from google.protobuf import text_format
-from support import tiny_models
+from support import own_models, tiny_models
+from support.command_line import dogsnap, output_of, refused
 from tensorflow.core.protobuf import saved_model_pb2
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
@@ -28,9 +30,18 @@ def frozen_graph() -> bytes:
         (POINTER, "pointer of Git LFS to a file of 12345 bytes, .* run `git lfs pull`"),
         (frozen_graph(), r"frozen graph \(a GraphDef\), not a SavedModel"),
         (b"", r"saved_model\.pb is empty"),
-        (b"<html>404</html>", "no SavedModel, or damaged"),
+        (
+            b"<!DOCTYPE html>\n<html>404</html>",
+            r"a web page \(HTML\), as of a failed download: fetch",
+        ),
+        (b"\x1c\0\0\0TFL3" + bytes(40), "model for TensorFlow Lite: export the one"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(40), r"a file of Keras: .*export\("),
+        (b"PK\3\4" + bytes(40), "a packed archive: unpack it"),
+        (b"\x1f\x8b" + bytes(40), "a packed archive: unpack it"),
+        (b"\x08\x08\x12\x07pytorch\x1a\x032.0", "an ONNX model: convert it"),
+        (b"no graph", "no SavedModel, or damaged"),
     ],
-    ids=["lfs", "frozen", "empty", "other"],
+    ids=["lfs", "frozen", "empty", "html", "tflite", "h5", "zip", "gzip", "onnx", "other"],
 )
 def test_what_is_no_saved_model_is_called_by_its_name(tmp_path, contents, sentence):
     (tmp_path / "saved_model.pb").write_bytes(contents)
@@ -90,3 +101,69 @@ def nodes_of(graph) -> list:
     for function in graph.graph_def.library.function:
         nodes += function.node_def
     return nodes
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "sentence"),
+    [
+        ("model.tflite", b"\x1c\0\0\0TFL3", "model.tflite is a model for TensorFlow Lite"),
+        ("model.keras", b"PK\3\4", "model.keras is a file of Keras: keras.saving.load_model("),
+        ("model.onnx", b"\x08\x08\x12\x07pytorch", "model.onnx is an ONNX model: convert it"),
+        ("model.pt", b"PK\3\4", "model.pt is a file of PyTorch: convert that network"),
+        ("model.zip", b"PK\3\4", "model.zip is a packed archive: unpack it"),
+        ("model.tar.gz", b"\x1f\x8b", "model.tar.gz is a packed archive: unpack it"),
+    ],
+)
+def test_what_lies_there_instead_is_named_to_commands_and_in_the_servers_log(
+    tmp_path, name, contents, sentence
+):
+    version = tmp_path / "model" / "1"
+    version.mkdir(parents=True)
+    (version / name).write_bytes(contents)
+    assert sentence in missing(version)
+    for path in (version, version / name):
+        for command in ("show", "merge"):
+            refused(dogsnap(command, path), sentence)
+
+
+def test_the_commands_read_what_the_server_reads(tmp_path):
+    version = tiny_models.half_plus(2.0, tmp_path / "half" / "1")
+    binary = output_of(dogsnap("show", version))
+    file = version / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    (version / "saved_model.pbtxt").write_text(text_format.MessageToString(model))
+    file.unlink()
+    assert output_of(dogsnap("show", version)) == binary
+    assert output_of(dogsnap("show", tmp_path / "half")) == binary
+    refused(
+        dogsnap("predict", version / "saved_model.pbtxt", "--models", version), "single version"
+    )
+    (version / "saved_model.pbtxt").write_text(POINTER.decode())
+    for command in (("show", version), ("merge", version)):
+        refused(dogsnap(*command), "run `git lfs pull`")
+
+
+DATA = "variables/variables.data-00000-of-00001"
+
+
+def damage(version: Path, what: str) -> None:
+    if what == "no data":
+        (version / DATA).unlink()
+    elif what == "operation":
+        file = version / "saved_model.pb"
+        file.write_bytes(file.read_bytes().replace(b"BiasAdd", b"BiasAdx"))
+    else:
+        file = version / (DATA if what == "data" else "variables/variables.index")
+        file.write_bytes(file.read_bytes()[:3])
+
+
+@pytest.mark.parametrize("what", ["data", "index", "no data", "operation"])
+def test_no_command_ends_in_a_traceback_for_a_damaged_version(tmp_path, what):
+    version = tmp_path / "m" / "1"
+    own_models.network().export(version, verbose=False)
+    damage(version, what)
+    (tmp_path / "photos").mkdir()
+    words = "lacks variables/variables.data" if what == "no data" else "cannot be loaded: "
+    refused(dogsnap("merge", version), words)
+    said = refused(dogsnap("evaluate", version, "--data", tmp_path / "photos"))
+    assert str(version) in said

@@ -195,3 +195,49 @@ def test_the_kernels_sentence_is_found_with_and_without_a_trace():
     bare = "Graph execution error:\n\nDetected at node X defined at:\n<stack traces unavailable>\nIt is wrong."
     assert kernel_sentence(bare) == "It is wrong."
     assert kernel_sentence("It is wrong. [Op:X]") == "It is wrong."
+
+
+def test_a_file_that_the_graph_reads_is_the_servers_and_one_that_the_client_names_is_not(tmp_path):
+    def of_graph(x):
+        return {"y": x + tf.cast(tf.strings.length(tf.io.read_file("/nowhere/names.txt")), x.dtype)}
+
+    def of_client(name):
+        return {"y": tf.io.read_file(name)}
+
+    one = tiny_models.save(
+        tmp_path / "m" / "1",
+        serving_default=tiny_models.signature(of_graph, tf.TensorSpec([], tf.float32, "x")),
+        read=tiny_models.signature(of_client, tf.TensorSpec([], tf.string, "name")),
+    )
+    servable = Servable.load(ServableId("m", 1), one)
+    with pytest.raises(
+        Internal, match=r"/nowhere/names.txt; No such file .*: put it on the server"
+    ):
+        servable.run(servable.signature(), {"x": 1.0})
+    with pytest.raises(InvalidArgument, match=r"/nowhere/mine\.txt; No such file"):
+        servable.run(servable.signature("read"), {"name": b"/nowhere/mine.txt"})
+
+
+def test_a_version_that_refuses_the_black_photo_is_loaded_without_it(tmp_path):
+    def least(image_bytes):
+        def of_one(contents):
+            picture = tf.io.decode_image(contents, channels=3, expand_animations=False)
+            with tf.control_dependencies([tf.debugging.assert_positive(picture)]):
+                return tf.constant([0.9, 0.1])
+
+        kind = tf.TensorSpec([2], tf.float32)
+        return {"prediction": tf.map_fn(of_one, image_bytes, fn_output_signature=kind)}
+
+    one = tiny_models.save(
+        tmp_path / "m" / "1",
+        serving_default=tiny_models.signature(
+            least, tf.TensorSpec([None], tf.string, "image_bytes")
+        ),
+    )
+    (one / "assets.extra").mkdir()
+    labels = [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]
+    (one / "assets.extra/dogsnap.json").write_text(json.dumps({"labels": labels}))
+    servable = Servable.load(ServableId("m", 1), one)
+    assert warm_up(servable) == 0
+    white = encode(plain((255, 255, 255)), "PNG")
+    assert servable.run_photos(servable.photo_signature(), [white])["prediction"].shape == (1, 2)

@@ -19,6 +19,8 @@ from tensorflow.python.grappler import tf_optimizer
 
 from dogsnap.exporting.inspection import INIT_OP, meta_graphs, plain_name, specs_of
 from dogsnap.exporting.layers import Tensors
+from dogsnap.serving.versions.servable import kernel_sentence
+from dogsnap.serving.versions.version_folders import missing
 
 # Constants from this size on are shared by reference; smaller ones (axes, shapes,
 # biases) stay in the graph and can be folded.
@@ -131,16 +133,24 @@ class Source:
         are constants in them already.
         """
         graph = meta_graphs(self.folder)[0]
-        tags = list(graph.meta_info_def.tags)
-        if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
-            signatures = _freeze_by_session(self.folder, tags)
-        else:
-            self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
-            signatures = self._keep_alive.signatures
+        if lacks := missing(self.folder):
+            raise FreezingError(f"{self.folder} lacks {lacks}; copy the version again")
+        try:
+            signatures = self._load(graph)
+        except Exception as error:  # a damaged file can raise anything
+            reason = kernel_sentence(str(error))
+            raise FreezingError(f"{self.folder} cannot be loaded: {reason}") from error
         for definition in graph.signature_def.values():
             for names in (definition.inputs, definition.outputs):
                 self.given_names |= {plain_name(name): name for name in names}
         return {name: _with_plain_names(each) for name, each in signatures.items()}
+
+    def _load(self, graph: meta_graph_pb2.MetaGraphDef) -> Mapping[str, Function]:
+        tags = list(graph.meta_info_def.tags)
+        if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
+            return _freeze_by_session(self.folder, tags)
+        self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
+        return self._keep_alive.signatures
 
     def freeze_signature(self, signature: str) -> FrozenGraph:
         """One signature with constants for variables."""

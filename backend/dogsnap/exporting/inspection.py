@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 from tensorflow.core.framework import node_def_pb2, tensor_shape_pb2, types_pb2
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 
+from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import version_folders
 
-KERAS_ENDINGS = (".keras", ".h5", ".hdf5")
 INIT_OP = "__saved_model_init_op"  # TensorFlow lists the initialisation among the signatures
 
 
@@ -26,12 +26,13 @@ def version_folder(path: Path, version: int | None = None) -> Path:
     """The version folder for `path`: itself, or version `version` (default: the
     largest) of a model. Raises InspectionError.
     """
-    if (path / "saved_model.pb").is_file() and version is None:
+    if version is None and (saved_model_file.find(path) or path.is_file()):
         return path
     folders = version_folders(path)
     if not folders:
+        other = saved_model_file.describe_other(path)
         raise InspectionError(
-            f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)"
+            other or f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)"
         )
     if version is not None and version not in folders:
         raise InspectionError(
@@ -41,38 +42,19 @@ def version_folder(path: Path, version: int | None = None) -> Path:
 
 
 def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
-    """The graphs of a version directory, by their tags.
+    """The graphs of a version directory, by their tags, without large constants.
 
     Raises InspectionError when the file is missing or damaged.
     """
-    file = folder / "saved_model.pb"
-    if keras_file := _keras_file(folder):
-        raise InspectionError(
-            f"{keras_file} is a file of Keras; expected a version directory: "
-            f'keras.saving.load_model({str(keras_file)!r}).export("models/NAME/1") writes one'
-        )
-    if not file.is_file():
-        raise InspectionError(
-            f"{folder} holds no saved_model.pb; expected a version directory like "
-            "models/inception_v3/1"
-        )
+    if saved_model_file.find(folder) is None:
+        expected = "expected a version directory like models/inception_v3/1"
+        other = folder.exists() and saved_model_file.describe_other(folder)
+        raise InspectionError(f"{other or f'{folder} holds no saved_model.pb'}; {expected}")
     try:
-        graphs = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
-    except DecodeError as error:
-        raise InspectionError(f"{file} is damaged: {error}") from error
-    if not graphs:
-        raise InspectionError(f"{file} is damaged: it holds no graph")
+        graphs = saved_model_file.read(folder)
+    except FailedPrecondition as error:
+        raise InspectionError(f"{folder}: {error.message}") from error
     return sorted(graphs, key=lambda graph: list(graph.meta_info_def.tags))
-
-
-def _keras_file(path: Path) -> Path | None:
-    """`path`, or the only such file in a folder without a SavedModel, if Keras'
-    model.save() wrote it.
-    """
-    if path.is_dir() and not (path / "saved_model.pb").is_file():
-        files = [file for file in path.iterdir() if file.suffix in KERAS_ENDINGS]
-        return files[0] if len(files) == 1 else None
-    return path if path.is_file() and path.suffix in KERAS_ENDINGS else None
 
 
 def signatures_text(folder: Path) -> str:

@@ -15,7 +15,7 @@ import fsspec
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.files import hold_lock
-from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.serving.versions.version_folders import VERSION
 
 
@@ -82,7 +82,7 @@ def versions_below(source: str) -> list[VersionFiles]:
     versions = []
     for file in filesystem.find(root, maxdepth=3):
         path = PurePosixPath(file.removeprefix(f"{root}/"))
-        if len(path.parts) != 3 or path.name != "saved_model.pb":
+        if len(path.parts) != 3 or path.name not in saved_model_file.NAMES:
             continue
         folder, number, _ = path.parts
         if VERSION.fullmatch(number):

@@ -10,6 +10,8 @@ import click
 
 from dogsnap.settings import Settings, flag
 
+GRAPHS = ("saved_model.pb", "saved_model.pbtxt")
+
 
 def refuse_missing_models(settings: Settings) -> None:
     """Raises click.ClickException if the folder or the file that names the
@@ -29,7 +31,7 @@ def refuse_missing_models(settings: Settings) -> None:
         raise click.ClickException(
             f"there is no folder {folder}; name {expected} with {flag(name)}"
         )
-    if (folder / "saved_model.pb").is_file():
+    if any((folder / name).is_file() for name in GRAPHS):
         raise click.ClickException(
             f"{folder} is a single version; name the folder of its model with "
             f"{flag(name)}: {folder.parent}"
@@ -42,7 +44,7 @@ def only_model(settings: Settings) -> str:
         return ""
     if settings.model_base_path:
         return settings.model_name or Path(os.path.abspath(settings.model_base_path)).name
-    is_model = any(settings.models.glob("[0-9]*/saved_model.pb"))
+    is_model = any(any(settings.models.glob(f"[0-9]*/{name}")) for name in GRAPHS)
     return Path(os.path.abspath(settings.models)).name if is_model else ""
 
 

@@ -24,6 +24,23 @@ VARINT, LENGTH = 0, 2  # the kinds of fields that these messages have
 POINTER_BYTES = 1024  # at most (the specification of Git LFS)
 LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/.*\n(?s:.*)size (\d+)\n")
 
+KERAS = 'a file of Keras: keras.saving.load_model(FILE).export("models/NAME/1") writes a version'
+UNPACK = "a packed archive: unpack it"
+# What stands in place of a SavedModel, by the ending of its name and its first bytes.
+OTHERS = (
+    (r"\.keras", rb"PK\x03\x04", KERAS),
+    (r"", rb"\x89HDF\r\n", KERAS),
+    (r"", rb"....TFL3", "a model for TensorFlow Lite: export the one that it was converted from"),
+    (r"\.pth?", rb"PK\x03\x04|\x80", "a file of PyTorch: convert that network to a SavedModel"),
+    (r"", rb"\x08[\x01-\x40]\x12[\x01-\x7f][A-Za-z]", "an ONNX model: convert it, as by onnx2tf"),
+    (r"", rb"PK\x03\x04|\x1f\x8b|BZh|\xfd7zXZ|.{257}ustar", UNPACK),
+    (r"", rb"\s*<", "a web page (HTML), as of a failed download: fetch it again"),
+)
+OTHER_ENDINGS = {
+    ".keras", ".h5", ".hdf5", ".tflite", ".pt", ".pth", ".onnx", ".zip", ".tar", ".gz", ".tgz", ".pb",
+}  # fmt: skip
+HEAD_BYTES = 512
+
 
 def find(version: Path) -> Path | None:
     """The file of a version's graphs, as binary or as text; None if there is none."""
@@ -53,6 +70,33 @@ def read(version: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
     return graphs
 
 
+def describe_other(path: Path) -> str:
+    """What a file is, or the first in a folder that is no SavedModel but a model
+    of another kind, and what to do; "" where nothing known lies there.
+    """
+    files = [path]
+    if path.is_dir():
+        files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in OTHER_ENDINGS]
+    for file in filter(Path.is_file, files):
+        with file.open("rb") as content:
+            head = content.read(HEAD_BYTES)
+        if words := _name_other(file, head):
+            return words
+    return ""
+
+
+def _name_other(file: Path, head: bytes) -> str:
+    if pointer := LFS_POINTER.match(head):
+        return (
+            f"{file} is a pointer of Git LFS to a file of {pointer[1].decode()} bytes, which "
+            "was not fetched: run `git lfs pull` where the version comes from, and copy it again"
+        )
+    for ending, start, words in OTHERS:
+        if re.search(f"{ending}$", file.name, re.I) and re.match(start, head, re.S):
+            return f"{file.name} is {words.replace('FILE', repr(str(file)))}"
+    return ""
+
+
 def refuse_lfs_pointers(version: Path) -> None:
     """Raises FailedPrecondition for what Git writes instead of a large file
     until that is fetched.
@@ -60,14 +104,9 @@ def refuse_lfs_pointers(version: Path) -> None:
     for file in sorted(version.rglob("*")):
         if not file.is_file() or file.stat().st_size > POINTER_BYTES:
             continue
-        pointer = LFS_POINTER.match(file.read_bytes())
-        if pointer:
-            raise FailedPrecondition(
-                f"{file.relative_to(version)} is a pointer of Git LFS to a file of "
-                f"{pointer[1].decode()} bytes, which "
-                "was not fetched: run `git lfs pull` where the version comes from, and "
-                "copy it again"
-            )
+        content = file.read_bytes()
+        if LFS_POINTER.match(content):
+            raise FailedPrecondition(_name_other(file.relative_to(version), content))
 
 
 def _parse(file: Path, contents: bytes) -> saved_model_pb2.SavedModel:
@@ -122,6 +161,8 @@ def _describe(file: Path, contents: bytes) -> str:
     """Why a file holds no graph that can be served, and what to do."""
     if not contents:
         return f"{file.name} is empty; copy the version again"
+    if other := _name_other(file, contents[:HEAD_BYTES]):
+        return other
     if _is_frozen_graph(contents):
         return (
             f"{file.name} is a frozen graph (a GraphDef), not a SavedModel: load it "

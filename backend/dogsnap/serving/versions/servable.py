@@ -6,7 +6,7 @@ import copy
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,21 @@ PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order 
 NO_MEMORY = (
     "the server has no memory left for this request; send fewer or smaller inputs, or try again"
 )
-# Errors of operations that mean bad input: a graph has no other reason to fail with them.
+# Errors of operations that mean bad input.
 INPUT_ERRORS = (
     tf.errors.InvalidArgumentError,
     tf.errors.OutOfRangeError,
     tf.errors.DataLossError,
-    tf.errors.FailedPreconditionError,
     tf.errors.UnimplementedError,
-    tf.errors.NotFoundError,
+)
+
+# Of a graph that reads files: its own, unless the client named them.
+FILE_ERRORS = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
+LONGEST_NAME = 4096  # bytes of a path on Linux
+NO_FILE = "No such file or directory"
+MISSING_FILE = (
+    "; the graph of this version reads that file: put it on the server's machine, or export the "
+    "model with the file as an asset (tf.saved_model.Asset)"
 )
 
 
@@ -365,7 +372,7 @@ class Servable(BaseServable):
             return arrays
         except tf.errors.OpError as error:
             note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
-            raise _translate_error(error, note) from error
+            raise _translate_error(error, note, _names_of_files(inputs)) from error
         except UnicodeDecodeError as error:  # TensorFlow quotes bytes of the input in its reason
             raise InvalidArgument(
                 f'signature "{signature.name}" of {self.id} refuses these values; its '
@@ -440,7 +447,18 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     return text + advice
 
 
-def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
+def _names_of_files(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """The texts among values that may name a file."""
+    for value in inputs.values():
+        for each in np.asarray(value, object).flat:
+            if isinstance(each, bytes | str) and 0 < len(each) <= LONGEST_NAME:
+                yield each if isinstance(each, str) else each.decode(errors="replace")
+
+
+def _translate_error(
+    error: tf.errors.OpError, note: str = "", names: Iterable[str] = ()
+) -> DogsnapError:
+    """`names`: of files, as the client may have given them."""
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable(NO_MEMORY)
     if PYTHON_FUNCTION.search(error.message):
@@ -449,8 +467,10 @@ def _translate_error(error: tf.errors.OpError, note: str = "") -> DogsnapError:
             "tf.numpy_function), which a "
             "SavedModel does not hold; no server can run it: export the model without it"
         )
-    if not isinstance(error, INPUT_ERRORS):
-        return Internal(kernel_sentence(error.message))
+    is_of_file = isinstance(error, FILE_ERRORS) and any(name in error.message for name in names)
+    if not isinstance(error, INPUT_ERRORS) and not is_of_file:
+        advice = MISSING_FILE if NO_FILE in error.message else ""
+        return Internal(kernel_sentence(error.message) + advice)
     if ONE_ROW in error.message:
         note += f"; {WITHOUT_ROWS}"
     elif NOT_ONE in error.message and ONE_BY_ONE not in note:

@@ -161,7 +161,8 @@ def missing(path: Path) -> str:
     Raises OSError if it cannot be read.
     """
     if saved_model_file.find(path) is None:
-        return saved_model_file.BINARY
+        other = saved_model_file.describe_other(path)
+        return f"{saved_model_file.BINARY} ({other})" if other else saved_model_file.BINARY
     variables = path / "variables"
     shards = (
         [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")]

@@ -1,5 +1,6 @@
 """Runs the warm-up requests stored in a version, so that the first request is not slow."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,11 +10,13 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import input_pb2, prediction_log_pb2
 
-from dogsnap.errors import DogsnapError, FailedPrecondition
+from dogsnap.errors import DogsnapError, FailedPrecondition, InvalidArgument
 from dogsnap.serving.photos import photo
 from dogsnap.serving.tensors.examples import merge_context
 from dogsnap.serving.versions import low_priority
 from dogsnap.serving.versions.servable import Servable, kernel_sentence
+
+log = logging.getLogger("dogsnap.servable")
 
 RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_RECORDS = 1000  # as in TensorFlow Serving; more fail the load
@@ -31,9 +34,13 @@ def warm_up(servable: Servable) -> int:
         with suppress(FailedPrecondition):  # it has labels, but no signature for photos
             # A black photo, checked like a user's: the first check loads the readers of
             # all file formats, which takes 10 ms.
-            black = photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy())
+            sides = servable.description.input_size or (photo.REDUCED_SIDE, photo.REDUCED_SIDE)
+            black = photo.check(tf.io.encode_png(tf.zeros((*sides, 3), tf.uint8)).numpy())
             signature = servable.photo_signature()
-            low_priority.run(servable.run_photos, signature, [black.upright()])
+            try:
+                low_priority.run(servable.run_photos, signature, [black.upright()])
+            except InvalidArgument as error:  # it may take others
+                log.warning("%s takes no black photo to warm up: %s", servable.id, error)
     file = servable.path / RECORDS_FILE
     if not file.exists():
         return 0

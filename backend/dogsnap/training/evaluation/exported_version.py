@@ -17,7 +17,7 @@ from dogsnap.serving.inference.request_kinds import Breeds
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import saved_model_file
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import Servable, kernel_sentence
 from dogsnap.settings import Settings
 from dogsnap.training.stored_arrays import join_rows
 
@@ -53,8 +53,11 @@ class ExportedVersion:
                     "a version that has them"
                 )
             servable.photo_signature()
-        except DogsnapError as error:
-            raise ValueError(error.message) from error
+        except (DogsnapError, ValueError) as error:
+            raise ValueError(str(error)) from error
+        except Exception as error:  # a damaged file can raise anything
+            reason = kernel_sentence(str(error))
+            raise ValueError(f"{path} cannot be loaded: {reason}") from error
         return cls(path, servable.description.raw, servable)
 
     @property
