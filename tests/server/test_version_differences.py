@@ -1,12 +1,17 @@
 """A switch to a version that clients would feel is refused with the difference; --force makes it, and the log says so."""
 
+import base64
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from support import tiny_models
+from dogsnap.exporting.merging.merge import merge
+from dogsnap.exporting.merging.options import Options
+from support import tensorflow1_models, tiny_models
 from support.changed_version import changed_version
 from support.command_line import dogsnap
+from support.exported import png
 from support.refusals import assert_refused
 from support.tiny_models import half_plus, save, signature, spec
 
@@ -109,6 +114,33 @@ def test_a_version_that_decodes_photos_itself_may_replace_one_that_takes_numbers
     assert answer["switch"]
     assert "decodes photos itself" in " ".join(answer["notes"])
     assert_refused(admin(door, STABLE, version=1), 400, "image string", "image float32")
+
+
+@pytest.mark.parametrize("shape", [None, ()])
+def test_a_version_that_takes_a_batch_may_replace_one_that_takes_one_photo(
+    start_server, tmp_path, shape
+):
+    """As the article's own version, which decodes one base64 text, is replaced by what `dogsnap merge` makes."""
+    with tf.Graph().as_default() as graph:
+        text = tf.compat.v1.placeholder(tf.string, shape, name="base64_string")
+        picture = tf.io.decode_png(tf.io.decode_base64(tf.reshape(text, [])), 3)
+        mean = tf.nn.softmax(tf.reduce_mean(tf.cast(picture, tf.float32), [0, 1]))[tf.newaxis]
+        predict = ("predict", {"image": text}, {"prediction": mean})
+        tensorflow1_models.save(tmp_path / "net" / "1", graph, serving_default=predict)
+    images = spec(tf.float32, None, 16, 16, 3, name="image")
+    network = signature(lambda image: {"prediction": tf.reduce_mean(image, [1, 2])}, images)
+    labels = [{"id": name, "name": name} for name in ("red", "green", "blue")]
+    merged = merge(save(tmp_path / "source" / "1", serving_default=network), Options(labels=labels))
+    merged.rename(tmp_path / "net" / "2")
+    server = start_server(tmp_path)
+    body = {"inputs": {"image": base64.urlsafe_b64encode(png(np.zeros((8, 8, 3)))).decode()}}
+    for version in (1, 2):
+        assert server.post(f"/v1/models/net/versions/{version}:predict", json=body).ok
+    assert admin(server, "default", "net", version=1, force=True).ok
+    answer = admin(server, "default", "net", version=2).json()
+    assert answer["switch"]
+    assert "takes several of image in serving_default as well" in " ".join(answer["notes"])
+    assert_refused(admin(server, "default", "net", version=1), 400, "would feel")
 
 
 def test_going_back_is_never_refused(door):

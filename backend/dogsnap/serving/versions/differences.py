@@ -65,7 +65,9 @@ class _Comparison:
                 self._feel(f"has the method {new.method} in {name}, {self._old} has {old.method}")
             for alias in sorted({*old.inputs, *new.inputs}):
                 had, has = old.inputs.get(alias), new.inputs.get(alias)
-                if not (had and has and _takes(had, has)):
+                if had and has and self._takes_one_of_many(new, alias, had, has):
+                    self.noted.append(f"{self._new} takes several of {alias} in {name} as well")
+                elif not (had and has and _takes(had, has)):
                     before = f"{self._old} {_describe(alias, had)}"
                     self._feel(f"takes {_describe(alias, has)} in {name}, {before}")
             for alias, had in old.outputs.items():
@@ -73,6 +75,19 @@ class _Comparison:
                 if not (has and _gives(had, has)):
                     before = f"{self._old} {_describe(alias, had)}"
                     self._feel(f"gives {_describe(alias, has)} in {name}, {before}")
+
+    def _takes_one_of_many(
+        self, new: Signature, alias: str, had: tf.TensorSpec, has: tf.TensorSpec
+    ) -> bool:
+        """Whether one text, which clients send to an input that takes one or does
+        not say how many, is taken as a batch of one; a photo where it does not say.
+        """
+        is_open = has.shape.rank == 1 and has.shape[0] is None
+        if not is_open or (had.dtype, has.dtype) != (tf.string, tf.string):
+            return False
+        if had.shape.rank is None:
+            return alias in self.after.picture_inputs(new)
+        return bool(had.shape.rank == 0)
 
     def _decodes_instead(self, old: Signature, new: Signature) -> bool:
         """Whether the one input is a photo as numbers before, and one as a file
