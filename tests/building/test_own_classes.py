@@ -171,3 +171,19 @@ def test_a_threshold_holds_with_confidence_or_it_is_said_how_many_photos_it_take
     few = find_threshold(probabilities[:20], classes[:20], 0.97)
     assert few.threshold is None
     assert "takes at least 99 sure and right answers" in str(few)
+
+
+def test_evaluate_writes_a_version_with_the_threshold_for_a_precision(
+    photos: Path, start: Path
+) -> None:
+    output_of(train(photos, start))
+    model = photos.parent / "models" / "mine"
+    few = dogsnap("evaluate", model / "2", "--data", photos, "--precision", 0.99)
+    refused(few, "takes at least 299 sure and right answers")
+    assert not (model / "3").exists()
+    said = output_of(dogsnap("evaluate", model / "2", "--data", photos, "--precision", 0.6))
+    assert f"wrote {model / '3'}" in said
+    before, after = (ExportedVersion.load(model / number) for number in "23")
+    threshold = after.description["decision"]["confident_threshold"]
+    assert f"threshold {threshold:g}: " in said
+    assert {**after.description, "decision": {}} == {**before.description, "decision": {}}

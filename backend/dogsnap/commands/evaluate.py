@@ -42,6 +42,12 @@ LISTED_CLASSES = 10  # of the ones that are right least often
 )
 @option("--limit", "at most this many photos, evenly spread", AT_LEAST_ONE)
 @option(
+    "--precision",
+    "find the least threshold from which on so many answers are right, such as 0.97, with 95 % "
+    "confidence, and write the next version with it; DATA must not have trained",
+    click.FloatRange(0.5, 1, min_open=True, max_open=True),
+)
+@option(
     "--save",
     "folder for scores.json, confusion.csv, its picture confusion.png, and the scores "
     "of each class in classes.csv",
@@ -55,6 +61,7 @@ def evaluate(
     not_dogs: Path | None,
     other_dogs: Path | None,
     limit: int | None,
+    precision: float | None,
     **outputs: Path | None,
 ) -> None:
     """Report the scores of VERSION (a version folder such as
@@ -71,9 +78,14 @@ def evaluate(
     exported = ExportedVersion.load(version)
     if not_dogs:
         exported.require_dogs("--not-dogs")
+    if precision and exported.levels.decision.group is not None:
+        raise click.UsageError(
+            f"--precision is for versions without groups; the thresholds of {version} depend on "
+            "one another, and are fitted together"
+        )
     listed = named_list(data, list_name)
     examples = labelled_photos.read_known(data, listed, exported.labels, limit, click.echo)
-    scores, matrix = measuring.evaluate(exported, examples)
+    scores, matrix, found = measuring.evaluate(exported, examples, precision)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"median time a photo         {scores['milliseconds']:.1f} ms, with decoding")
     click.echo(_classes_text(scores["classes"]))
@@ -96,6 +108,13 @@ def evaluate(
         click.echo(f"wrote scores.json, classes.csv, confusion.csv and confusion.png to {save}")
     if json_file:
         write_json(scores, json_file)
+    if found:
+        click.echo(str(found))
+        if found.threshold is None:
+            raise click.ClickException("no version is written")
+        from dogsnap.exporting.redescription import write_with_threshold
+
+        click.echo(f"wrote {write_with_threshold(version, exported.description, found.threshold)}")
 
 
 def _report_dogs(scores: Mapping[str, Any]) -> None:

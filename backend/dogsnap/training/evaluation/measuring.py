@@ -1,6 +1,7 @@
 """Measures a version on photos: of known classes, of other breeds, and without a dog."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from dogsnap.training import dataset, scoring, thresholds
 from dogsnap.training.dataset import Example, breeds_of, paths_of
 from dogsnap.training.evaluation import confusion
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
+from dogsnap.training.thresholds import Found, find_threshold
 
 # Breeds outside the classes, by a part of their folder's name, and the breeds that
 # share their name or are said to be the same.
@@ -53,10 +55,10 @@ def score_photos(
 
 
 def evaluate(
-    version: ExportedVersion, examples: list[Example]
-) -> tuple[dict[str, Any], np.ndarray]:
-    """The scores on photos of known classes, ready for JSON, and the confusion:
-    see `confusion.confusion_matrix`.
+    version: ExportedVersion, examples: list[Example], precision: float | None = None
+) -> tuple[dict[str, Any], np.ndarray, Found | None]:
+    """The scores on photos of known classes, ready for JSON, the confusion (see
+    `confusion.confusion_matrix`), and with a `precision` the threshold for it.
     """
     given = answers(version, paths_of(examples))
     scores = score_photos(version, examples, given)
@@ -64,7 +66,11 @@ def evaluate(
     matrix = confusion.confusion_matrix(answered, breeds_of(examples), len(version.labels))
     scores["classes"] = confusion.class_scores(matrix, version.labels)
     scores["milliseconds"] = round(1000 * float(np.median(given["seconds"])), 2)
-    return scores, matrix
+    found = None
+    if precision is not None:
+        found = find_threshold(given["prediction"], breeds_of(examples), precision)
+        scores["threshold"] = asdict(found)
+    return scores, matrix, found
 
 
 def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[str, Any]:
