@@ -170,6 +170,7 @@ def test_a_page_without_connection_says_what_it_misses_and_shows_it_once_there_i
     if way == "by itself":
         phone.context.set_offline(False)
     else:
+        phone.page.wait_for_timeout(500)  # two taps in one place within less are taken for one
         phone.tap("retry")
     phone.screen.locator(there).wait_for()
 

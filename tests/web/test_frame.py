@@ -131,6 +131,7 @@ def test_the_box_lies_over_the_photo_where_the_server_saw_the_dog(
         phone.snap(tmp_path / "dog.jpg")
         box = phone.screen.locator(".box")
         box.wait_for()
+        phone.page.wait_for_timeout(700)  # until the photo has gone to the dog
         area, drawn = phone.screen.locator(".photo").bounding_box(), box.bounding_box()
         scale = min(area["width"] / size[0], area["height"] / size[1])
         width, height = size[0] * scale, size[1] * scale
