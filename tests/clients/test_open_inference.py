@@ -127,6 +127,15 @@ def test_a_tensor_of_numbers_is_flat_or_nested_and_strings_are_named(server, ima
     assert outputs["labels"][0] == "red dog"
 
 
+def test_base64_text_is_taken_by_a_version_that_takes_files_as_well(server) -> None:
+    expected = predicted(server, 2, [TEXT])
+    for more in ({}, {"parameters": {"content_type": "base64"}}):
+        given = photo_input([TEXT], name="image_bytes", **more)
+        answer = ask(server, [given], "/versions/2", parameters={"signature_name": "image_bytes"})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["outputs"][0]["data"] == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_label_is_a_version(server) -> None:
     response = ask(server, [photo_input([TEXT])], "/versions/stable")
     assert_refused(response, 400, "Unrecognized servable version label: stable")

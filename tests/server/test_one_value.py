@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
+from support import tensorflow1_models
 from support.colour_photos import GREEN, encode, plain
 from support.command_line import dogsnap
 from support.grpc_client import connected, predict_request
@@ -33,7 +34,17 @@ def models(tmp_path_factory):
     def half(x):
         return {"y": x / 2, "pair": tf.stack([x, x])}
 
-    for name, function in (("inverted", inverted), ("half", half)):
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.float32, "image")])
+    def mean(image):
+        return {"prediction": tf.reduce_mean(image, [1, 2])}
+
+    with tf.Graph().as_default() as graph:
+        contents = tf.compat.v1.placeholder(tf.string, [], name="DecodeJpeg/contents")
+        pixels = tf.cast(tf.io.decode_png(contents, channels=3), tf.float32)
+        of_one = {"mean": tf.reduce_mean(pixels), "row": tf.reduce_mean(pixels, [0, 1])[tf.newaxis]}
+        predict = ("predict", {"image_bytes": contents}, of_one)
+        tensorflow1_models.save(folder / "placeholder" / "1", graph, serving_default=predict)
+    for name, function in (("inverted", inverted), ("half", half), ("images", mean)):
         module = tf.Module()
         module.function = function
         tf.saved_model.save(module, str(folder / name / "1"), signatures=function)
@@ -56,6 +67,20 @@ def test_a_graph_of_one_value_takes_a_list_of_one(server, form):
     assert predicted(server, "half", {"inputs": 3.0}).json()["outputs"]["y"] == 1.5
     posted = server.post("/", json={"model_name": "half", "data": {"x": [3.0]}})
     assert posted.json()["y"] == [1.5]
+
+
+def test_a_placeholder_of_one_value_takes_a_list_of_one(server):
+    row = {"mean": 80.0, "row": [20.0, 200.0, 20.0]}
+    assert predicted(server, "placeholder", {"instances": [{"b64": TEXT}]}).json() == {
+        "predictions": [row]
+    }
+    (value,) = predicted(server, "placeholder", {"inputs": {"b64": TEXT}}).json()["outputs"]["row"]
+    assert value == row["row"]
+    with connected(server.grpc_port) as client:
+        for photos in ([PHOTO], PHOTO):
+            request = predict_request("placeholder", image_bytes=photos)
+            outputs = client.prediction.Predict(request, 60).outputs
+            assert tf.make_ndarray(outputs["row"]).tolist() == [row["row"]]
 
 
 def test_several_values_are_told_of_merge_wherever_they_are_sent(server):
@@ -100,6 +125,8 @@ def test_files_go_to_every_signature_of_base64_text(server, signature):
     [
         (2, [[[[0.5] * 3] * 16] * 16], "; version 1 takes numbers"),
         (1, [TEXT], "; version 2 takes text"),
+        (1, [{"b64": TEXT}], '{"b64": ...} Type: Object is not of expected type: float; version 2'),
+        (1, [{"image": {"b64": TEXT}}], "; version 2 takes text"),
     ],
 )
 def test_values_of_another_kind_are_told_of_the_version_that_takes_them(
@@ -107,6 +134,16 @@ def test_values_of_another_kind_are_told_of_the_version_that_takes_them(
 ):
     path = f"inception_v3/versions/{version}"
     assert_refused(predicted(server, path, {"instances": value}), 400, said)
+
+
+def test_a_photo_for_numbers_is_told_of_merge_where_no_version_takes_photos(server):
+    said = "`dogsnap merge images/1` makes a version that takes it"
+    for value in (TEXT, {"b64": TEXT}):
+        for form, given in (("instances", [value]), ("inputs", [value]), ("inputs", value)):
+            assert_refused(predicted(server, "images", {form: given}), 400, said)
+    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
+        client.prediction.Predict(predict_request("images", image=[TEXT]), 60)
+    assert said in refused.value.details()
 
 
 ADVICE = {

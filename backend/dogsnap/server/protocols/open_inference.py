@@ -35,7 +35,7 @@ from dogsnap.serving.tensors.open_inference_tensors import (
     describe_specs,
     to_raw,
 )
-from dogsnap.serving.tensors.signatures import Signature
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, Signature
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 
 # Written from the .proto beside it, which describes the messages.
@@ -100,7 +100,10 @@ def work_of(
             )
         arrays = {}
         for tensor in tensors:
-            arrays[tensor.name] = tensor.array(signature.inputs[tensor.name].shape.rank)
+            array = tensor.array(signature.inputs[tensor.name].shape.rank)
+            takes_files = tensor.name.endswith(BYTES_SUFFIX) and array.dtype == object
+            pictures = decode_photos(array) if takes_files else None
+            arrays[tensor.name] = array if pictures is None else pictures
         tensors.clear()
         release()
         return arrays

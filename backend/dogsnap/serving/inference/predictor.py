@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.answers.classification import Classification
+from dogsnap.serving.answers.classification import IMAGES_RANK, Classification
 from dogsnap.serving.answers.several_photos import JoinedAnswer
 from dogsnap.serving.execution.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guard import Guard
@@ -23,6 +23,7 @@ from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import check
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.series import Series
+from dogsnap.serving.tensors.json_tensors import BASE64_SHOWN
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from dogsnap.serving.versions.servable import BaseServable
 from dogsnap.settings import Settings
@@ -32,7 +33,10 @@ from dogsnap.settings import Settings
 COPY_SIDE, COPY_QUALITY = 1280, 85
 # By the kind of values that came, how messages say that another kind was expected.
 OTHER_KIND = {
-    "text": re.compile("Type: String is not of expected type|received string$"),
+    "text": re.compile(
+        f"(Type: String|{re.escape(BASE64_SHOWN)} Type: Object) is not of expected type"
+        "|received string$"
+    ),
     "numbers": re.compile("Type: Number is not of expected type: string|expected string values"),
 }
 
@@ -131,6 +135,10 @@ class Predictor:
                 is_like = own is not None and signature.outputs == own.outputs
                 fitting.append((is_like, number))
         if not fitting:
+            inputs = own.inputs.values() if own and kind == "text" else ()
+            if any(spec.shape.rank == IMAGES_RANK for spec in inputs):
+                merge = f"`dogsnap merge {servable.id.name}/{servable.id.version}`"
+                return InvalidArgument(f"{error.message}; {merge} makes a version that takes it")
             return error
         return InvalidArgument(f"{error.message}; version {max(fitting)[1]} takes {kind}")
 

@@ -123,7 +123,15 @@ class Values:
         """Run the signature; also returns the version that answered, which may
         be another one behind a gateway.
         """
-        return servable.answer(signature, self._feed)
+        try:
+            return servable.answer(signature, self._feed)
+        except InvalidArgument:
+            # A placeholder of shape [] may take a list of one as it is, or only its value.
+            values = _without_lists_of_one(self._runs, self._arrays)
+            if not values:
+                raise
+            self._arrays, self._is_one_row = {**self._arrays, **values}, True
+            return servable.answer(signature, self._feed)
 
     def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
         if signature.inputs != self._runs.inputs:
@@ -477,6 +485,15 @@ def _fit_inputs(
             )
         fitted[alias] = value
     return fitted, is_one_row
+
+
+def _without_lists_of_one(signature: Signature, arrays: Arrays) -> dict[str, np.ndarray]:
+    """The values of scalar inputs that came as lists of one."""
+    values = {}
+    for alias, spec in signature.inputs.items():
+        if spec.shape.rank == 0 and np.shape(arrays[alias]) == (1,):
+            values[alias] = np.asarray(arrays[alias]).reshape(())
+    return values
 
 
 def _as_row(output: np.ndarray) -> np.ndarray:
