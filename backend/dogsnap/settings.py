@@ -20,6 +20,12 @@ OTHER_VARIABLES = {
     "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
     "DOGSNAP_KEY": "API key that `dogsnap predict` sends to the server at --url",
 }
+# What Vertex AI tells a container, by the settings that mean the same.
+VERTEX_VARIABLES = {
+    "port": "AIP_HTTP_PORT",
+    "health_route": "AIP_HEALTH_ROUTE",
+    "predict_route": "AIP_PREDICT_ROUTE",
+}
 # What Kubernetes sets in every pod for a service whose name begins with dogsnap, and
 # Docker for a link: no settings.
 SERVICE_LINK = re.compile(
@@ -32,6 +38,7 @@ LINE = re.compile(
     r"""(?:export\s+)?(?P<name>\w+)\s*=\s*"""
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<plain>[^"'\s].*?)?)(?:\s+\#.*)?"""
 )
+ROUTE = re.compile(r"(/[^\s<>?#]*)?")
 MEBIBYTE = 2**20
 MODELS = Path("models")
 
@@ -230,6 +237,10 @@ class Settings:
         "", "file with the certificate chain (PEM) for HTTPS and gRPC; needs --tls-key"
     )
     tls_key: str = setting("", "file with the private key (PEM) of --tls-cert")
+    health_route: str = setting("", "a further path for readiness, such as AIP_HEALTH_ROUTE names")
+    predict_route: str = setting(
+        "", "a further path for /invocations, such as AIP_PREDICT_ROUTE names"
+    )
     log_format: str = setting(
         "text",
         "`text`: one line per event; `json`: one JSON object per event",
@@ -253,6 +264,9 @@ class Settings:
         for name, value in environ.items():
             if name.startswith(PREFIX) and not SERVICE_LINK.fullmatch(f"{name}={value}"):
                 given[name] = _without_line_end(name, value)
+        for name, theirs in VERTEX_VARIABLES.items():
+            if theirs in environ:
+                given.setdefault(variable(name), environ[theirs])
         file = flags.get("settings_file") or given.get(variable("settings_file"))
         if file:
             given = {**_read_settings_file(Path(file)), **given}
@@ -270,6 +284,11 @@ class Settings:
                 stated = given.get(variable(row.name))
             if stated is not None:
                 values[row.name] = _parse(row, stated)
+        for name in ("health_route", "predict_route"):
+            if not ROUTE.fullmatch(values.get(name, "")):
+                raise click.UsageError(
+                    f"{flag(name)} is {values[name]!r:.100}; expected a path that begins with /"
+                )
         return cls(**values)
 
 

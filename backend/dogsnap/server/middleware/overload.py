@@ -6,7 +6,7 @@ from dogsnap.serving.inference.predictor import Predictor
 
 # Protocols in the metrics, and blueprints, that answer with or about models. Requests
 # that run a model are POSTs.
-PROTOCOLS = ("api", "simple", "rest", "open_inference")
+PROTOCOLS = ("api", "simple", "rest", "open_inference", "invocations")
 
 
 def init_app(app: Flask, predictor: Predictor) -> None:

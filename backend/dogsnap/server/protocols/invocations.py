@@ -1,0 +1,127 @@
+"""What the clouds ask of a container: SageMaker's and MLflow's /ping and
+/invocations, and the routes that Vertex AI names.
+"""
+
+import re
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from dogsnap.errors import InvalidArgument, Unavailable, UnsupportedMediaType
+from dogsnap.routing.spec import ModelSpec
+from dogsnap.server.bodies.json_bodies import (
+    TensorDocument,
+    hold_answer,
+    json_response,
+    read_tensor_body,
+    version_header,
+)
+from dogsnap.server.bodies.receiving import read_body
+from dogsnap.server.middleware.connections import client_is_gone
+from dogsnap.server.middleware.request_ids import STICKY_KEY
+from dogsnap.server.protocols.tf_serving_rest import signature_name
+from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.inference.request_kinds import Values
+from dogsnap.serving.tensors import json_tensors
+from dogsnap.settings import Settings
+
+PROTOCOL = "invocations"  # in the metrics, and of the blueprint
+JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/x-ndjson")
+BINARY = ("application/octet-stream", "application/x-image")
+# SageMaker's TensorFlow containers name the model so: tfs-model-name=half,tfs-model-version=2.
+ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+ATTRIBUTE = re.compile(r"tfs-model-(name|version)=([^,]+)")
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    routes = Blueprint(PROTOCOL, __name__)
+
+    @routes.get("/ping", endpoint="ping")
+    def ping() -> Response:
+        if reason := predictor.repository.not_ready():
+            raise Unavailable(f"not ready: {reason}")
+        return json_response({"status": "ready"})
+
+    @routes.post("/invocations", endpoint="invoke")
+    def invoke() -> Response:
+        kind = request.mimetype
+        if kind.startswith("image/") or kind in BINARY:
+            return _classify(settings, predictor)
+        if kind in JSON_LINES:
+            lines = read_tensor_body(settings).splitlines()
+            rows = b",".join(line for line in lines if line.strip())
+            return _predict(settings, predictor, b'{"instances": [' + rows + b"]}")
+        if kind not in ("application/json", ""):
+            raise UnsupportedMediaType(
+                f"expected application/json, application/jsonlines or a photo (image/*, "
+                f"application/octet-stream), received {kind[:80]!r}"
+            )
+        return _predict(settings, predictor, read_tensor_body(settings))
+
+    if settings.health_route:
+        routes.add_url_rule(settings.health_route, "health", ping, methods=["GET"])
+    if settings.predict_route:
+        routes.add_url_rule(settings.predict_route, "predict", invoke, methods=["POST"])
+    return routes
+
+
+def _spec(predictor: Predictor) -> ModelSpec:
+    """The model that SageMaker's attributes name, else the default one."""
+    named = dict(ATTRIBUTE.findall(request.headers.get(ATTRIBUTES, "")))
+    version = named.get("version", "").strip()
+    if version and not re.fullmatch("[0-9]{1,18}", version):
+        raise InvalidArgument(f"tfs-model-version is {version[:40]!r}; expected a whole number")
+    name = named.get("name", "").strip() or predictor.default_model()
+    return ModelSpec(name, int(version) if version else None, None, STICKY_KEY.get())
+
+
+def _classify(settings: Settings, predictor: Predictor) -> Response:
+    """A photo's bytes: the answer of /api/classify."""
+    photo = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    answer = predictor.classify(photo, _spec(predictor), None, PROTOCOL, client_is_gone())
+    return json_response(answer.to_json())
+
+
+def _predict(settings: Settings, predictor: Predictor, body: bytes) -> Response:
+    with TensorDocument(body, settings) as document:
+        fields = document.fields
+        _read_data_frame(fields)
+        by_rows = "instances" in fields
+        name = signature_name({**_parameters(fields), **fields})
+        read = document.release_after(json_tensors.from_body)
+        works = [Values(read, name)]
+        (prediction,) = predictor.answer(
+            _spec(predictor), works, PROTOCOL, is_gone=client_is_gone()
+        )
+    hold_answer(prediction.outputs, settings, by_rows)
+    write = json_tensors.to_rows if by_rows else json_tensors.to_columns
+    answer = {"predictions": write(prediction.outputs)}
+    return json_response(answer, headers=version_header(prediction.servable))
+
+
+def _parameters(fields: dict[str, Any]) -> dict[str, Any]:
+    """Vertex AI's `parameters`, of which the signature's name is read."""
+    parameters = fields.pop("parameters", None) or {}
+    if not isinstance(parameters, dict):
+        raise InvalidArgument('"parameters" is no object')
+    return {name: parameters[name] for name in ("signature_name",) if name in parameters}
+
+
+def _read_data_frame(fields: dict[str, Any]) -> None:
+    """MLflow's {"dataframe_split": {"columns": [...], "data": [[...]]}} and
+    {"dataframe_records": [{...}]} become instances.
+    """
+    if "dataframe_records" in fields:
+        fields["instances"] = fields.pop("dataframe_records")
+    if "dataframe_split" not in fields:
+        return
+    frame = fields.pop("dataframe_split")
+    frame = frame if isinstance(frame, dict) else {}
+    columns, rows = frame.get("columns"), frame.get("data")
+    is_table = isinstance(columns, list) and isinstance(rows, list)
+    is_table = is_table and all(isinstance(column, str) for column in columns)
+    if not is_table or any(not isinstance(row, list) or len(row) != len(columns) for row in rows):
+        raise InvalidArgument(
+            'expected "dataframe_split": {"columns": [names], "data": [rows as long as these]}'
+        )
+    fields["instances"] = [dict(zip(columns, row, strict=True)) for row in rows]
