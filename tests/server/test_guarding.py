@@ -214,7 +214,9 @@ def test_it_says_where_it_cannot_tell(start_server, models, tmp_path):
     def listed() -> str:
         return dogsnap("models", "list", "--url", server.url).output
 
-    wait_until(lambda: "version 3 cannot be judged yet: 0 requests" in listed(), 60)
+    wait_until(
+        lambda: "version 3 cannot be judged yet: it needs 10 requests and has 0" in listed(), 60
+    )
 
 
 def test_servers_with_one_store_judge_what_both_have_counted_and_one_of_them_acts(

@@ -110,7 +110,10 @@ def test_a_step_without_enough_requests_waits_and_says_so(server):
     def listed() -> str:
         return output_of(dogsnap("models", "list", "--url", server.url))
 
-    wait_until(lambda: "waits: version 3 cannot be judged yet: 0 requests" in listed(), 60)
+    wait_until(
+        lambda: "waits: version 3 cannot be judged yet: it needs 10 requests and has 0" in listed(),
+        60,
+    )
     for _ in range(200):
         ask(server)
     wait_until(lambda: "requests in this step, 1000 are asked for" in listed(), 60)

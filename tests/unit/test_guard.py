@@ -243,12 +243,10 @@ def counted(requests: list[int], clients: list[int]) -> Counts:
 def test_it_is_silent_and_says_so_where_it_cannot_tell():
     few = judge(counted([1000, LEAST_REQUESTS - 1], [100, 5]), 0.05, VERSIONS)
     assert not few.is_worse
-    assert few.text == (
-        "version 2 cannot be judged yet: 9 requests (1: 1000), at least 10 of each are needed"
-    )
+    assert few.text == ("version 2 cannot be judged yet: it needs 10 requests and has 9 (1: 1000)")
     few = judge(counted([1000, 1000], [100, LEAST_CLIENTS - 1]), 0.05, VERSIONS)
     assert not few.is_worse
-    assert "2 clients (1: 100), at least 3 of each are needed" in few.text
+    assert "it needs 3 clients and has 2 (1: 100)" in few.text
     others = judge(counted([1000, 1000], [50, 50]), 0.05, VERSIONS)
     assert not others.is_worse
     assert "50 of 100 clients ask it, where 5 % were to" in others.text
@@ -370,7 +368,9 @@ def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_n
 
 def test_a_request_that_finds_no_version_counts_for_the_side_that_it_was_meant_for():
     server = WatchingServer(split(0.5))
-    assert server.texts()[0].startswith("version 2 cannot be judged yet: 0 requests (1: 0)")
+    assert server.texts()[0].startswith(
+        "version 2 cannot be judged yet: it needs 10 requests and has 0 (1: 0)"
+    )
     server.ask(-1, 1)
     for client in range(100):
         is_new_side = Split(2, 0.5).takes("half", f"client {client}")

@@ -107,6 +107,11 @@ class Versions(NamedTuple):
     def cannot_be_judged(self, why: str) -> Finding:
         return Finding(f"version {self.new} cannot be judged yet: {why}")
 
+    def lacks(self, what: str, found: Sequence[int], least: int) -> Finding:
+        """E.g. "version 3 cannot be judged yet: it needs 10 requests and has 1 (2: 6)"."""
+        figures = self.figures(f"has {found[1]}", str(found[0]))
+        return self.cannot_be_judged(f"it needs {least} {what} and {figures}")
+
     def figures(self, new: str, before: str) -> str:
         """E.g. "0 of 10 requests failed (2: 0 of 74)"."""
         return f"{new} ({'before' if self.before is None else self.before}: {before})"
@@ -117,12 +122,10 @@ def judge(counts: Counts, share: float, versions: Versions, tests: int = 1) -> F
     of the clients; `tests`: how many share the rate of false alarms.
     """
     if min(counts.requests) < LEAST_REQUESTS:
-        few = versions.figures(f"{counts.requests[1]} requests", f"{counts.requests[0]}")
-        return versions.cannot_be_judged(f"{few}, at least {LEAST_REQUESTS} of each are needed")
+        return versions.lacks("requests", counts.requests, LEAST_REQUESTS)
     clients = _by_side(counts.clients)
     if min(clients) < LEAST_CLIENTS:
-        few = versions.figures(f"{clients[1]} clients", f"{clients[0]}")
-        return versions.cannot_be_judged(f"{few}, at least {LEAST_CLIENTS} of each are needed")
+        return versions.lacks("clients", clients, LEAST_CLIENTS)
     if _differ_in_who_asks(clients, share):
         return versions.cannot_be_judged(
             f"{clients[1]} of {sum(clients)} clients ask it, where {100 * share:g} % were to; "

@@ -10,7 +10,8 @@ export function openChange(which, functions) {
   [setting, page] = [which, functions];
   form.reset();
   for (const part of all("[data-for]", form)) part.hidden = !part.dataset.for.split(" ").includes(setting.kind);
-  one("#change-title").textContent = { new: "New label", default: "Change the default", shadow: "Change the shadow" }[setting.kind] ?? `Change ${setting.name}`;
+  const titles = { new: "New label", default: "Change the default", shadow: "Change the shadow" };
+  one("#change-title").textContent = titles[setting.kind] ?? `Change ${setting.name}`;
   one("#remove").hidden = setting.kind !== "label";
   one("#remove").textContent = `Remove ${setting.name}`;
   form.elements.name.required = setting.kind === "new";
@@ -40,17 +41,26 @@ function fill() {
 function plan() {
   const { version: chosen, how, percent, steps, every, guard, at, name } = form.elements;
   const version = chosen.value === "" ? null : Number(chosen.value);
-  const label = setting.name, to = version === null ? "the largest version" : `version ${version}`;
+  const label = setting.name, of = label || "the default";
+  const to = version === null ? "the largest version" : `version ${version}`;
   const rising = steps.value.split(",").map((step) => (isNaN(step) || !step.trim() ? step.trim() : Number(step)));
   const begin = at.value ? { at: new Date(at.value).toISOString() } : {};
   const from = at.value ? ` from ${new Date(at.value).toLocaleString([], { dateStyle: "short", timeStyle: "short" })}` : "";
   if (setting.kind === "shadow") return ["shadow", { version }, version === null ? "End the shadow" : `Send copies to ${to}`];
-  if (setting.kind === "new") return [`labels/${encodeURIComponent(name.value)}`, { version, from: null }, `Create ${name.value || "the label"} at ${to}`];
-  if (how.value === "share") return ["split", { label, version, percent: Number(percent.value), guard: guard.checked }, `Send ${percent.value} % of ${label || "the default"} to ${to}`];
-  if (how.value === "steps") return ["rollout", { label, version, steps: rising, every: 60 * every.value, ...begin }, `Roll ${label || "the default"} out to ${to} by ${steps.value} %${from}`];
+  if (setting.kind === "new") {
+    return [`labels/${encodeURIComponent(name.value)}`, { version, from: null }, `Create ${name.value || "the label"} at ${to}`];
+  }
+  const moved = { version, guard: guard.checked };
+  if (how.value === "share") {
+    return ["split", { label, percent: Number(percent.value), ...moved }, `Send ${percent.value} % of ${of} to ${to}`];
+  }
+  if (how.value === "steps") {
+    const plan = { label, version, steps: rising, every: 60 * every.value, ...begin };
+    return ["rollout", plan, `Roll ${of} out to ${to} by ${steps.value} %${from}`];
+  }
   const words = label ? `Move ${label} to ${to}` : `Make ${to} the default`;
   if (at.value) return ["rollout", { label, version, steps: [100], every: 60, ...begin }, `${words}${from}`];
-  return label ? [`labels/${encodeURIComponent(label)}`, { version, guard: guard.checked }, words] : ["default", { version, guard: guard.checked }, words];
+  return [label ? `labels/${encodeURIComponent(label)}` : "default", moved, words];
 }
 
 function send([path, fields], more) {
@@ -58,6 +68,7 @@ function send([path, fields], more) {
   return post(`api/admin/models/${encodeURIComponent(setting.model)}/${path}`, { ...fields, ...given, ...more });
 }
 
+const list = (title, items) => items.length && element("div", [element("p", title), element("ul", items.map((text) => element("li", text)))]);
 const would = (...lines) => one("#would").replaceChildren(...lines.filter(Boolean));
 
 // Shares and steps are watched anyway or begin now; what is felt by clients has to be forced.
@@ -76,12 +87,15 @@ async function tryIt() {
   try {
     const answer = await send(wanted, { dry_run: true });
     if (number !== tries) return;
-    const list = (title, items) => items.length && element("div", [element("p", title), element("ul", items.map((text) => element("li", text)))]);
-    const { differences, notes } = answer;
-    would(list("This would change:", answer.would), !answer.would.length && element("p", "Nothing would change: it is so already."), list("Clients would feel it, so it is refused unless you say so:", differences), list("Also:", notes));
+    const { would: changes, differences, notes } = answer;
+    would(
+      list("This would change:", changes) || element("p", "Nothing would change: it is so already."),
+      list("Clients would feel it, so it is refused unless you say so:", differences),
+      list("Also:", notes),
+    );
     one("#force").hidden = !differences.length;
     if (!differences.length) form.elements.force.checked = false;
-    one("#do").disabled = !answer.would.length || (differences.length > 0 && !form.elements.force.checked);
+    one("#do").disabled = !changes.length || (differences.length > 0 && !form.elements.force.checked);
   } catch (error) {
     if (number === tries) showRefusal(error);
   }
@@ -117,7 +131,8 @@ function close() {
   panel.close();
 }
 
-form.addEventListener("input", () => {
+form.addEventListener("input", ({ target }) => {
+  if (target.name === "how") form.elements.guard.checked = target.value !== "once"; // whoever tries a part wants to know
   one("#do").disabled = true;
   clearTimeout(timer);
   timer = setTimeout(tryIt, 150);

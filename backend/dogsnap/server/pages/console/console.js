@@ -25,7 +25,7 @@ function lockOut() {
 
 // -- the parts ---------------------------------------------------------------------------------------------------------
 
-let shown = "", seenAt = 0, isAway = false;
+let shown = "", seenAt = 0, isAway = false, isAsking = false;
 
 async function refresh() {
   const hadToken = token.get();
@@ -166,6 +166,8 @@ one("#who").value = localStorage.getItem(WHO) ?? "";
 one("#who").addEventListener("change", () => localStorage.setItem(WHO, one("#who").value.trim()));
 begin();
 addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
-setInterval(() => {
-  if (document.visibilityState === "visible" && one("#login").hidden) refresh();
+setInterval(async () => {
+  if (isAsking || document.visibilityState !== "visible" || !one("#login").hidden) return; // a slow server is not asked twice
+  isAsking = true;
+  await refresh().finally(() => { isAsking = false; });
 }, REFRESH_MS);

@@ -9,11 +9,12 @@ export function fillVersions() {
   const { model } = one("#glance [data-model]")?.dataset ?? {};
   const cards = all("#glance [data-version]").filter(({ dataset }) => Number(dataset.classes));
   for (const [place, select] of [one("#first"), one("#second")].entries()) {
-    const before = select.value, isSame = [...select.options].map(({ value }) => value).join() === cards.map(({ dataset }) => dataset.version).join();
+    const before = select.value, shown = [...select.options].map(({ value }) => value);
+    const isSame = shown.join() === cards.map(({ dataset }) => dataset.version).join();
     if (isSame && select.dataset.model === model) continue;
     select.replaceChildren(...cards.map(({ dataset }) => new Option(`version ${dataset.version}`, dataset.version)));
     select.dataset.model = model;
-    cards.forEach(({ dataset }, index) => Object.assign(select.options[index].dataset, { model, version: dataset.version, classes: dataset.classes }));
+    for (const option of select.options) Object.assign(option.dataset, { model, version: option.value });
     if (cards.some(({ dataset }) => dataset.version === before)) select.value = before;
     else select.selectedIndex = Math.min(1 - place, cards.length - 1); // the older first
   }
@@ -34,10 +35,15 @@ function side(answer, address) {
   const { model, breeds, level, box, milliseconds } = answer;
   const picture = element("img", [], { src: address, alt: "" });
   const frame = element("div", picture, { className: "frame" });
-  if (box) frame.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect x="${Number(box[0])}" y="${Number(box[1])}" width="${box[2] - box[0]}" height="${box[3] - box[1]}"/></svg>`);
+  if (box) {
+    const [left, top, right, bottom] = box.map(Number);
+    const rect = `<rect x="${left}" y="${top}" width="${right - left}" height="${bottom - top}"/>`;
+    frame.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">${rect}</svg>`);
+  }
   const names = breeds.slice(0, SHOWN).map(({ name, probability }) => element("li", `${name} ${(100 * probability).toFixed(1)} %`));
   const claim = `${level === "breed" ? "names a breed" : level.replace("_", " ")}, ${milliseconds.toFixed(0)} ms`;
-  return element("div", [frame, element("div", [element("h4", `version ${model.version}`), element("ol", names), element("p", claim, { className: "note" })])], { className: "side" });
+  const words = [element("h4", `version ${model.version}`), element("ol", names), element("p", claim, { className: "note" })];
+  return element("div", [frame, element("div", words)], { className: "side" });
 }
 
 async function tryPhoto(photo, versions) {

@@ -13,12 +13,16 @@ const PLOTS = [
 ];
 const library = import("../uplot.js").then((module) => module.default).catch(() => null);
 const round = (value) => (value === null ? "–" : Number(value.toPrecision(value < 1000 ? 3 : 4)).toLocaleString());
+// E.g. "12.5 ms", "1.2 s", "15 %".
+const tell = (value, unit) => (unit === " ms" && value >= 1000 ? `${round(value / 1000)} s` : `${round(value)}${unit}`);
+
 function colour(name) { // of a class of the style sheet, as a canvas takes it
   const swatch = document.body.appendChild(element("i", "", { className: name }));
   const found = getComputedStyle(swatch).backgroundColor;
   swatch.remove();
   return found;
 }
+const chip = (version) => element("span", String(version), { className: `version v${version % 8}` });
 const ofVersion = (version) => colour(`v${version % 8}`);
 
 let drawn = "", plots = [], series = null;
@@ -27,18 +31,24 @@ let drawn = "", plots = [], series = null;
 
 const numbers = () => Object.keys(series.versions).map(Number);
 const lasts = (found, i) => (i < found.times.length - 1 ? found.step : found.now - found.times[i]);
-const marks = () => all(".log li").map((item) => ({ at: new Date(one("time", item).dateTime) / 1000, text: `${one(".author", item).textContent}: ${one(".what", item).textContent}` }));
+const marks = () => all(".log li").map((item) => {
+  const text = `${one(".author", item).textContent}: ${one(".what", item).textContent}`;
+  return { at: new Date(one("time", item).dateTime) / 1000, text };
+});
 
 function dataOf(plot, found) {
   const values = Object.values(found.versions).map((each) => found.times.map((_, i) => plot.of(each, i, lasts(found, i))));
-  if (plot.isStacked) for (let place = 1; place < values.length; place += 1) values[place] = values[place].map((value, i) => (value === null ? null : value + values[place - 1][i]));
+  for (let place = 1; plot.isStacked && place < values.length; place += 1) {
+    values[place] = values[place].map((value, i) => (value === null ? null : value + values[place - 1][i]));
+  }
   return [found.times, ...(plot.isStacked ? values.reverse() : values)];
 }
 
 // -- plots -------------------------------------------------------------------------------------------------------------
 
+// `found` and `switches` are asked again at each drawing.
 function make(Plot, plot, found, place, switches, onCursor) {
-  const versions = Object.keys(found.versions).map(Number);
+  const versions = Object.keys(found().versions).map(Number);
   const lines = plot.isStacked ? [...versions].reverse() : versions;
   const [soft, line] = [colour("soft"), colour("line")];
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
@@ -46,12 +56,21 @@ function make(Plot, plot, found, place, switches, onCursor) {
     width: place.clientWidth || 300, height: HEIGHT,
     cursor: { sync: { key: place.closest("[data-banner]") ? null : "console" }, drag: { x: false, y: false }, y: false },
     legend: { show: false },
-    scales: { x: { time: true, range: () => [found.from, found.now] }, y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
-    axes: [{ ...axis, space: 100, values: (_, times, __, ___, step) => times.map((time) => clock(time, step < 60)) }, { ...axis, size: 62, values: (_, values) => values.map((value) => `${round(value)}${plot.unit}`) }],
-    series: [{}, ...lines.map((version) => ({ label: `version ${version}`, stroke: ofVersion(version), fill: plot.isStacked ? ofVersion(version) : undefined, width: plot.isStacked ? 0 : 2, dash: plot.isStacked ? [] : DASHES[version % 4], spanGaps: true, points: { show: !plot.isStacked, size: 4 } }))],
+    scales: { x: { time: true, range: () => [found().from, found().now] }, y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
+    axes: [
+      { ...axis, space: 100, values: (_, times, __, ___, step) => times.map((time) => clock(time, step < 60)) },
+      { ...axis, size: 62, values: (_, values) => values.map((value) => tell(value, plot.unit)) },
+    ],
+    series: [{}, ...lines.map((version) => lineOf(version, plot))],
     hooks: { draw: [(drawing) => drawMarks(drawing, switches())], setCursor: [({ cursor }) => onCursor(cursor.idx)] },
   };
-  return new Plot(options, dataOf(plot, found), place);
+  return new Plot(options, dataOf(plot, found()), place);
+}
+
+function lineOf(version, { isStacked }) {
+  const stroke = ofVersion(version);
+  if (isStacked) return { stroke, fill: stroke, width: 0, points: { show: false } };
+  return { stroke, width: 2, dash: DASHES[version % 4], spanGaps: true, points: { show: true, size: 4 } };
 }
 
 function drawMarks({ ctx, bbox, valToPos, scales }, switches) {
@@ -77,19 +96,22 @@ export async function showPictures(model) {
   const found = await fetchSeries(model, seconds);
   if (seconds !== Number(one("[name=span]:checked").value)) return; // another one was chosen meanwhile
   series = found;
-  one("#began").textContent = series.isShort ? `The server has counted since ${clock(series.began)}, when it started; what was before is not known.` : "";
+  const since = `The server has counted since ${clock(series.began)}, when it started; what was before is not known.`;
+  one("#began").textContent = series.isShort ? since : "";
   read(null);
   if (one("#all-figures").open) fillTable();
   const Plot = await library;
-  if (!Plot) return one("#plots").replaceChildren(element("p", "There are no pictures: the app was not built (make setup). The tables have the figures.", { className: "note" }));
+  if (!Plot) {
+    const why = "There are no pictures: the app was not built (make setup). The tables have the figures.";
+    return one("#plots").replaceChildren(element("p", why, { className: "note" }));
+  }
   const key = JSON.stringify([model, seconds, numbers(), matchMedia("(prefers-color-scheme: dark)").matches]);
   if (key === drawn) return plots.forEach((plot, place) => plot.setData(dataOf(PLOTS[place], series)));
   drawn = key;
   plots.forEach((plot) => plot.destroy());
   const places = PLOTS.map(({ title }) => element("figure", element("figcaption", title)));
   one("#plots").replaceChildren(...places);
-  const live = { get from() { return series.from; }, get now() { return series.now; }, get times() { return series.times; }, get step() { return series.step; }, get versions() { return series.versions; } };
-  plots = PLOTS.map((plot, place) => make(Plot, plot, live, places[place], marks, read));
+  plots = PLOTS.map((plot, place) => make(Plot, plot, () => series, places[place], marks, read));
 }
 
 async function fetchSeries(model, seconds, until) {
@@ -105,22 +127,30 @@ function read(index) {
   const at = series.times[i];
   one("#readings caption").textContent = at ? `${index === null ? "Just now" : "At the marker"}, ${clock(at, true)}` : "Nothing was counted yet";
   const rows = numbers().map((number) => {
-    const cells = PLOTS.map((plot) => `${round(at ? plot.of(series.versions[number], i, lasts(series, i)) : null)}${plot.isStacked ? " a second" : plot.unit}`);
-    const head = element("th", element("span", String(number), { className: `version v${number % 8}` }), { scope: "row" });
-    return element("tr", [head, ...cells.map((text) => element("td", text.startsWith("–") ? "–" : text))]);
+    const cells = PLOTS.map((plot) => {
+      const value = at ? plot.of(series.versions[number], i, lasts(series, i)) : null;
+      return element("td", value === null ? "–" : tell(value, plot.isStacked ? " a second" : plot.unit));
+    });
+    return element("tr", [element("th", chip(number), { scope: "row" }), ...cells]);
   });
   one("#readings tbody").replaceChildren(...rows);
   const near = index === null ? null : marks().find((mark) => mark.at >= at - series.step && mark.at < at + 2 * series.step);
-  one("#mark").textContent = near ? `${clock(near.at, true)}, ${near.text}` : marks().some(({ at }) => at > series.from) ? "Dashed lines are switches; point at one, and this line says which." : "";
+  const help = marks().some((mark) => mark.at > series.from) ? "Dashed lines are switches; point at one, and this line says which." : "";
+  one("#mark").textContent = near ? `${clock(near.at, true)}, ${near.text}` : help;
 }
 
 function fillTable() {
   const heads = ["Time", "Version", "Requests", "Refused", "Failed", "Median", "95 of 100 within"].map((text) => element("th", text, { scope: "col" }));
-  const rows = series.times.flatMap((at, i) => Object.entries(series.versions).filter(([, each]) => each.requests[i]).map(([number, each]) => {
-    const cells = [number, each.requests[i], each.refused[i], each.failed[i], `${round(each.p50_ms[i])} ms`, `${round(each.p95_ms[i])} ms`];
-    return element("tr", [element("th", clock(at, true), { scope: "row" }), ...cells.map((text) => element("td", String(text)))]);
-  }));
-  one("#all-figures .wide").replaceChildren(element("table", [element("caption", `Points of ${series.step} seconds with requests, the newest first`), element("thead", element("tr", heads)), element("tbody", rows.reverse())]));
+  const rows = [];
+  for (const [i, at] of series.times.entries()) {
+    for (const [number, { requests, refused, failed, p50_ms, p95_ms }] of Object.entries(series.versions)) {
+      const cells = [number, requests[i], refused[i], failed[i], tell(p50_ms[i], " ms"), tell(p95_ms[i], " ms")];
+      const head = element("th", clock(at, true), { scope: "row" });
+      if (requests[i]) rows.unshift(element("tr", [head, ...cells.map((text) => element("td", String(text)))]));
+    }
+  }
+  const caption = element("caption", `Points of ${series.step} seconds with requests, the newest first`);
+  one("#all-figures .wide").replaceChildren(element("table", [caption, element("thead", element("tr", heads)), element("tbody", rows)]));
 }
 
 // What the version did when the guard took it back.
@@ -132,10 +162,10 @@ export async function drawBanner(banner) {
   const [Plot, found] = await Promise.all([library, fetchSeries(model, 900, end + 30).catch(() => null)]);
   if (!found?.times.length || !Object.keys(found.versions).length) return note("There is no picture of that time: the server was started after it.");
   const plot = PLOTS[slower === "True" ? 2 : 1];
-  const legend = Object.keys(found.versions).map((version) => element("span", version, { className: `version v${version % 8}` }));
-  const figure = element("figure", element("figcaption", [`${plot.title}, version `, ...legend]));
+  const legend = Object.keys(found.versions).flatMap((version) => [" version ", chip(version)]);
+  const figure = element("figure", element("figcaption", [`${plot.title}:`, ...legend]));
   place.replaceChildren(figure);
-  if (Plot) make(Plot, plot, found, figure, () => [{ at: end }], () => {});
+  if (Plot) make(Plot, plot, () => found, figure, () => [{ at: end }], () => {});
 }
 
 // -- events ------------------------------------------------------------------------------------------------------------
@@ -149,4 +179,6 @@ one("#plots").addEventListener("keydown", (event) => {
   const last = series.times.length - 1, index = Math.min(last, Math.max(0, (plots[0].cursor.idx ?? last) + step));
   for (const plot of plots) plot.setCursor({ left: plot.valToPos(series.times[index], "x"), top: 0 });
 });
-new ResizeObserver(() => plots.forEach((plot) => plot.setSize({ width: plot.root.parentElement.clientWidth, height: HEIGHT }))).observe(one("#plots"));
+new ResizeObserver(() => {
+  for (const plot of plots) plot.setSize({ width: plot.root.parentElement.clientWidth, height: HEIGHT });
+}).observe(one("#plots"));
