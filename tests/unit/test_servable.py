@@ -136,6 +136,27 @@ def test_a_version_without_thresholds_never_says_no_dog_is_never_sure_and_says_s
     assert "has no thresholds" in answer["note"]
 
 
+def test_an_answer_that_claims_a_group_lists_all_of_its_members_unless_a_number_was_asked_for(
+    tmp_path,
+):
+    @tf.function(input_signature=[tiny_models.spec(tf.float32, None, 8, 8, 3, name="pixels")])
+    def serving_default(pixels):
+        return {"prediction": tf.tile(tf.reduce_mean(pixels, axis=[1, 2]), [1, 3])}
+
+    labels = [{"id": f"c{number}", "name": f"class {number}"} for number in range(9)]
+    group = {"id": "a", "name": "class 0 or class 8", "name_zh": "", "members": ["c0", "c1", "c8"]}
+    thresholds = {"group_threshold": 0.85, "set_threshold": 0.9, "unknown_threshold": 0.05}
+    folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
+    decision = {**DECISION, "confident_threshold": 0.95, **thresholds}
+    described(folder, labels=labels, decision=decision, groups=[group])
+    outputs = {"prediction": np.array([[0.9, 0.02, *[0.01] * 6, 0.005]]), "dog": np.array([1.0])}
+    servable = Servable.load(ME, folder)
+    answer = name_breeds(servable, outputs, row=0, top_k=None)
+    assert (answer.level, [breed.id for breed in answer.breeds][-1]) == ("group", "c8")
+    assert len(answer.breeds) == 6
+    assert len(name_breeds(servable, outputs, row=0, top_k=2).breeds) == 2
+
+
 def test_a_version_with_labels_but_without_a_prediction_warms_up_and_says_what_is_missing(tmp_path):
     servable = Servable.load(
         ME, described(images(tmp_path / "1", outputs="mean"), labels=LABELS, decision=DECISION)

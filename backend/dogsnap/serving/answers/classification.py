@@ -96,19 +96,15 @@ class Classification:
         }
 
 
-def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
-    """`top_k`, or DEFAULT_TOP_K but at most all.
-
-    Raises FailedPrecondition without labels, InvalidArgument outside 1 to all.
+def check_top_k(servable: BaseServable, top_k: int | None) -> None:
+    """Raises FailedPrecondition without labels, InvalidArgument outside 1 to
+    all; None is allowed.
     """
     labels = require_labels(servable)
-    if top_k is None:
-        return min(DEFAULT_TOP_K, len(labels))
-    if not 1 <= top_k <= len(labels):
+    if top_k is not None and not 1 <= top_k <= len(labels):
         raise InvalidArgument(
             f"top_k is {top_k}; expected 1 to {len(labels)}, the number of classes of {servable.id}"
         )
-    return top_k
 
 
 def require_labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
@@ -146,10 +142,13 @@ def _advise_labels(servable: BaseServable) -> str:
 
 
 def name_breeds(
-    servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int
+    servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int | None
 ) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and,
     if the version has it, `dog` (n).
+
+    `top_k`: how many breeds; None for DEFAULT_TOP_K, and with them all of a group
+    that the answer claims.
 
     Without the output `dog` or its threshold the answer is never "no dog";
     without the other threshold it is never sure. Where the outputs tell several
@@ -181,13 +180,17 @@ def name_dog(
     servable: BaseServable,
     probabilities: np.ndarray,
     box: np.ndarray | None,
-    top_k: int,
+    top_k: int | None,
     dog: bool = True,
 ) -> Classification:
     """Name a dog by its probabilities (classes,) and its box (4,), if that is known."""
     labels, levels = require_labels(servable), servable.description.levels
-    best = np.argsort(-probabilities, kind="stable")[:top_k]
+    order = np.argsort(-probabilities, kind="stable")
     claim = levels.claim(probabilities) if dog else Claim(Level.NO_DOG, None, 0.0, None)
+    best = list(order[: top_k or DEFAULT_TOP_K])
+    if top_k is None and claim.group and claim.level is Level.GROUP:
+        members = claim.group.members
+        best += [index for index in order[DEFAULT_TOP_K:] if labels[index]["id"] in members]
     return Classification(
         servable=servable.id,
         dog=dog,

@@ -18,7 +18,7 @@ from dogsnap.advice import SIGNATURE
 from dogsnap.errors import DogsnapError, InvalidArgument, TooLarge, Unavailable, UnsupportedPhoto
 from dogsnap.serving.answers.classification import (
     Classification,
-    checked_top_k,
+    check_top_k,
     name_breeds,
 )
 from dogsnap.serving.answers.levels import Level
@@ -269,7 +269,7 @@ class Breeds(Photos):
         return self._photos[0]
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
-        self._count = checked_top_k(servable, self._top_k)
+        check_top_k(servable, self._top_k)
         return servable.photo_signature()
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
@@ -330,7 +330,7 @@ class Breeds(Photos):
         return turned_back(_row_of(outputs, best), self._degrees), answering
 
     def _name_row(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
-        return name_breeds(servable, outputs, row, self._count)
+        return name_breeds(servable, outputs, row, self._top_k)
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
