@@ -1,7 +1,7 @@
 /**
  * Compiles the mini program with WeChat's own compiler (miniprogram-ci), offline: node check.mjs [FOLDER].
  * Fails on whatever WeChat DevTools would refuse: a missing page or component, bad JavaScript, bad WXSS, too large a
- * package. It uploads nothing and needs no WeChat account. (It asks WeChat for a list of file kinds, and goes on without
+ * package; and on compiled scripts that an old engine cannot parse. It uploads nothing and needs no WeChat account. (It asks WeChat for a list of file kinds, and goes on without
  * an answer.)
  */
 import { createRequire } from 'node:module'
@@ -9,6 +9,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fs from 'node:fs'
+import { unparsable } from '../check/old_engines.mjs'
 
 const SOURCE = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../miniprogram')
 
@@ -19,6 +20,8 @@ async function main(source = SOURCE) {
   const files = await compile(path.resolve(source))
   const bytes = Object.values(files).reduce((sum, content) => sum + Buffer.byteLength(content), 0)
   console.log(`WeChat's compiler accepts the mini program: ${Object.keys(files).length} files, ${bytes} bytes.`)
+  const problems = Object.entries(files).flatMap(([file, content]) => (file.endsWith('.js') ? unparsable(file, String(content)) : []))
+  if (problems.length) throw new Error(`Engines of 2017 cannot parse what is compiled:\n${problems.join('\n')}`)
   if (bytes > MOST_BYTES) throw new Error(`The package has ${bytes} bytes; at most ${MOST_BYTES}.`)
 }
 

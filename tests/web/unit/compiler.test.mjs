@@ -7,6 +7,7 @@ import { readProgram, resolve } from '../../../backend/web/compiler/source.mjs'
 import { compileTemplates } from '../../../backend/web/compiler/templates.mjs'
 import { compileStyles } from '../../../backend/web/compiler/wxss.mjs'
 import { BUILTINS } from '../../../backend/web/runtime/builtins/index.js'
+import { unparsable, unparsableExpressions } from '../../../backend/web/check/old_engines.mjs'
 import { program as shipped } from './phone.mjs'
 
 /** A mini program of one page and one component, with these files changed or added. */
@@ -108,4 +109,18 @@ test('pictures inside a style sheet are left as they are', (t) => {
   assert.ok(
     cssOf(tinyProgram(t, { 'app.wxss': `.a, .b { background: ${url}; }` })).includes(`.a,.b{background: ${url};}`),
   )
+})
+
+test('the regular expressions of the app, which nothing compiles away, are such as old engines can parse', () => {
+  for (const [file, text] of shipped.files) {
+    if (file.endsWith('.js')) assert.deepEqual(unparsableExpressions(file, text), [], file)
+  }
+  for (const expression of ['/\\p{L}/u', '/(?<=a)b/', '/(?<name>a)/', '/a/s']) {
+    assert.equal(unparsableExpressions('a.js', `const a = ${expression}`).length, 1, expression)
+  }
+})
+
+test('what was added to JavaScript after 2017 is found in what is compiled', () => {
+  assert.deepEqual(unparsable('a.js', 'async function a() { return await b }'), [])
+  for (const text of ['a?.b', '({ ...a })', 'try { a() } catch { }', 'a ?? b', '/\\p{L}/u']) assert.equal(unparsable('a.js', text).length, 1, text)
 })

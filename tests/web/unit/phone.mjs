@@ -1,20 +1,52 @@
 /**
  * A phone for unit tests: a small fake `wx`, and the mini program's own files running on it, loaded by the runtime's
- * module loader. It draws nothing; tests read a page's data and answer its requests by hand.
+ * module loader. It draws nothing; tests read a page's data and answer its requests by hand. It refuses what WeChat's
+ * documents say that WeChat refuses, and has no Intl, no Chinese order and no Unicode normalization, as WeChat on Android.
  */
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readProgram } from '../../../backend/web/compiler/source.mjs'
 import { MODULE_GLOBALS } from '../../../backend/web/compiler/scripts.mjs'
 import { createLoader } from '../../../backend/web/runtime/modules.js'
+import { checkModal, checkRequests, checkStored, checkToast } from '../../../backend/web/runtime/wx/limits.js'
 import { createCanvas, plain } from './canvas.mjs'
 
 export const program = readProgram(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../miniprogram'))
 const scripts = Object.fromEntries(
   [...program.files]
     .filter(([file]) => file.endsWith('.js'))
-    .map(([file, text]) => [file, new Function(...MODULE_GLOBALS, `'use strict';${text}`)]),
+    .map(([file, text]) => [file, new Function(...MODULE_GLOBALS, 'Intl', 'setTimeout', `'use strict';${text}`)]),
 )
+
+delete globalThis.Intl
+String.prototype.localeCompare = function (other) {
+  return this < other ? -1 : Number(this > other)
+}
+String.prototype.normalize = function () {
+  return String(this)
+}
+
+/** Node waits for no timer of the app at its end. */
+function timer(act, milliseconds) {
+  const started = setTimeout(act, milliseconds)
+  if (milliseconds >= 5000) started.unref()
+  return started
+}
+
+/** What was stored is read once and shared: who changes it would change it for all. */
+function frozen(value) {
+  if (value && typeof value === 'object') Object.values(value).forEach(frozen)
+  return Object.freeze(value)
+}
+
+/** Calls a check of limits.js; what it throws WeChat says by errMsg. */
+function refuse(name, check) {
+  try {
+    check()
+  } catch ({ message, errno }) {
+    throw Object.assign(new Error(message), { errMsg: `${name}:fail ${message}`, errno })
+  }
+}
 
 export const GUESSES = [
   { id: 'n01', name: 'golden retriever', name_zh: '金毛寻回犬', probability: 0.93 },
@@ -76,6 +108,7 @@ export class Phone {
     this.pages = []
     this.ids = [] // in the template of the page in view, once it is ready
     this.modals = []
+    this.settingsOpened = false
     this.answerModal = true
     this.chosen = 'tmp/dog.jpg'
     this.pictures = { 'tmp/dog.jpg': plain(4000, 3000) }
@@ -98,6 +131,8 @@ export class Phone {
       () => {},
       () => this.app,
       () => this.pages,
+      undefined,
+      timer,
     ])
   }
 
@@ -174,13 +209,17 @@ function fakeWx(phone) {
     getAppBaseInfo: () => ({ language: phone.language, theme: phone.theme }),
     getEnterOptionsSync: () => ({ scene: phone.scene }),
     getDeviceInfo: () => ({ platform: phone.platform }),
+    getWindowInfo: () => ({ windowWidth: 390, windowHeight: 844 }),
     onThemeChange: (listener) => phone.themeListeners.push(listener),
     getStorageSync: (key) => {
       allow('read')
-      return key in phone.storage ? structuredClone(phone.storage[key]) : ''
+      return key in phone.storage ? frozen(structuredClone(phone.storage[key])) : ''
     },
     setStorageSync: (key, value) => {
       allow('write')
+      const length = (each) => JSON.stringify(each).length
+      const others = Object.keys(phone.storage).filter((other) => other !== key)
+      refuse('setStorageSync', () => checkStored(JSON.stringify(value), others.reduce((sum, other) => sum + length(phone.storage[other]), 0)))
       phone.storage[key] = structuredClone(value)
     },
     removeStorageSync: (key) => {
@@ -212,19 +251,27 @@ function fakeWx(phone) {
     onNetworkStatusChange: () => {},
     getNetworkType: async () => ({ networkType: phone.network }),
     request: (options) => {
-      const request = { ...options, aborted: false }
+      const request = { ...options, aborted: false, ended: false }
       request.answer = (statusCode, data, header = {}) => {
+        request.ended = true
         options.success({ statusCode, data, header })
         return settle()
       }
       request.lose = (errMsg) => {
+        request.ended = true
         options.fail({ errMsg })
         return settle()
+      }
+      try {
+        checkRequests(phone.requests.filter(({ ended }) => !ended).length)
+      } catch ({ message }) {
+        options.fail({ errMsg: `request:fail ${message}` })
+        return { abort() {} }
       }
       phone.requests.push(request)
       return {
         abort: () => {
-          request.aborted = true
+          Object.assign(request, { aborted: true, ended: true })
           options.fail({ errMsg: 'request:fail abort' })
         },
       }
@@ -245,10 +292,15 @@ function fakeWx(phone) {
     setNavigationBarColor: (colours) => {
       phone.bar = colours
     },
-    showToast: ({ title }) => {
-      phone.toast = title
+    showToast: async (options) => {
+      refuse('showToast', () => checkToast(options))
+      phone.toast = options.title
+    },
+    openSetting: async () => {
+      phone.settingsOpened = true
     },
     showModal: async (options) => {
+      refuse('showModal', () => checkModal(options))
       phone.modals.push(options)
       return { confirm: phone.answerModal }
     },

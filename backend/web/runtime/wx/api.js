@@ -28,13 +28,14 @@ export function callBack(outcome, { success, fail, complete }) {
       complete?.(result)
     },
     (error) => {
-      const result = { errMsg: error.errMsg }
+      const result = { errMsg: error.errMsg, errno: error.errno }
       fail?.(result)
       complete?.(result)
     },
   )
 }
 
-export function failure(name, error) {
-  return Object.assign(new Error(error.message), { errMsg: `${name}:fail ${error.message}` })
+/** With WeChat's number of the error, where it has one. */
+export function failure(name, { message, errno }) {
+  return Object.assign(new Error(message), { errMsg: `${name}:fail ${message}`, errno })
 }

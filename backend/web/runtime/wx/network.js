@@ -3,6 +3,7 @@
  * only a lost connection, a time-out and abort() fail.
  */
 import { callBack, failure } from './api.js'
+import { checkRequests, TIMED_OUT } from './limits.js'
 
 const DEFAULT_TIMEOUT_MS = 60_000
 
@@ -20,8 +21,13 @@ export const network = {
   },
 }
 
+let underWay = 0
+
 async function send({ url, data, method = 'GET', header = {}, timeout = DEFAULT_TIMEOUT_MS }, controller) {
-  const timer = setTimeout(() => controller.abort(new Error('timeout')), timeout)
+  checkRequests(underWay)
+  const late = Object.assign(new Error('timeout'), { errno: TIMED_OUT })
+  const timer = setTimeout(() => controller.abort(late), timeout)
+  underWay += 1
   try {
     const response = await fetch(url, {
       method,
@@ -36,6 +42,7 @@ async function send({ url, data, method = 'GET', header = {}, timeout = DEFAULT_
     }
   } finally {
     clearTimeout(timer)
+    underWay -= 1
   }
 }
 
