@@ -1,8 +1,10 @@
 /** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It has no state. */
 const appearance = require('./services/appearance')
+const dialogs = require('./services/dialogs')
 const feedback = require('./services/feedback')
 const { texts } = require('./services/language')
 const snaps = require('./services/snaps')
+const storage = require('./services/storage')
 const waiting = require('./services/waiting')
 
 App({
@@ -14,19 +16,25 @@ App({
   },
 
   onShow(options) {
+    storage.forget()
     const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
     if (photo) snaps.forward(photo.path)
     waiting.send()
   },
 
+  /** Only browsers call this: another window has kept something. */
+  onStorageChange() {
+    storage.forget()
+  },
+
   /** Only browsers call this: something was dropped or pasted that is no photo. */
   onUnsupportedMaterial() {
-    wx.showToast({ title: texts().notPhoto, icon: 'none' })
+    dialogs.say(texts().notPhoto)
   },
 
   /** Only browsers call this: of several photos one was taken. */
   onFurtherMaterial() {
-    wx.showToast({ title: texts().onePhoto, icon: 'none', duration: 4000 })
+    dialogs.say(texts().onePhoto)
   },
 })
 

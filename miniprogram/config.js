@@ -10,4 +10,4 @@ const VERSION = '0.2.0'
 /** In a browser the backend itself hands out this app, so addresses are relative to the page, below any path of a proxy. */
 const inBrowser = wx.getDeviceInfo().platform === /** @type {string} */ ('web')
 
-module.exports = { VERSION, baseUrl: inBrowser ? '.' : BACKEND }
+module.exports = { VERSION, inBrowser, baseUrl: inBrowser ? '.' : BACKEND }

@@ -23,12 +23,13 @@ let turning = null
 
 /** @returns {Promise<any>}  the canvas; null before the page is ready */
 function find() {
-  return new Promise((resolve) => {
+  const asked = new Promise((resolve) => {
     wx.createSelectorQuery()
       .select(SELECTOR)
       .fields({ node: true, size: true })
       .exec(([found]) => resolve(found && found.node))
   })
+  return answered(asked).catch(() => null)
 }
 
 /**
@@ -38,14 +39,25 @@ function find() {
  */
 function use(draw) {
   const turn = last.then(async () => draw(await find()))
-  last = turn.catch(() => {})
+  last = turn.catch(() => {}).then(letGo)
   return turn
+}
+
+/** Pictures that were loaded for what is being drawn. @type {any[]} */
+let loaded = []
+
+/** A large photo takes 50 MB until somebody cleans up: at once, then. */
+function letGo() {
+  const silent = () => {}
+  for (const image of loaded) Object.assign(image, { onload: silent, onerror: silent, src: '' })
+  loaded = []
 }
 
 /** @returns {Promise<any>}  the picture, or null when the phone cannot show it */
 function load(canvas, src) {
   const loading = new Promise((resolve, reject) => {
     const image = canvas.createImage()
+    loaded.push(image)
     image.onload = () => resolve(image)
     image.onerror = reject
     image.src = src
@@ -92,6 +104,7 @@ function resize(canvas, width, height) {
   canvas.width = width
   canvas.height = height
   const context = canvas.getContext('2d', { willReadFrequently: true })
+  context.imageSmoothingQuality = 'high' // a photo that is six times as large leaves out five pixels of six otherwise
   context.fillStyle = '#ffffff'
   context.fillRect(0, 0, width, height)
   return context

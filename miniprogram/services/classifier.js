@@ -80,10 +80,34 @@ function toOutcome(answer) {
   return Object.assign({}, first, { dogs: [first, ...others], chosen: 0, moreDogs: Boolean(moreDogs) })
 }
 
-/** @returns {Outcome}  of one dog */
+/** @returns {Outcome}  of one dog; throws a Failure where something of it is missing */
 function toDog(answer, model) {
-  const { breeds, group = null, set = null, box = null, feedback_id: feedbackId, feedback_asked: asked } = answer
-  return { state: stateOf(answer), breeds, model, group, set, box, feedbackId: feedbackId || '', asked: Boolean(asked) }
+  const { breeds, group = null, set = null, box, feedback_id: feedbackId, feedback_asked: asked } = answer
+  const state = stateOf(answer)
+  const has = (list, isGood) => Array.isArray(list) && list.every(isGood)
+  const isWhole = has(breeds, isNamed) && (state === 'no_dog' || breeds.length > 0)
+  const hasGroup = isNamed(group) && has(group.members, isText)
+  const hasSet = has(set, isText) && has(breeds, Boolean) && breeds.some(({ id }) => set.includes(id))
+  if (!isWhole || (state === 'group' && !hasGroup) || (state === 'set' && !hasSet)) throw new request.Failure('unreadable')
+  return {
+    state,
+    breeds,
+    model,
+    group: hasGroup ? group : null,
+    set: hasSet ? set : null,
+    box: has(box, Number.isFinite) && box.length === 4 ? box : null,
+    feedbackId: feedbackId || '',
+    asked: Boolean(asked),
+  }
+}
+
+function isText(value) {
+  return typeof value === 'string'
+}
+
+/** Whether it has what is shown of a breed or a group. */
+function isNamed(guess) {
+  return Boolean(guess) && isText(guess.id) && isText(guess.name) && Number.isFinite(guess.probability)
 }
 
 /** The levels that an answer may have. */

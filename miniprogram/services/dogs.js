@@ -40,15 +40,40 @@ function places({ dogs, box }) {
   return dogs ? dogs.map((dog) => dog.box) : box ? [box] : []
 }
 
-/** What a small picture of a snap shows. @param {import('./history').Entry} entry */
-function thumb({ id, photo, outcome }) {
-  const boxes = outcome ? places(outcome) : []
+/** What a small picture of a snap shows. @param {import('./history').Entry} entry @param {number[][]} [boxes]  what has to be seen of it */
+function thumb({ id, photo, outcome }, boxes = outcome ? places(outcome) : []) {
   return { id, photo, focus: boxes.length ? frame.focus(boxes) : '', waits: !outcome }
 }
 
-/** The snaps of a breed: where it is what the user said, or else what a sure answer names. @param {import('./history').Entry[]} entries */
-function ofBreed(entries, id) {
-  return entries.filter(({ outcome, said }) => id === (said && said.verdict !== 'right' ? said.breed : sureBreed(outcome)))
+/**
+ * The breeds of the dogs of a snap: each is what the user said, or else what a sure answer names.
+ * @param {import('./history').Entry} entry
+ * @returns {{breed: string, box: number[] | null}[]}
+ */
+function breedsOf({ outcome, said = null, saidOfOthers = {} }) {
+  const { dogs = outcome ? [outcome] : [], chosen = 0 } = outcome || {}
+  const found = dogs.map((dog, place) => {
+    const word = place === chosen ? said : saidOfOthers[place]
+    return { breed: word && word.verdict !== 'right' ? word.breed : sureBreed(dog), box: dog.box }
+  })
+  return found.filter(({ breed }) => breed)
+}
+
+/**
+ * Small pictures of the dogs of each breed, by its id, in the order of the snaps.
+ * @param {import('./history').Entry[]} entries
+ * @returns {Map<string, ReturnType<typeof thumb>[]>}
+ */
+function thumbsByBreed(entries) {
+  const thumbs = new Map()
+  for (const entry of entries) {
+    for (const { breed, box } of breedsOf(entry)) {
+      const others = thumbs.get(breed) || []
+      const isShown = others.some(({ id }) => id === entry.id)
+      if (!isShown) thumbs.set(breed, [...others, thumb(entry, box ? [box] : [])])
+    }
+  }
+  return thumbs
 }
 
 /** @param {Outcome | null} outcome */
@@ -69,4 +94,4 @@ function turnedBox(box, degrees) {
   return [left, top, right, bottom]
 }
 
-module.exports = { choose, feedbackIds, boxes, places, thumb, ofBreed, sureBreed, turned }
+module.exports = { choose, feedbackIds, boxes, places, thumb, breedsOf, thumbsByBreed, turned }

@@ -11,7 +11,10 @@ const STATES = 'feedbackStates'
 const GIVEN = 'given'
 /** The server may have something that it has to forget: a word that was taken back, or one that is on its way. */
 const TO_FORGET = 'toForget'
-const MOST = 500
+/** As many as the phone can remember (of 100 characters each, in 1 MB); what the server has beyond them is forgotten. */
+const MOST_KEPT = 8000
+/** The server forgets as many at once. */
+const MOST_AT_ONCE = 500
 const TIMEOUT_MS = 15 * 1000
 
 /** The server takes it for a day; a phone's clock may be a little wrong. */
@@ -100,9 +103,8 @@ function forgetRest() {
 async function sendRest() {
   const kept = states()
   const ids = Object.keys(kept).filter((id) => kept[id] === TO_FORGET)
-  if (!ids.length) return
   try {
-    await sendForgetting(ids.slice(0, MOST))
+    for (let start = 0; start < ids.length; start += MOST_AT_ONCE) await sendForgetting(ids.slice(start, start + MOST_AT_ONCE))
   } catch (failure) {
     console.warn('feedback is forgotten later:', failure.kind)
   }
@@ -118,7 +120,7 @@ async function sendForgetting(ids) {
 
 /** @returns {Record<string, 'given' | 'toForget'>} */
 function states() {
-  return storage.read(STATES, {})
+  return Object.assign({}, storage.read(STATES, {}))
 }
 
 function mark(id, state) {
@@ -126,7 +128,7 @@ function mark(id, state) {
   delete kept[id]
   kept[id] = state // the last one
   const given = Object.keys(kept).filter((each) => kept[each] === GIVEN)
-  given.slice(0, -MOST).forEach((oldest) => delete kept[oldest])
+  given.slice(0, -MOST_KEPT).forEach((oldest) => (kept[oldest] = TO_FORGET))
   storage.write(STATES, kept)
 }
 

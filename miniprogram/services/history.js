@@ -7,20 +7,28 @@
  * @property {string} photo  file under USER_DATA_PATH
  * @property {import('./classifier').Outcome | null} outcome  null: the photo waits for its answer
  * @property {boolean} [isRaw]  whether the photo is as it was chosen, and has to be prepared before it is sent
+ * @property {import('./request').FailureKind} [why]  why it waits: how the last attempt failed
  * @property {number} [until]  the server asked not to be asked before, in milliseconds since 1970
  * @property {import('./feedback').Said | null} [said]  what the user said that it is
  * @property {Record<number, import('./feedback').Said | null>} [saidOfOthers]  the same of its other dogs, by their places
  */
 
 const dogs = require('./dogs')
+const met = require('./met')
 const storage = require('./storage')
 
 const KEY = 'history'
 const MOST = 100
 
-/** @returns {Entry[]} */
+/** @returns {Entry[]}  not to be changed */
 function list() {
   return storage.read(KEY, []).map(renewed)
+}
+
+/** Whose dogs were met stays known, also where a snap goes. @param {Entry[]} entries @returns {boolean}  whether the phone keeps them beyond this session */
+function write(entries) {
+  met.learn([...list(), ...entries])
+  return storage.write(KEY, entries)
 }
 
 /** What the app called the states of an answer until it took the server's words. */
@@ -55,8 +63,8 @@ async function add(id, outcome, photo, isRaw = false) {
   const entry = { id, time: Date.now(), photo: kept, outcome, isRaw }
   const entries = [entry, ...before.filter((other) => other.id !== id)]
   const gone = [...entries.slice(MOST), ...before.filter((other) => other.id === id && other.photo !== kept)]
-  if (storage.write(KEY, entries.slice(0, MOST))) return gone.forEach(removePhoto)
-  storage.write(KEY, before)
+  if (write(entries.slice(0, MOST))) return gone.forEach(removePhoto)
+  write(before)
   if (!before.some((other) => other.photo === kept)) removePhoto(entry)
   throw new Error('the phone does not take the list')
 }
@@ -78,8 +86,8 @@ async function turn(id, photo, outcome) {
 
 /** Keeps some fields of a snap. @returns {boolean}  whether the phone does so beyond this session */
 function change(id, changes) {
-  const entries = list().map((entry) => (entry.id === id ? Object.assign(entry, changes) : entry))
-  return storage.write(KEY, entries)
+  const entries = list().map((entry) => (entry.id === id ? Object.assign({}, entry, changes) : entry))
+  return write(entries)
 }
 
 /** Keeps which of its dogs a snap is to show; each has what was said of it. @param {string} id @param {number} place */
@@ -108,13 +116,14 @@ function say(id, said, place) {
 function remove(id) {
   const entries = list()
   const others = entries.filter((entry) => entry.id !== id)
-  storage.write(KEY, others)
+  write(others)
   entries.filter((entry) => entry.id === id).forEach(removePhoto)
 }
 
 function clear() {
   const entries = list()
   storage.remove(KEY)
+  met.clear()
   entries.forEach(removePhoto)
 }
 

@@ -171,6 +171,11 @@ async function encode(canvas) {
   return small
 }
 
+/** Whether a file is not there, as phones say it; else it may be read the next time. */
+function isMissing(errMsg) {
+  return /no such file|not (exist|found)/i.test(errMsg)
+}
+
 /** @param {string} filePath  or a data: address @returns {Promise<string>} */
 function readBase64(filePath) {
   if (filePath.startsWith('data:')) return Promise.resolve(filePath.split(',')[1])
@@ -179,7 +184,7 @@ function readBase64(filePath) {
       filePath,
       encoding: 'base64',
       success: ({ data }) => (data ? resolve(String(data)) : reject(new Failure('empty'))),
-      fail: () => reject(new Failure('photoGone')),
+      fail: ({ errMsg }) => reject(new Failure(isMissing(errMsg) ? 'photoGone' : 'unread')),
     })
   })
 }

@@ -9,8 +9,8 @@ const settings = require('./settings')
 const KEY_HEADER = 'X-Api-Key'
 
 /**
- * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'taken' | 'wrongModel' | 'tooLarge'
- *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone' | 'tooSmall' | 'empty'} FailureKind
+ * @typedef {'offline' | 'unreached' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'taken' | 'wrongModel' | 'tooLarge'
+ *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'unread' | 'photoGone' | 'tooSmall' | 'empty'} FailureKind
  */
 
 /** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */
@@ -55,7 +55,7 @@ function send(path, { timeoutMs: timeout, header: own, ...options }) {
   const ask = (key) =>
     new Promise((success, reject) => {
       const header = key ? Object.assign({ [KEY_HEADER]: key }, own) : own
-      const fail = ({ errMsg }) => reject(new Failure(lostConnection(errMsg)))
+      const fail = ({ errMsg }) => lostConnection(errMsg).then((kind) => reject(new Failure(kind)))
       task = wx.request({ ...options, url: baseUrl + path, header, timeout, success, fail })
     })
   const { key } = settings.get()
@@ -98,11 +98,22 @@ function headerValue(header, name) {
 
 /**
  * @param {string} errMsg  "request:fail abort", "request:fail timeout", or one of many words for "no connection"
- * @returns {FailureKind}
+ * @returns {Promise<FailureKind>}
  */
-function lostConnection(errMsg) {
+async function lostConnection(errMsg) {
   if (/abort/.test(errMsg)) return 'cancelled'
-  return /timeout|timed out/i.test(errMsg) ? 'timeout' : 'offline'
+  if (/timeout|timed out/i.test(errMsg)) return 'timeout'
+  return (await isConnected()) ? 'unreached' : 'offline'
 }
 
-module.exports = { send, Failure }
+/** As far as the phone knows. @returns {Promise<boolean>} */
+async function isConnected() {
+  try {
+    const { networkType } = await wx.getNetworkType()
+    return networkType !== 'none'
+  } catch (unknown) {
+    return true
+  }
+}
+
+module.exports = { send, isConnected, Failure }

@@ -1,4 +1,5 @@
 /** The addresses of the pages, and how to get there. No page writes another page's address. */
+const dialogs = require('./dialogs')
 const { texts } = require('./language')
 
 /** WeChat's number for a page opened from Moments, alone: from there no route leads on. */
@@ -33,8 +34,14 @@ function once(start) {
   return route
 }
 
-function go(url) {
-  if (isSinglePage()) return wx.showToast({ title: texts().singlePage, icon: 'none' })
+/**
+ * @param {string} url
+ * @param {any} [from]  the page on which a tap leads there: where it is not in view any more, another finger was first
+ */
+function go(url, from) {
+  const [inView] = getCurrentPages().slice(-1)
+  if (from && inView && inView !== from) return undefined
+  if (isSinglePage()) return dialogs.say(texts().singlePage)
   if (TABS.includes(url)) return once(() => wx.switchTab({ url }))
   return once(() => (getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })))
 }

@@ -3,27 +3,32 @@
  * that shows its photo. A photo is kept from the moment it is chosen (in history.js, without an answer), and sent once,
  * whoever asks: its page, the background (waiting.js), or another window.
  */
+const { inBrowser } = require('../config')
 const classifier = require('./classifier')
 const history = require('./history')
 const photo = require('./photo')
 const request = require('./request')
+const storage = require('./storage')
 
 const { Failure } = request
 
-/** @type {Map<string, string>} snap id -> photo, for photos of this session */
-const photos = new Map()
+/**
+ * What is known of a snap in this session.
+ * @typedef {object} Snap
+ * @property {'resting' | 'watched' | 'cancelled'} state  watched: its page asks about it; cancelled: the user does not want it
+ * @property {string} photo  as large as there is one; '' where only the history has it
+ * @property {Promise<boolean>} kept  whether the phone keeps it
+ * @property {{outcome: Promise<classifier.Outcome>, cancel: () => void} | null} request  under way
+ */
 
-/** @type {Map<string, Promise<boolean>>} snap id -> whether the phone keeps it */
-const keeping = new Map()
+/** @type {Map<string, Snap>}  by id */
+const snaps = new Map()
 
-/** @type {Map<string, {outcome: Promise<classifier.Outcome>, cancel: () => void}>} snap id -> its request under way */
-const requests = new Map()
-
-/** Snaps whose pages ask about them. */
-const running = new Set()
-
-/** Snaps that the user does not want any more. */
-const cancelled = new Set()
+/** @returns {Snap} */
+function recordOf(id) {
+  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), request: null })
+  return snaps.get(id)
+}
 
 /** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
 /** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
@@ -46,30 +51,36 @@ let forwarded = ''
  * @returns {string}  id of a new snap
  */
 function open(path) {
-  const id = Date.now().toString(36) + '-' + photos.size + Math.random().toString(36).slice(2, 6)
-  photos.set(id, path)
+  const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
+  recordOf(id).photo = path
   keep(id, path, null, true)
   return id
 }
 
 /** @param {classifier.Outcome | null} outcome @param {boolean} isRaw  whether the photo has yet to be made small */
 function keep(id, path, outcome, isRaw) {
-  if (cancelled.has(id)) return
-  const kept = history.add(id, outcome, path, isRaw).then(
+  const snap = recordOf(id)
+  if (snap.state === 'cancelled') return
+  snap.kept = history.add(id, outcome, path, isRaw).then(
     () => true,
     () => false,
   )
-  keeping.set(id, kept)
 }
 
 /** Whether the phone keeps a snap: its storage may be full, or its owner forbids it. */
-async function isKept(id) {
-  return (await keeping.get(id)) !== false
+function isKept(id) {
+  return recordOf(id).kept
 }
 
-/** @returns {string | undefined} */
+/** @returns {string}  '' where only the history has it */
 function photoOf(id) {
-  return photos.get(id)
+  return recordOf(id).photo
+}
+
+/** The photo of a snap as it is shown and sent: small and upright once that was made. @returns {string}  '' where there is none */
+function best(id) {
+  const kept = history.find(id)
+  return (kept && !kept.isRaw && kept.photo) || photoOf(id) || (kept ? kept.photo : '')
 }
 
 /**
@@ -78,7 +89,7 @@ function photoOf(id) {
  */
 function original(id) {
   const kept = history.find(id)
-  return { path: photos.get(id) || (kept ? kept.photo : ''), box: (kept && kept.outcome && kept.outcome.box) || null }
+  return { path: photoOf(id) || (kept ? kept.photo : ''), box: (kept && kept.outcome && kept.outcome.box) || null }
 }
 
 function forward(path) {
@@ -96,25 +107,25 @@ function takeForwarded() {
  * Makes a photo small and upright, by the server's help where this phone cannot show it, and keeps that instead.
  * @param {string} id
  * @param {string} path
- * @param {(news: News) => void} [tell]  of {shown}, the copy that the phone can show
+ * @param {(news: News) => void} [tell]  of {shown}, the small copy, which the phone can show
  * @returns {Promise<{path: string, base64: string}>}  rejects with a Failure
  */
 async function prepare(id, path, tell = () => {}) {
-  await keeping.get(id) // the copy of what was chosen, which the small one replaces
+  await isKept(id) // the copy of what was chosen, which the small one replaces
   const before = history.find(id)
   if (before && before.photo === path && !before.isRaw) return { path, base64: await photo.readBase64(path) }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
-    photos.set(id, shown)
-    tell({ shown })
+    recordOf(id).photo = shown
     small = await photo.prepare(shown)
   }
   if (small.tooSmall) throw new Failure('tooSmall')
   const after = history.find(id)
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
   if (!(after && after.outcome) && !small.unshown) keep(id, small.path, null, false)
-  await keeping.get(id)
+  await isKept(id)
+  tell({ shown: small.path })
   return small
 }
 
@@ -125,18 +136,20 @@ async function prepare(id, path, tell = () => {}) {
  * @returns {Promise<classifier.Outcome>}  rejects with a Failure
  */
 function ask(id, small) {
-  const underWay = requests.get(id)
-  if (underWay) return underWay.outcome
+  const snap = recordOf(id)
+  if (snap.request) return snap.request.outcome
   let cancelRequest = () => {}
   const wasKept = Boolean(history.find(id))
   const outcome = alone(`snap-${id}`, send)
-  requests.set(id, { outcome, cancel: () => cancelRequest() })
-  const forget = () => requests.delete(id)
+  snap.request = { outcome, cancel: () => cancelRequest() }
+  const forget = () => {
+    snap.request = null
+  }
   outcome.then(forget, forget)
   return outcome
 
   async function send() {
-    if (cancelled.has(id)) throw new Failure('cancelled')
+    if (snap.state === 'cancelled') throw new Failure('cancelled')
     const before = history.find(id)
     if (wasKept && !before) throw new Failure('photoGone') // deleted while another window was asked
     if (before && before.outcome) return before.outcome
@@ -144,17 +157,22 @@ function ask(id, small) {
     cancelRequest = asked.cancel
     const answer = await asked.outcome.catch((failure) => note(id, failure))
     if (!wasKept || history.find(id)) keep(id, small.path, answer, false)
-    await keeping.get(id)
+    await isKept(id)
     return answer
   }
 }
 
-/** What a failure means for a photo that is kept. @returns {never} */
+/** What a failure means for a photo that is kept: it is not sent any more, or later. @returns {never} */
 function note(id, failure) {
   const { kind, retryAfter } = failure
   if (isRefusal(failure)) history.change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
-  else if (retryAfter) history.change(id, { until: Date.now() + retryAfter * 1000 })
+  else if (kind !== 'cancelled') history.change(id, { why: kind, until: retryAfter ? Date.now() + retryAfter * 1000 : 0 })
   throw failure
+}
+
+/** Prepares and sends the photo of a kept snap. @param {import('./history').Entry} entry @returns {Promise<classifier.Outcome>}  rejects with a Failure */
+async function send({ id, photo: path }) {
+  return ask(id, await prepare(id, path).catch((failure) => note(id, failure)))
 }
 
 /**
@@ -162,33 +180,32 @@ function note(id, failure) {
  * @param {string} id
  * @param {number} degrees  90, 180 or 270
  * @param {classifier.Outcome | null} outcome  null: it is to be asked about again
- * @returns {Promise<boolean>}  false where this phone cannot draw the photo
+ * @returns {Promise<string>}  the small copy; '' where this phone cannot draw the photo
  */
 async function turn(id, degrees, outcome) {
   const path = await photo.turn(original(id).path, degrees).catch(() => '')
-  if (path) await replace(id, path, outcome)
-  return Boolean(path)
+  return path && replace(id, path, outcome)
 }
 
-/** Asks once more for a copy of a kept photo that this phone can show. @returns {Promise<string>}  '' where there is none */
+/** Asks once more for a copy of a kept photo that this phone can show. @returns {Promise<string>}  '' where there is none; rejects with a Failure where the photo is gone */
 async function show(id) {
   const kept = history.find(id)
   const path = kept ? await classifier.shown(await photo.readBase64(kept.photo)) : ''
-  if (path) await replace(id, path, kept.outcome)
-  return path
+  return path && replace(id, path, kept.outcome)
 }
 
-/** Shows another picture of a snap, and keeps it if the phone does. */
+/** Another picture of a snap, kept if the phone does. @returns {Promise<string>}  the small copy */
 async function replace(id, path, outcome) {
-  photos.set(id, path)
+  recordOf(id).photo = path
   const small = await photo.prepare(path)
-  await keeping.get(id)
+  await isKept(id)
   await history.turn(id, small.path, outcome).catch(() => {})
+  return small.path
 }
 
 /** Whether the page of a snap asks about it. */
-function isRunning(id) {
-  return running.has(id)
+function isWatched(id) {
+  return recordOf(id).state === 'watched'
 }
 
 /** Whether a photo has failed for good. @param {{kind: string}} failure */
@@ -196,23 +213,26 @@ function isRefusal({ kind }) {
   return REFUSALS.includes(kind)
 }
 
-/** Windows of one browser share what is kept; a phone has one. */
+/** Windows of one browser share what is kept, and another one may have written meanwhile; a phone has one. */
 function alone(name, act) {
-  const { canIUse, withLock } = /** @type {any} */ (wx)
-  return canIUse && canIUse('withLock') ? withLock(name, act) : act()
+  if (!inBrowser) return act()
+  return /** @type {any} */ (wx).withLock(name, () => {
+    storage.forget()
+    return act()
+  })
 }
 
 /**
  * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then
  * {outcome, photo} or {failure, photo}. After stop() it says nothing and begins no further attempt.
  * @param {string} id
- * @param {string} path
  * @param {(news: News) => void} tell
  * @returns {() => void}  stop
  */
-function run(id, path, tell) {
+function run(id, tell) {
   let stopped = false
-  running.add(id)
+  const snap = recordOf(id)
+  snap.state = 'watched'
   let small = { path: '', base64: '' }
   const say = (news) => {
     if (!stopped) tell(news)
@@ -220,7 +240,7 @@ function run(id, path, tell) {
 
   async function go() {
     say({ stage: 'shrinking' })
-    small = await prepare(id, path, say)
+    small = await prepare(id, best(id), say).catch((failure) => note(id, failure))
     for (const pause of [...PAUSES_MS, 0]) {
       if (stopped) return
       say({ stage: 'asking' })
@@ -237,7 +257,7 @@ function run(id, path, tell) {
 
   const stop = () => {
     stopped = true
-    running.delete(id)
+    if (snap.state === 'watched') snap.state = 'resting'
   }
   go()
     .catch((failure) => say({ failure, photo: small.path }))
@@ -247,15 +267,15 @@ function run(id, path, tell) {
 
 /** The user does not want it: it is neither kept nor sent later. */
 function cancel(id) {
-  cancelled.add(id)
-  const underWay = requests.get(id)
-  if (underWay) underWay.cancel()
-  Promise.resolve(keeping.get(id)).then(() => history.remove(id))
+  const snap = recordOf(id)
+  snap.state = 'cancelled'
+  if (snap.request) snap.request.cancel()
+  snap.kept.then(() => history.remove(id))
 }
 
 /** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<Stage | ''>} */
 async function stageOf({ kind, retryAfter }) {
-  if (kind === 'offline') return (await wx.getNetworkType()).networkType === 'none' ? '' : 'unreached'
+  if (kind === 'unreached') return kind
   if (kind !== 'busy' || retryAfter > LONG_WAIT) return ''
   const { answer } = request.send('/readyz', { timeoutMs: READY_TIMEOUT_MS })
   return answer.then(
@@ -264,4 +284,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, isKept, photoOf, original, forward, takeForwarded, prepare, ask, isRefusal, isRunning, run, show, turn, cancel }
+module.exports = { open, isKept, photoOf, best, original, forward, takeForwarded, send, isRefusal, isWatched, run, show, turn, cancel }

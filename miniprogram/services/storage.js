@@ -1,23 +1,29 @@
 /**
  * What the app keeps on the phone under a name. A phone that refuses (it is full, or its owner forbids it) costs the
- * user only that nothing outlives the session. It knows no names.
+ * user only that nothing outlives the session. It knows no names. Each value is read from the phone once, since the app
+ * waits for that: who reads a value gets the one copy, and must not change it.
  */
 
-/** @type {Map<string, any>}  what the phone refused to write or remove, for this session */
-const unwritten = new Map()
+/** @type {Map<string, any>}  what was read or written */
+const memory = new Map()
 
-/** @returns {any}  what was written last, or else `otherwise` */
+/** Names whose value the phone refused to write or remove: their only copy is this session's. */
+const refused = new Set()
+
+/** @returns {any}  what was written last, or else `otherwise`; not to be changed */
 function read(name, otherwise) {
-  const kept = unwritten.has(name) ? unwritten.get(name) : readPhone(name)
+  const kept = memory.has(name) ? memory.get(name) : readPhone(name)
   return kept === '' ? otherwise : kept
 }
 
 /** WeChat returns '' for a missing value. */
 function readPhone(name) {
   try {
-    return wx.getStorageSync(name)
-  } catch (refused) {
-    return ''
+    const kept = wx.getStorageSync(name)
+    memory.set(name, kept)
+    return kept
+  } catch (error) {
+    return '' // it may be read the next time
   }
 }
 
@@ -32,14 +38,20 @@ function remove(name) {
 }
 
 function attempt(name, value, act) {
+  memory.set(name, value)
   try {
     act()
-    unwritten.delete(name)
+    refused.delete(name)
     return true
-  } catch (refused) {
-    unwritten.set(name, value)
+  } catch (error) {
+    refused.add(name)
     return false
   }
 }
 
-module.exports = { read, write, remove }
+/** Another window may have written: what the phone has is read anew. */
+function forget() {
+  for (const name of memory.keys()) if (!refused.has(name)) memory.delete(name)
+}
+
+module.exports = { read, write, remove, forget }

@@ -1,9 +1,11 @@
 /**
  * Photos without an answer: they wait on the phone, among the snaps of history.js, and are asked about in the background
- * while the app is open, at every page that is shown and after pauses that grow.
+ * while the app is open, at every page that is shown and after pauses that grow: neither browsers nor phones always tell
+ * that a connection has come back.
  */
 const canvas = require('./canvas')
 const history = require('./history')
+const request = require('./request')
 const snaps = require('./snaps')
 
 const MOST = 10
@@ -30,7 +32,10 @@ function list() {
 
 /** Whether a snap may go on waiting, since it is kept and no more than ten are; else it is gone. */
 function accept(id) {
-  if (list().length <= MOST) return Boolean(history.find(id))
+  if (list().length <= MOST) {
+    if (!timer) tryLater()
+    return Boolean(history.find(id))
+  }
   history.remove(id)
   return false
 }
@@ -43,14 +48,18 @@ async function send() {
 
 async function attempt() {
   clearTimeout(timer)
+  timer = null
   if (isSending || !list().length) return
-  if ((await wx.getNetworkType()).networkType === 'none') return // the phone tells when there is one
   isSending = true
   try {
-    await sendAll()
+    if (await request.isConnected()) await sendAll()
   } finally {
     isSending = false
+    tryLater()
   }
+}
+
+function tryLater() {
   timer = setTimeout(attempt, pause)
   pause = Math.min(LONGEST_PAUSE_MS, 2 * pause)
 }
@@ -61,13 +70,14 @@ function isTooEarly(until) {
 }
 
 async function sendAll() {
-  for (const { id, photo: path, until = 0, isRaw } of list().reverse()) {
-    if (isTooEarly(until) || !history.find(id) || snaps.isRunning(id)) continue
+  for (const entry of list().reverse()) {
+    const { id, until = 0, isRaw } = entry
+    if (isTooEarly(until) || !history.find(id) || snaps.isWatched(id)) continue
     if (isRaw && !(await canvas.find())) continue
     try {
-      await snaps.ask(id, await snaps.prepare(id, path))
+      await snaps.send(entry)
     } catch (failure) {
-      if (failure.kind === 'offline') return
+      if (['offline', 'unreached'].includes(failure.kind)) return
       if (!snaps.isRefusal(failure)) continue
     }
     tell()

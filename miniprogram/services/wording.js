@@ -35,6 +35,18 @@ function choose(texts, language) {
   return texts.zh && language === 'zh-Hant' ? traditional.writeAll(texts.zh) : texts.zh
 }
 
+/** A breed as a question names it: "Is it a pug?". @param {{name: string, name_zh: string}} breed @param {Language} language @param {boolean} areDogs */
+function asked(breed, language, areDogs) {
+  const { main } = names(breed, language)
+  if (language !== 'en') return main
+  return areDogs ? `${/^(?!eu|uni)[aeiou]/i.test(breed.name) ? 'an' : 'a'} ${breed.name}` : `“${main}”`
+}
+
+/** One after the other. @param {string[]} some  '' for none @param {Language} language */
+function sentences(some, language) {
+  return some.filter(Boolean).join(language === 'en' ? ' ' : '')
+}
+
 /** @param {string[]} words @param {Language} language */
 function list(words, language) {
   return words.join(language === 'en' ? ', ' : '、')
@@ -82,4 +94,4 @@ function groups(items, titleOf) {
   return Array.from(found)
 }
 
-module.exports = { percent, names, choose, list, fill, day, duration, range, groups }
+module.exports = { percent, names, asked, sentences, choose, list, fill, day, duration, range, groups }

@@ -75,7 +75,7 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     picture = phone.screen.locator(".photo")
     picture.wait_for()
     phone.page.wait_for_function(
-        "document.querySelector('.wx-frame:not([hidden]) .photo').style.aspectRatio"
+        "document.querySelector('.wx-frame:not([hidden]) .photo').style.width"
     )
     assert picture.bounding_box()["height"] > 250
     assert is_in_view(phone, phone.screen.locator(".button.primary"))

@@ -20,11 +20,11 @@ def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_
     assert serious_violations(phone.page) == []
     phone.tap(phone.screen.get_by_role("radio", name="按体型" if chinese else "By size"))
     expect(phone.screen.locator(".section-title").first).to_have_text(
-        "玩具型" if chinese else "Toy"
+        "超小型" if chinese else "Toy"
     )
     expect(names).to_have_count(count)
     second = phone.screen.locator(".second").first.inner_text()
-    assert ("玩具型" if chinese else "Toy") not in second  # the heading says it
+    assert ("超小型" if chinese else "Toy") not in second  # the heading says it
     assert serious_violations(phone.page) == []
     search = phone.screen.locator(".search input")
     search.fill("puli")

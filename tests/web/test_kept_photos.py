@@ -78,7 +78,7 @@ def choose_while_busy(phone, photo) -> None:
 def test_a_photo_waits_as_long_as_the_server_asks(colour_phone, red_dog):
     phone = colour_phone
     choose_while_busy(phone, red_dog)
-    assert "in an hour and a half" in phone.screen.locator(".failure").inner_text()
+    assert "in an hour and a half" in phone.screen.locator(".waits").inner_text()
     phone.back()
     assert waiting(phone) == 1
     phone.tap("settings")

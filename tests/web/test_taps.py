@@ -149,7 +149,7 @@ def test_a_part_that_is_cut_after_its_page_was_left_is_not_asked_about(phone, re
     phone.snap(red_dog)
     phone.open(".frame-button", ".frame")
     phone.page.evaluate(SLOW_CANVAS)
-    phone.tap(phone.screen.get_by_role("button", name="Ask"))
+    phone.tap(phone.screen.get_by_role("button", name="Identify"))
     phone.page.wait_for_function("() => window.drawing.length > 0")
     phone.page.go_back()
     phone.screen.locator(".answer").wait_for()

@@ -3,7 +3,7 @@
  * Pages and components are in engine.js.
  */
 import * as glassEasel from 'glass-easel'
-import { touchFields } from './touches.js'
+import { isFurtherTap, touchFields } from './touches.js'
 
 /** In the templates of built-in components, <html-img> is the browser's own <img>. */
 const NATIVE_PREFIX = 'html-'
@@ -16,9 +16,10 @@ export function createBackend(builtinTags) {
     createTextNode,
     createDocumentFragment: () => document.createDocumentFragment(),
   }
-  backend.onEvent((target, type, detail, options) =>
-    glassEasel.triggerEvent(target, type, detail, { ...options, extraFields: touchFields(options.originalEvent) }),
-  )
+  backend.onEvent((target, type, detail, options) => {
+    if (type === 'tap' && isFurtherTap(options.originalEvent)) return
+    glassEasel.triggerEvent(target, type, detail, { ...options, extraFields: touchFields(options.originalEvent) })
+  })
   return backend
 }
 

@@ -7,7 +7,7 @@ import { attributeObservers, commonProperties, listenToKeyboard, makeReachable }
 import { createBackend } from './backend.js'
 import { BUILTINS } from './builtins/index.js'
 import { createLoader } from './modules.js'
-import { dropLateClicks, dropSecondTaps, listenToMouse } from './touches.js'
+import { dropLateClicks, dropSecondTaps, listenToFirstFinger, listenToMouse } from './touches.js'
 
 /**
  * @param {any} program  what build.mjs wrote: app, units, scopes, templates, scripts
@@ -41,6 +41,7 @@ export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
   for (const unit of ['app', ...Object.keys(program.units)]) backend.registerStyleSheetContent(unit, '')
   listenToKeyboard()
   listenToMouse()
+  listenToFirstFinger()
   dropLateClicks()
   dropSecondTaps()
   return {

@@ -59,6 +59,7 @@ function listen(deliver) {
   const root = document.documentElement
   const mark = (dragging) => root.classList.toggle('wx-dragging', dragging)
   document.addEventListener('dragover', (event) => {
+    if (isText(event.dataTransfer, event.target)) return
     event.preventDefault()
     mark(true)
   })
@@ -66,14 +67,32 @@ function listen(deliver) {
     if (!event.relatedTarget) mark(false)
   })
   document.addEventListener('drop', (event) => {
-    event.preventDefault()
     mark(false)
+    if (isText(event.dataTransfer, event.target)) return
+    event.preventDefault()
     hand(event.dataTransfer, deliver)
   })
-  document.addEventListener('paste', (event) => hand(event.clipboardData, deliver))
+  document.addEventListener('paste', (event) => {
+    if (!isText(event.clipboardData, event.target)) hand(event.clipboardData, deliver)
+  })
 }
 
-/** Text that is pasted or dragged brings no files, and means nothing here. */
+const FIELDS = 'input, textarea, [contenteditable]'
+
+/**
+ * Whether it is text that is meant. Office programs give a picture of the text along with it, as HTML and as it is; a photo
+ * is HTML without text where a page was copied from, or text without HTML, the file's name, where a folder was.
+ * @param {DataTransfer | null} transfer
+ * @param {EventTarget | null} target
+ */
+function isText(transfer, target) {
+  const types = [...(transfer?.types ?? [])]
+  if (!types.includes('text/plain')) return false
+  const isField = Boolean(target?.closest?.(FIELDS))
+  return isField || ['text/html', 'text/rtf'].some((type) => types.includes(type))
+}
+
+/** What brings no files means nothing here. */
 function hand(transfer, deliver) {
   const files = [...(transfer?.files ?? [])]
   if (files.length) deliver(files)

@@ -1,6 +1,6 @@
 /**
  * The app coming back from the background, told to App and to the page in view, as WeChat does. Browsers have
- * several windows of an app as well: what one of them keeps, the page in view of another is told of by its onShow.
+ * several windows of an app as well: what one of them keeps, another is told of by App.onStorageChange, and its page in view by its onShow.
  */
 import { PREFIX } from './wx/storage.js'
 
@@ -11,7 +11,10 @@ export function followVisibility({ app, router }) {
     app().onShow?.({})
     router.call(router.top, 'onShow')
   })
+  addEventListener('resize', () => router.call(router.top, 'onResize', { size: { windowWidth: innerWidth, windowHeight: innerHeight } }))
   addEventListener('storage', ({ key }) => {
-    if (key?.startsWith(PREFIX)) router.call(router.top, 'onShow')
+    if (key && !key.startsWith(PREFIX)) return // none: everything was removed
+    app().onStorageChange?.()
+    router.call(router.top, 'onShow')
   })
 }

@@ -1,10 +1,11 @@
 /**
  * What WeChat does with onShareAppMessage, done by a browser: its share sheet where it has one, else the clipboard,
- * else (plain http) a dialog with the link to copy by hand.
+ * else (plain http) a dialog with the link and a button that copies it.
  */
 import { SHARE_EVENT } from './builtins/button.js'
 import { read } from './wx/file_store.js'
 import { create, showModal } from './wx/dialogs.js'
+import { words } from './words.js'
 
 /** @param {{router: import('./router.js').Router, wx: any}} options */
 export function offerShare({ router, wx }) {
@@ -32,8 +33,11 @@ async function resolveCard({ promise, ...ready }) {
 
 async function share({ title, url, picture, wx }) {
   if (navigator.share && (await shareSheet({ title, url, picture }))) return
-  if (navigator.clipboard && (await copy(`${title} ${url}`))) wx.showToast({ title: '链接已复制 Link copied' })
-  else await showModal({ title, body: linkField(url), showCancel: false, confirmText: '好 OK' })
+  const { copied, copyByHand, copy: copyWord, close } = words()
+  if (navigator.clipboard && (await copy(`${title} ${url}`))) return wx.showToast({ title: copied })
+  const field = linkField(url)
+  const { confirm } = await showModal({ title, content: copyByHand, body: field, confirmText: copyWord, cancelText: close, onConfirm: () => copyField(field) })
+  if (confirm) wx.showToast({ title: copied })
 }
 
 /** @returns {Promise<boolean>}  true when the sheet was shown, also when the user then closed it */
@@ -51,6 +55,13 @@ function copy(text) {
     () => true,
     () => false,
   )
+}
+
+/** Where a page has no clipboard, since it came by plain http; the field has to be in view. @returns {boolean} */
+function copyField(field) {
+  field.focus()
+  field.setSelectionRange(0, field.value.length)
+  return document.execCommand('copy')
 }
 
 function linkField(url) {

@@ -13,6 +13,24 @@ export function touchFields({ touches, changedTouches }) {
   return touches && { touches: Array.from(touches, plain), changedTouches: Array.from(changedTouches, plain) }
 }
 
+/** Whether a tap was made since a first finger has touched the screen. */
+let hasTapped = false
+
+/** Fingers that land beside each other make one tap, as that of a thumb and a knuckle. @param {TouchEvent | MouseEvent} event  that ends the tap */
+export function isFurtherTap({ type, touches }) {
+  if (type !== 'touchend') return false
+  const isFurther = hasTapped
+  hasTapped = touches.length > 0
+  return isFurther
+}
+
+export function listenToFirstFinger() {
+  const begin = ({ touches }) => {
+    if (touches.length === 1) hasTapped = false
+  }
+  document.addEventListener('touchstart', begin, { capture: true, passive: true })
+}
+
 /** Moves outside of the element belong to it, as a finger's do, until the button is let go. */
 export function listenToMouse() {
   let target = null

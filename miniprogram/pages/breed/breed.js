@@ -48,7 +48,7 @@ Page({
     const breed = this.all.find(({ id }) => id === this.breedId)
     if (!breed) return this.setData({ state: 'unknown' })
     const view = toView(breed, this.all, this.data)
-    const snaps = dogs.ofBreed(history.list(), this.breedId).slice(0, MOST_SNAPS).map(dogs.thumb)
+    const snaps = (dogs.thumbsByBreed(history.list()).get(this.breedId) || []).slice(0, MOST_SNAPS)
     this.setData({ state: 'shown', breed: view, snaps })
     appearance.entitle(this, view.name)
   },
@@ -62,11 +62,11 @@ Page({
   },
 
   onSnap({ currentTarget }) {
-    routes.go(routes.result(currentTarget.dataset.id))
+    routes.go(routes.result(currentTarget.dataset.id), this)
   },
 
   onLookAlike({ currentTarget }) {
-    routes.go(routes.breed(currentTarget.dataset.id))
+    routes.go(routes.breed(currentTarget.dataset.id), this)
   },
 
   shareTitle() {

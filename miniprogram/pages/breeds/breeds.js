@@ -5,12 +5,11 @@ const dogs = require('../../services/dogs')
 const history = require('../../services/history')
 const { texts } = require('../../services/language')
 const loading = require('../../services/loading')
+const met = require('../../services/met')
+const pinyin = require('../../services/pinyin')
 const routes = require('../../services/routes')
+const search = require('../../services/search')
 const wording = require('../../services/wording')
-
-/** The first characters of each letter's in the order of Pinyin. */
-const PINYIN = Array.from('阿八嚓哒妸发旮哈讥咔垃痳拏噢妑七呥扨它穵夕丫帀')
-const LETTERS = Array.from('ABCDEFGHJKLMNOPQRSTWXYZ')
 
 const SIZES = ['toy', 'small', 'medium', 'large', 'giant', '']
 
@@ -37,6 +36,7 @@ Page({
   all: [],
 
   onLoad() {
+    met.learn(history.list())
     this.dress()
     return this.load()
   },
@@ -50,23 +50,31 @@ Page({
     const { text, language, words, order } = this.data
     const { sizes } = texts().pages.breed
     const name = (breed) => wording.names(breed, language).main
-    const place = (breed) => (order === 'size' ? SIZES.indexOf(breed.size || '') : 0)
-    const compare = (one, other) => place(one) - place(other) || name(one).localeCompare(name(other), language)
-    const found = breeds.search(this.all, words).sort(compare)
-    const hasLetters = !words && language !== 'zh-Hant' // whose order is that of strokes
-    const bySize = (breed) => sizes[breed.size] || text.noSize
-    const byName = (breed) => (hasLetters ? letterOf(name(breed), language) : '')
-    const snaps = history.list()
-    const thumb = (breed) => dogs.ofBreed(snaps, breed.id).map(dogs.thumb)[0] || { photo: '', focus: '' }
-    const toItem = (breed) => Object.assign({}, thumb(breed), { id: breed.id, size: breed.size || 'medium', name: name(breed), detail: breeds.inShort(breed, order === 'name' ? sizes : {}, language) })
-    const groups = wording.groups(found, order === 'size' ? bySize : byName)
-    const none = breeds.isMix(words) ? text.mix : text.notKnown
-    const met = this.all.filter(({ id }) => dogs.ofBreed(snaps, id).length).length
-    const line = found.length ? (met && !words ? text.met : text.count) : words ? none : ''
+    const sorted = sortedBreeds(this.all, order, language)
+    const found = search.search(sorted, words)
+    const hasLetters = language !== 'zh-Hant' // whose order is that of radicals and strokes
+    const titleOf = (breed) => (order === 'size' ? sizes[breed.size] || text.noSize : hasLetters ? pinyin.letterOf(name(breed)) : '')
+    const groups = wording.groups(found, words ? () => '' : titleOf) // what is searched: the best first
+    const thumbs = dogs.thumbsByBreed(history.list())
+    const thumb = ({ id }) => (thumbs.get(id) || [{ photo: '', focus: '' }])[0]
+    const detail = (breed) => breeds.inShort(breed, words || order === 'name' ? sizes : {}, language)
+    const toItem = (breed) => Object.assign({}, thumb(breed), { id: breed.id, size: breed.size || 'medium', name: name(breed), detail: detail(breed) })
     this.setData({
       groups: groups.map(([title, some]) => ({ title, breeds: some.map(toItem) })),
-      line: line && wording.fill(line, { words, met, count: found.length }),
+      line: this.line(found),
     })
+  },
+
+  /** How many breeds there are, were met or found; or that the words are for a mix. */
+  line(found) {
+    const { text, language, words } = this.data
+    const values = { words, count: found.length, met: this.all.filter(({ id }) => met.all()[id]).length }
+    if (!words) return found.length ? wording.fill(values.met ? text.met : text.count, values) : ''
+    if (search.isNamedMix(words) && found.length) {
+      const names = wording.list(found.map((breed) => wording.names(breed, language).main), language)
+      return wording.fill(text.mixOf, { mix: words, names })
+    }
+    return wording.fill(found.length ? text.found : search.isMix(words) ? text.mix : text.notKnown, values)
   },
 
   onInput({ detail: { value } }) {
@@ -80,12 +88,17 @@ Page({
   },
 
   onBreed({ currentTarget }) {
-    routes.go(routes.breed(currentTarget.dataset.id))
+    routes.go(routes.breed(currentTarget.dataset.id), this)
   },
 })
 
-function letterOf(name, language) {
-  if (language !== 'zh' || /^[a-z]/i.test(name)) return name.charAt(0).toUpperCase()
-  const later = PINYIN.findIndex((first) => first.localeCompare(name, language) > 0)
-  return LETTERS[later < 0 ? LETTERS.length - 1 : Math.max(0, later - 1)]
+/** By name or by size, and within it by name: in simplified characters that is pinyin, in traditional ones radicals and strokes, as Unicode has them. */
+function sortedBreeds(all, order, language) {
+  const toKey = { en: (name) => name.toLowerCase(), zh: pinyin.orderOf, 'zh-Hant': (name) => name }[language]
+  const keyed = all.map((breed) => {
+    const place = order === 'size' ? SIZES.indexOf(breed.size || '') : 0
+    return { breed, place, key: toKey(wording.names(breed, language).main) }
+  })
+  keyed.sort((one, other) => one.place - other.place || (one.key < other.key ? -1 : one.key > other.key ? 1 : 0))
+  return keyed.map(({ breed }) => breed)
 }

@@ -6,10 +6,12 @@
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
+const dialogs = require('../../services/dialogs')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const loading = require('../../services/loading')
 const routes = require('../../services/routes')
+const search = require('../../services/search')
 const wording = require('../../services/wording')
 
 /** What can be said without a breed, in the server's words. */
@@ -56,10 +58,10 @@ Page({
     const likely = guesses(this.breeds, this.outcome)
     const others = this.breeds.filter((breed) => !likely.includes(breed))
     const toChoices = (some) => some.map((breed) => ofBreed(breed, language))
-    const toVerdict = (verdict) => ({ key: verdict, label: text.verdicts[verdict], second: '', said: { verdict, breed: '', name: '', name_zh: '' } })
+    const toVerdict = (verdict) => ({ key: verdict, label: text.verdicts[verdict], second: verdict === 'mix' ? this.parents() : '', said: { verdict, breed: '', name: '', name_zh: '' } })
     const verdicts = VERDICTS.map(toVerdict).filter(({ label }) => label)
-    const found = breeds.search([...likely, ...others], words)
-    const meant = breeds.isMix(words) ? verdicts.filter(({ key }) => key !== 'no_dog') : [] // a mix, or a breed that is not here
+    const found = search.search([...likely, ...others], words)
+    const meant = search.isMix(words) ? verdicts.filter(({ key }) => key !== 'no_dog') : [] // a mix, or a breed that is not here
     const all = [
       { title: text.likely, choices: toChoices(likely) },
       { title: text.none, choices: verdicts },
@@ -70,6 +72,13 @@ Page({
       sections: sections.filter(({ choices }) => choices.length),
       notKnown: found.length || meant.length ? '' : wording.fill(text.notKnown, { words }),
     })
+  },
+
+  /** "labradoodle: Labrador retriever, standard poodle", where the words are for such a mix. */
+  parents() {
+    const { text, language, words } = this.data
+    const names = search.isNamedMix(words) ? search.search(this.breeds, words).map((breed) => wording.names(breed, language).main) : []
+    return names.length ? wording.fill(text.mixOf, { mix: words, names: wording.list(names, language) }) : ''
   },
 
   onInput({ detail }) {
@@ -92,7 +101,7 @@ Page({
       if (appearance.isInView(this)) routes.back()
       else getCurrentPages().slice(-1)[0].onShow() // the user went back before: it shows what was said
     } catch (failure) {
-      wx.showToast({ title: this.data.text.notSent, icon: 'none' })
+      dialogs.say(this.data.text.notSent)
     }
     this.setData({ sending: false })
   },

@@ -3,6 +3,7 @@
  * out of the photo in its own resolution. Its states: framing, and gone where there is no photo.
  */
 const appearance = require('../../services/appearance')
+const dialogs = require('../../services/dialogs')
 const frame = require('../../services/frame')
 const photo = require('../../services/photo')
 const routes = require('../../services/routes')
@@ -14,6 +15,15 @@ const TAP = 0.02
 
 /** Pixels from a corner: a finger there moves the corner. */
 const HANDLE = 22
+
+/**
+ * @typedef {object} Gesture
+ * @property {'none' | 'pinch' | 'corner' | 'move' | 'draw'} kind
+ * @property {import('../../services/frame').Point | null} from  the corner that stays, or where the finger went down
+ * @property {import('../../services/frame').Frame} frame  of before
+ * @property {import('../../services/frame').Area} area  of before
+ * @property {{middle: import('../../services/frame').Point, distance: number} | null} fingers  of before
+ */
 
 Page({
   data: {
@@ -31,14 +41,16 @@ Page({
 
   /** @type {import('../../services/frame').Frame} */
   frame: null,
-  /** @type {import('../../services/frame').Point | null}  where the finger went down, in fractions of the photo */
-  from: null,
+  /** Width of the photo divided by its height; 0 until it is loaded. */
+  ratio: 0,
+  /** Where the stage is on the screen. @type {import('../../services/frame').Area} */
+  stage: { left: 0, top: 0, width: 1, height: 1 },
+  /** Where the photo is on the stage. @type {import('../../services/frame').Area} */
+  area: { left: 0, top: 0, width: 1, height: 1 },
+  /** What the fingers do. @type {Gesture | null} */
+  gesture: null,
   /** While the part is being cut out. */
   isAsking: false,
-  /** Whether the finger is on a corner of the frame. */
-  isResizing: false,
-  /** Where the photo is on the screen, while a finger is on it. */
-  area: { left: 0, top: 0, width: 1, height: 1 },
 
   onLoad({ id }) {
     const { path, box } = snaps.original(id || '')
@@ -70,51 +82,92 @@ Page({
     this.show()
   },
 
-  /** The photo's own proportions, as large as there is room. */
   onPhotoLoad({ detail: { width, height } }) {
-    const ratio = width / height
-    this.setData({ photoStyle: `width: min(100%, calc(var(--stage-height) * ${ratio})); aspect-ratio: ${ratio}` })
+    this.ratio = width / height
+    this.layOut()
+  },
+
+  /** The photo's own proportions, as large as there is room. */
+  async layOut() {
+    if (!this.ratio || !(await this.findStage())) return
+    this.put(frame.fitted(this.stage, this.ratio))
+  },
+
+  onResize() {
+    this.layOut()
+  },
+
+  /** @returns {Promise<boolean>}  whether the page has it */
+  findStage() {
+    return new Promise((resolve) => {
+      wx.createSelectorQuery()
+        .select('#stage')
+        .fields({ rect: true, size: true })
+        .exec(([stage]) => {
+          if (stage) this.stage = stage
+          resolve(Boolean(stage))
+        })
+    })
+  },
+
+  /** @param {import('../../services/frame').Area} area */
+  put(area) {
+    this.area = area
+    this.setData({ photoStyle: frame.place(area) })
   },
 
   onPhotoError() {
     this.setData({ state: 'gone' })
   },
 
-  onTouchStart({ touches: [touch] }) {
-    this.from = null
-    wx.createSelectorQuery()
-      .select('#photo')
-      .fields({ rect: true, size: true })
-      .exec(([area]) => {
-        this.area = area
-        const reach = { x: HANDLE / area.width, y: HANDLE / area.height }
-        const opposite = frame.opposite(this.frame, this.pointOf(touch), reach)
-        this.isResizing = Boolean(opposite)
-        this.from = opposite || this.pointOf(touch)
-      })
+  /** One finger moves the frame, a corner of it, or draws a new one; two enlarge and move the photo. */
+  async onTouchStart({ touches }) {
+    const gesture = (this.gesture = { kind: 'none', from: null, frame: this.frame, area: this.area, fingers: null })
+    if (!(await this.findStage()) || this.gesture !== gesture) return
+    if (touches.length > 1) return Object.assign(gesture, { kind: 'pinch', fingers: this.fingersOf(touches) })
+    const point = this.pointOf(touches[0])
+    const reach = { x: HANDLE / this.area.width, y: HANDLE / this.area.height }
+    const opposite = frame.opposite(this.frame, point, reach)
+    const kind = opposite ? 'corner' : frame.contains(this.frame, point) ? 'move' : 'draw'
+    Object.assign(gesture, { kind, from: opposite || point })
   },
 
-  onTouchMove({ touches: [touch] }) {
-    if (!this.from) return
-    const to = this.pointOf(touch)
-    if (isFar(this.from, to)) this.change(frame.between(this.from, to))
+  onTouchMove({ touches }) {
+    const { kind, from, fingers, area, frame: before } = this.gesture || {}
+    if (kind === 'pinch' && touches.length > 1) {
+      this.put(frame.pinched(area, fingers, this.fingersOf(touches), this.stage, this.ratio))
+      return this.change(frame.kept(before, area, this.area))
+    }
+    if (!from || touches.length > 1) return
+    const to = this.pointOf(touches[0])
+    if (!isFar(from, to)) return
+    this.change(kind === 'move' ? frame.shifted(before, from, to) : frame.between(from, to))
   },
 
-  onTouchEnd({ changedTouches: [touch] }) {
-    if (!this.from) return
-    const to = this.pointOf(touch)
-    if (!this.isResizing && !isFar(this.from, to)) this.change(frame.centred(this.frame, to))
-    this.from = null
+  /** A finger that stays after a pinch does nothing more. */
+  onTouchEnd({ touches, changedTouches: [touch] }) {
+    const { kind, from } = this.gesture || {}
+    if (touches.length) return
+    this.gesture = null
+    const isTap = ['move', 'draw'].includes(kind) && !isFar(from, this.pointOf(touch))
+    if (isTap) this.change(frame.centred(this.frame, this.pointOf(touch)))
   },
 
-  /** @returns {import('../../services/frame').Point} */
+  /** @returns {import('../../services/frame').Point}  in fractions of the photo */
   pointOf({ clientX, clientY }) {
     const { left, top, width, height } = this.area
-    return { x: within((clientX - left) / width), y: within((clientY - top) / height) }
+    return { x: within((clientX - this.stage.left - left) / width), y: within((clientY - this.stage.top - top) / height) }
+  },
+
+  /** The middle between two fingers, and how far they are from each other, in pixels of the stage. */
+  fingersOf([one, other]) {
+    const middle = { x: (one.clientX + other.clientX) / 2 - this.stage.left, y: (one.clientY + other.clientY) / 2 - this.stage.top }
+    return { middle, distance: Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY) }
   },
 
   onFine() {
     this.setData({ isFine: !this.data.isFine })
+    this.layOut()
   },
 
   onMove({ currentTarget }) {
@@ -129,7 +182,7 @@ Page({
       if (appearance.isInView(this)) routes.replace(routes.result(snaps.open(part)))
     } catch (failure) {
       if (failure.kind === 'photoGone') this.setData({ state: 'gone' })
-      else wx.showToast({ title: this.data.text.failed, icon: 'none' })
+      else dialogs.say(this.data.text.failed)
     }
     this.isAsking = false
   },

@@ -1,10 +1,12 @@
 /** What was snapped before, by day. Opening one shows its result page; deleting asks first. */
 const appearance = require('../../services/appearance')
 const captions = require('../../services/captions')
+const dialogs = require('../../services/dialogs')
 const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const install = require('../../services/install')
+const met = require('../../services/met')
 const { texts } = require('../../services/language')
 const routes = require('../../services/routes')
 const waiting = require('../../services/waiting')
@@ -20,6 +22,8 @@ Page({
     days: [],
     count: 0,
     isEditing: false,
+    /** Whether breeds are known that were met on photos which are gone. */
+    hasMet: false,
   },
 
   onLoad() {
@@ -41,7 +45,7 @@ Page({
     const entries = history.list()
     const now = Date.now()
     const days = wording.groups(entries.map((entry) => toItem(entry, now, text)), ({ day }) => day)
-    this.setData({ count: entries.length, days: days.map(([day, items]) => ({ day, items })) })
+    this.setData({ count: entries.length, hasMet: Object.keys(met.all()).length > 0, days: days.map(([day, items]) => ({ day, items })) })
   },
 
   onEdit() {
@@ -49,7 +53,7 @@ Page({
   },
 
   onOpen({ currentTarget }) {
-    routes.go(routes.result(currentTarget.dataset.id))
+    routes.go(routes.result(currentTarget.dataset.id), this)
   },
 
   onSnap() {
@@ -68,7 +72,7 @@ Page({
 
   async onClear() {
     const { text, count } = this.data
-    if (!(await this.confirmed(count === 1 ? text.removeTitle : wording.fill(text.clearTitle, { count }), text.clearContent))) return
+    if (!(await this.confirmed(count ? wording.fill(text.clearTitle, { count }) : text.clearMetTitle, text.clearContent))) return
     history.clear()
     feedback.forget()
     install.forget()
@@ -76,16 +80,9 @@ Page({
   },
 
   /** @returns {Promise<boolean>} */
-  async confirmed(title, content) {
-    const { confirm: confirmText, cancel: cancelText } = this.data.text
-    const { confirm } = await wx.showModal({
-      title,
-      content,
-      confirmText,
-      cancelText,
-      confirmColor: DANGER[this.data.theme],
-    })
-    return confirm
+  confirmed(title, content) {
+    const { confirm: yes, no } = this.data.text
+    return dialogs.ask({ title, content, yes, no, colour: DANGER[this.data.theme] })
   },
 })
 
@@ -93,17 +90,17 @@ Page({
 function toItem(entry, now, text) {
   const { time, outcome, said } = entry
   const corrected = said && said.verdict !== 'right'
-  const { name, detail, percent = '' } = corrected ? { name: captions.said(said), detail: captions.caption(outcome) } : describe(outcome, text)
+  const { name, detail, percent = '' } = corrected ? { name: captions.said(said), detail: captions.caption(outcome) } : describe(entry, text)
   const removeLabel = wording.fill(text.remove, { name })
   return Object.assign(dogs.thumb(entry), { day: wording.day(time, now, text), name, detail, percent, removeLabel })
 }
 
 /**
  * What the answer was, with the percentage where there is one breed or group to name.
- * @param {import('../../services/history').Entry['outcome']} outcome
+ * @param {import('../../services/history').Entry} entry
  */
-function describe(outcome, text) {
-  if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
+function describe({ outcome, why }, text) {
+  if (!outcome) return { name: captions.caption(outcome), detail: text.waits[why === 'offline' ? why : why ? 'again' : 'new'] }
   if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: texts().pages.result.failures[outcome.kind] }
   const { state, breeds, group, set, dogs: several } = outcome
   if (several) return { name: captions.caption(outcome), detail: captions.count(outcome) }

@@ -1,4 +1,5 @@
 /** The first page: one tap to the camera or the album, and the latest snaps. It waits for nothing from the server. */
+const { inBrowser } = require('../../config')
 const appearance = require('../../services/appearance')
 const captions = require('../../services/captions')
 const dogs = require('../../services/dogs')
@@ -21,7 +22,7 @@ Page({
     /** @type {{id: string, photo: string, focus: string, waits: boolean, name: string}[]} */
     recent: [],
     /** A browser takes photos by drag and drop too; phones have nothing to drag. */
-    canDrop: wx.getDeviceInfo().platform === /** @type {string} */ ('web'),
+    canDrop: inBrowser,
   },
 
   /** @param {{key?: string}} query  an API key, from a link or code that the server's operator gives to users */
@@ -70,7 +71,7 @@ Page({
   },
 
   onRecent({ currentTarget }) {
-    routes.go(routes.result(currentTarget.dataset.id))
+    routes.go(routes.result(currentTarget.dataset.id), this)
   },
 
   onShareAppMessage() {
@@ -82,8 +83,8 @@ Page({
   },
 })
 
-/** As home.wxss has it; base libraries before 2.20.1 cannot say. */
+/** As home.wxss has it. */
 function isTablet() {
-  const { windowWidth, windowHeight } = wx.getWindowInfo ? wx.getWindowInfo() : { windowWidth: 0, windowHeight: 0 }
+  const { windowWidth, windowHeight } = wx.getWindowInfo()
   return windowWidth >= 700 && windowHeight > 560
 }

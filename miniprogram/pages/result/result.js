@@ -8,12 +8,14 @@ const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
 const captions = require('../../services/captions')
 const card = require('../../services/card')
+const dialogs = require('../../services/dialogs')
 const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const frame = require('../../services/frame')
 const history = require('../../services/history')
 const { texts } = require('../../services/language')
 const picking = require('../../services/picking')
+const refusals = require('../../services/refusals')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
@@ -24,7 +26,10 @@ const wording = require('../../services/wording')
 const ROWS = 3
 
 /** Asking again with the same photo could end otherwise. */
-const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
+const WORTH_A_RETRY = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected', 'noModel', 'wrongModel']
+
+/** Kinds of failure that may be over after a while: what to do is another thing where the photo waits for that by itself. */
+const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
 
 /** Two taps within it are one. */
 const DOUBLE_TAP_MS = 1000
@@ -48,7 +53,8 @@ Page({
     state: 'working',
     stage: 'shrinking',
     photo: '',
-    photoHidden: false,
+    /** Why the photo is not seen: '' while it is. @type {'' | 'photoHidden' | 'photoLost'} */
+    photoProblem: '',
     /** Whether its answer came, or comes, while it is in view. */
     wasAsked: false,
     /** Width divided by height; 0 until the photo is loaded. */
@@ -84,7 +90,7 @@ Page({
     isOne: false,
     /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
     question: '',
-    failure: { kind: '', sentence: '', reference: '', retry: false, settings: false },
+    failure: { kind: '', headline: '', sentence: '', waits: '', reference: '', retry: false, settings: false },
     /** Whether the photo is kept until there is an answer. */
     waits: false,
     /** Said once, where this phone keeps nothing. */
@@ -101,6 +107,8 @@ Page({
   small: '',
   /** When the user last asked again, in milliseconds since 1970. */
   retried: 0,
+  /** Whether the server was asked for a copy that this phone can show. */
+  isCopyAsked: false,
   /** While the photo is being turned. */
   isTurning: false,
   /** While the card is being saved, and a moment longer. */
@@ -113,9 +121,9 @@ Page({
   onLoad({ id }) {
     this.snapId = id || ''
     const kept = history.find(this.snapId)
-    const path = (kept && !kept.isRaw && kept.photo) || snaps.photoOf(this.snapId) || (kept && kept.photo)
+    const path = snaps.best(this.snapId)
     this.isNew = Boolean(snaps.photoOf(this.snapId))
-    this.setData({ photo: path || '' })
+    this.setData({ photo: kept && !kept.isRaw ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
     this.dress()
     if (kept && kept.outcome) this.answer(kept.outcome)
     else if (!path) this.fail({ kind: 'photoGone' })
@@ -152,14 +160,14 @@ Page({
   start() {
     this.problem = null
     this.setData({ state: 'working', stage: 'shrinking', wasAsked: true })
-    this.stop = snaps.run(this.snapId, this.data.photo, (news) => this.hear(news))
+    this.stop = snaps.run(this.snapId, (news) => this.hear(news))
   },
 
   /** @param {import('../../services/snaps').News} news */
   hear({ stage, shown, outcome, photo: small, failure }) {
     if (stage) this.setData({ stage })
     if (failure && !this.outcome) this.fail(failure)
-    if (shown) this.setData({ photo: shown, photoHidden: false })
+    if (shown) this.setData({ photo: shown, photoProblem: '' })
     if (outcome) {
       this.small = small
       this.answer(outcome)
@@ -244,8 +252,8 @@ Page({
   question({ asked, state, breeds: guesses }) {
     const { text, language } = this.data
     if (!asked) return ''
-    const known = { no_dog: text.noDogName, unknown: text.unknownName }
-    return wording.fill(text.question, { name: known[state] || wording.names(guesses[0], language).main })
+    const { breed, [state]: own = breed } = text.questions
+    return wording.fill(own, { name: wording.asked(guesses[0], language, this.data.areDogs) })
   },
 
   async onRight() {
@@ -256,7 +264,7 @@ Page({
       await feedback.give(feedbackId, said)
       history.say(this.snapId, said, chosen)
     } catch (failure) {
-      wx.showToast({ title: this.data.text.notSent, icon: 'none' })
+      dialogs.say(this.data.text.notSent)
     }
     this.showFeedback()
   },
@@ -272,7 +280,7 @@ Page({
   },
 
   onCorrect() {
-    routes.go(routes.correct(this.snapId))
+    routes.go(routes.correct(this.snapId), this)
   },
 
   /** What is refused is not kept: here the reason is seen. Else the photo waits. */
@@ -287,23 +295,36 @@ Page({
 
   showProblem() {
     const { text } = this.data
-    const { kind = 'unexpected', retryAfter, requestId } = this.problem
-    const sentence =
-      kind === 'busy' && retryAfter
-        ? wording.fill(text.failures.busyFor, { time: wording.duration(retryAfter, text.durations) })
-        : kind === 'noModel' && !settings.get().model
-          ? text.failures.noneReady
-          : text.failures[kind]
-    const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
-    const [retry, byModel] = [WORTH_A_RETRY.includes(kind), BY_MODEL.includes(kind) && Boolean(settings.get().model)]
-    this.setData({ failure: { kind, sentence, reference, retry, settings: byModel } })
+    const { kind: told = 'unexpected', retryAfter, requestId } = this.problem
+    const kind = told === 'noModel' && !settings.get().model ? 'noneReady' : told
+    const time = retryAfter ? wording.duration(retryAfter, text.durations) : ''
+    const { waits } = this.data
+    const advice = waits || !LATER.includes(kind) ? '' : adviceOf(kind, time, text.advice)
+    const after = kind === 'offline' ? text.waits.offline : time ? wording.fill(text.waits.againFor, { time }) : text.waits.again
+    const kept = kind === 'offline' ? text.keptOffline : text.keptHeadline
+    const failure = {
+      kind,
+      headline: waits ? kept : text.failedHeadline,
+      sentence: wording.sentences([text.failures[kind], advice], this.data.language),
+      waits: waits ? after : '',
+      reference: requestId ? wording.fill(text.requestId, { id: requestId }) : '',
+      retry: WORTH_A_RETRY.includes(told),
+      settings: BY_MODEL.includes(kind) && Boolean(settings.get().model),
+    }
+    this.setData({ failure })
   },
 
-  /** The server may have had no time for a copy before. */
+  /** The phone may have cleared the file, and the server may have had no time for a copy before. */
   async onPhotoError() {
-    this.setData({ photoHidden: true })
-    const photo = this.outcome && !this.data.photo.startsWith('data:') ? await snaps.show(this.snapId).catch(() => '') : ''
-    if (photo) this.setData({ photo, photoHidden: false })
+    this.setData({ photoProblem: 'photoHidden' })
+    if (!this.outcome || this.isCopyAsked) return
+    this.isCopyAsked = true
+    try {
+      const photo = await snaps.show(this.snapId)
+      if (photo) this.setData({ photo, photoProblem: '' })
+    } catch (failure) {
+      if (failure.kind === 'photoGone') this.setData({ photoProblem: 'photoLost' })
+    }
   },
 
   onPhotoLoad({ detail }) {
@@ -318,7 +339,7 @@ Page({
   },
 
   onFrame() {
-    if (this.outcome) routes.go(routes.frame(this.snapId))
+    if (this.outcome) routes.go(routes.frame(this.snapId), this)
   },
 
   onCancel() {
@@ -335,7 +356,7 @@ Page({
 
   /** Another model can be chosen there; back here, the retry asks that one. */
   onSettings() {
-    routes.go(routes.SETTINGS)
+    routes.go(routes.SETTINGS, this)
   },
 
   async onAgain() {
@@ -345,7 +366,7 @@ Page({
   },
 
   onBreed({ currentTarget }) {
-    routes.go(routes.breed(currentTarget.dataset.id))
+    routes.go(routes.breed(currentTarget.dataset.id), this)
   },
 
   /** What the user said that it is, else what the answer names; id: of a breed, else ''. */
@@ -369,19 +390,19 @@ Page({
   /** Where little was said of the photo, it is asked about as it lies now. */
   async onTurn() {
     const outcome = AGAIN_ONCE_TURNED.includes(this.data.state) ? null : dogs.turned(this.outcome, QUARTER)
-    if (!(await this.turn(QUARTER, outcome))) wx.showToast({ title: this.data.text.notTurned, icon: 'none' })
+    if (!(await this.turn(QUARTER, outcome))) dialogs.say(this.data.text.notTurned)
   },
 
   /** @returns {Promise<boolean>}  whether this phone can */
   async turn(degrees, outcome) {
     if (this.isTurning) return true
     this.isTurning = true
-    const isTurned = await snaps.turn(this.snapId, degrees, outcome)
+    const photo = await snaps.turn(this.snapId, degrees, outcome)
     this.isTurning = false
-    if (!isTurned) return false
+    if (!photo) return false
     this.small = ''
     this.outcome = outcome
-    this.setData({ photo: snaps.photoOf(this.snapId), photoRatio: 0, photoHidden: false, wasAsked: false })
+    this.setData({ photo, photoRatio: 0, photoProblem: '', wasAsked: false })
     if (outcome) this.answer(outcome)
     else this.start()
     return true
@@ -399,11 +420,19 @@ Page({
     this.isSaving = true
     try {
       await wx.saveImageToPhotosAlbum({ filePath: await this.drawCard() })
-      wx.showToast({ title: text.saved, icon: 'none' })
+      dialogs.say(text.saved)
     } catch (refused) {
-      wx.showToast({ title: text.saveFailed, icon: 'none' })
+      this.explainNotSaved(refused)
     }
     setTimeout(() => (this.isSaving = false), DOUBLE_TAP_MS)
+  },
+
+  /** @param {import('../../services/refusals').Refused} refused */
+  explainNotSaved(refused) {
+    const reason = refusals.reasonOf(refused)
+    const { title, [reason]: sentence } = /** @type {any} */ (texts().refused.save)
+    if (sentence) refusals.explain(title, sentence, reason)
+    else if (reason !== 'cancelled') dialogs.say(this.data.text.saveFailed)
   },
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
@@ -429,6 +458,12 @@ function toRow(guess, language) {
     percent: wording.percent(guess.probability),
     width: Math.round(guess.probability * 100),
   }
+}
+
+/** What to do about a failure that may be over after a while. @param {string} time  after which the server may be asked again; '' if it did not say */
+function adviceOf(kind, time, advice) {
+  if (kind === 'busy' && time) return wording.fill(advice.busyFor, { time })
+  return advice[kind] || advice.later
 }
 
 /** Whether the user said a name. @param {import('../../services/feedback').Said | null} said */

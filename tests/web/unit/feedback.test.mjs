@@ -132,8 +132,8 @@ for (const [level, changes, said] of [
 ]) {
   test(`an answer of the level "${level}" that is asked about gets the same question and buttons, about what it claims`, async () => {
     const page = await answered({ level, ...changes, breeds: FIRST, feedback_asked: true })
-    const name = { no_dog: '照片里没有狗', unknown: '这里没有的品种' }[level] ?? FIRST[0].name_zh
-    assert.deepEqual([page.data.feedback, page.data.canConfirm, page.data.question], ['open', true, `这样认对了吗：${name}？`])
+    const question = { no_dog: '照片里真的没有狗吗？', unknown: '是列表里没有的品种吗？' }[level] ?? `是${FIRST[0].name_zh}吗？`
+    assert.deepEqual([page.data.feedback, page.data.canConfirm, page.data.question], ['open', true, question])
     page.onRight()
     assert.deepEqual(sent('/api/feedback')[0].data, { request_id: ID, ...said })
   })
@@ -155,8 +155,8 @@ test('the other guesses come first, then what is no breed, then the rest as the 
   const sections = correct.data.sections.map(({ title, choices }) => [title, choices.map(({ label }) => label)])
   assert.deepEqual(sections, [
     ['可能是', ['拉布拉多寻回犬']],
-    ['都不是', ['混血犬', '这里没有的品种', '不是狗']],
-    ['全部', ['西施犬', '金毛寻回犬', '西伯利亚雪橇犬']],
+    ['其他情况', ['混血犬', '列表里没有的品种', '不是狗']],
+    ['其他品种', ['西施犬', '金毛寻回犬', '西伯利亚雪橇犬']],
   ])
 })
 
@@ -279,3 +279,16 @@ for (const [days, line] of [
     assert.match(page.data.feedbackLine, line)
   })
 }
+
+test('"delete all" has the server forget everything, also beyond as much as it forgets at once', async () => {
+  const said = Object.fromEntries(Array.from({ length: 1203 }, (_, number) => [`id-${number}`, 'given']))
+  phone.storage.feedbackStates = said
+  phone.service('feedback').forget()
+  const asked = []
+  for (let round = 0; round < 3; round++) {
+    const { data } = sent('/api/feedback/forget').at(-1)
+    asked.push(data.request_ids.length)
+    await phone.requests.at(-1).answer(200, {})
+  }
+  assert.deepEqual([asked, phone.storage.feedbackStates], [[500, 500, 203], {}])
+})

@@ -8,10 +8,10 @@ beforeEach(() => {
   phone = new Phone()
 })
 
-const touch = (clientX, clientY) => ({
-  touches: [{ clientX, clientY }],
-  changedTouches: [{ clientX, clientY }],
-})
+const finger = ([clientX, clientY]) => ({ clientX, clientY })
+const touch = (...point) => ({ touches: [finger(point)], changedTouches: [finger(point)] })
+const lifted = (...point) => ({ touches: [], changedTouches: [finger(point)] })
+const fingers = (...points) => ({ touches: points.map(finger), changedTouches: points.map(finger) })
 const rounded = (frame) => ['left', 'top', 'right', 'bottom'].map((side) => Number(frame[side].toFixed(3)))
 
 /** The framing page of a photo that was answered with this box. */
@@ -19,7 +19,10 @@ async function framing(box = null) {
   const page = phone.snap()
   await settle()
   await phone.requests.at(-1).answer(200, answerBody({ box }))
-  return phone.open('frame', { id: page.snapId })
+  const framed = phone.open('frame', { id: page.snapId })
+  framed.onPhotoLoad({ detail: { width: 400, height: 200 } }) // as the stage of the phone, 200 x 100 pixels
+  await settle()
+  return framed
 }
 
 test('framing starts around the dog that the server saw, else in the middle', async () => {
@@ -27,12 +30,12 @@ test('framing starts around the dog that the server saw, else in the middle', as
   assert.deepEqual(rounded((await framing()).frame), [0.25, 0.25, 0.75, 0.75])
 })
 
-test('a finger drags a frame from corner to corner, in whatever direction', async () => {
+test('a finger beside the frame draws a new one from corner to corner, in whatever direction', async () => {
   const page = await framing()
-  page.onTouchStart(touch(180, 98))
+  await page.onTouchStart(touch(180, 98))
   page.onTouchMove(touch(100, 50))
   page.onTouchMove(touch(40, 10))
-  page.onTouchEnd(touch(40, 10))
+  page.onTouchEnd(lifted(40, 10))
   assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.9, 0.98])
   page.onTouchMove(touch(0, 0)) // no finger is down
   assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.9, 0.98])
@@ -40,23 +43,53 @@ test('a finger drags a frame from corner to corner, in whatever direction', asyn
 
 test('a finger on a corner moves that corner alone, and a tap there moves nothing', async () => {
   const page = await framing()
-  page.onTouchStart(touch(145, 70))
-  page.onTouchEnd(touch(145, 70))
+  await page.onTouchStart(touch(145, 70))
+  page.onTouchEnd(lifted(145, 70))
   assert.deepEqual(rounded(page.frame), [0.25, 0.25, 0.75, 0.75])
-  page.onTouchStart(touch(145, 30))
+  await page.onTouchStart(touch(145, 30))
   page.onTouchMove(touch(180, 10))
-  page.onTouchEnd(touch(180, 10))
+  page.onTouchEnd(lifted(180, 10))
   assert.deepEqual(rounded(page.frame), [0.25, 0.1, 0.9, 0.75])
 })
 
 test('a tap moves the frame there, and never beyond the edge', async () => {
   const page = await framing([0.1, 0.1, 0.3, 0.5])
-  page.onTouchStart(touch(100, 50))
-  page.onTouchEnd(touch(101, 50))
+  await page.onTouchStart(touch(100, 50))
+  page.onTouchEnd(lifted(101, 50))
   assert.deepEqual(rounded(page.frame), [0.405, 0.3, 0.605, 0.7])
-  page.onTouchStart(touch(400, -20))
-  page.onTouchEnd(touch(400, -20))
+  await page.onTouchStart(touch(400, -20))
+  page.onTouchEnd(lifted(400, -20))
   assert.deepEqual(rounded(page.frame), [0.8, 0, 1, 0.4])
+})
+
+test('a finger on the frame moves it, and takes it no further than the edge', async () => {
+  const page = await framing([0.1, 0.1, 0.5, 0.5])
+  await page.onTouchStart(touch(60, 30))
+  page.onTouchMove(touch(80, 40))
+  page.onTouchEnd(lifted(80, 40))
+  assert.deepEqual(rounded(page.frame), [0.2, 0.2, 0.6, 0.6])
+  await page.onTouchStart(touch(80, 40))
+  page.onTouchMove(touch(-900, 900))
+  page.onTouchEnd(lifted(-900, 900))
+  assert.deepEqual(rounded(page.frame), [0, 0.6, 0.4, 1])
+})
+
+test('two fingers enlarge the photo under the frame and move it; the finger that stays does nothing more', async () => {
+  const page = await framing()
+  await page.onTouchStart(touch(90, 50))
+  await page.onTouchStart(fingers([90, 50], [110, 50]))
+  page.onTouchMove(fingers([80, 50], [120, 50]))
+  assert.match(page.data.photoStyle, /width: 400px; height: 200px/)
+  assert.deepEqual(rounded(page.frame), [0.375, 0.375, 0.625, 0.625]) // where it was on the screen
+  page.onTouchMove(fingers([100, 60], [140, 60]))
+  assert.match(page.data.photoStyle, /left: -80px; top: -40px/)
+  page.onTouchEnd(touch(100, 60))
+  page.onTouchMove(touch(20, 20))
+  page.onTouchEnd(lifted(20, 20))
+  assert.deepEqual(rounded(page.frame), [0.325, 0.325, 0.575, 0.575])
+  await page.onTouchStart(fingers([0, 0], [200, 100]))
+  page.onTouchMove(fingers([99, 50], [101, 50]))
+  assert.match(page.data.photoStyle, /left: 0px; top: 0px; width: 200px; height: 100px/)
 })
 
 test('buttons move and size the frame within the photo, and say where it is', async () => {
@@ -78,6 +111,7 @@ test('the framed part is cut out in the resolution of the photo, and asked about
   assert.deepEqual([width, height], [2000, 1500])
   const [, id] = phone.routes.at(-1).match(/^redirectTo \/pages\/result\/result\?id=(.+)$/)
   const next = phone.open('result', { id })
+  await settle()
   assert.equal(next.data.photo, `tmp/small-${phone.saves.length}.jpg`)
 })
 

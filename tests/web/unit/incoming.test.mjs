@@ -54,6 +54,29 @@ test('of several files the first photo is taken', () => {
   assert.deepEqual(told, ['dog.jpg: image/jpeg', '/pages/home/home'])
 })
 
+const transfer = (file, ...types) => ({ files: [file], types: ['Files', ...types] })
+const FIELD = { closest: () => ({}) }
+for (const [what, types, target, expected] of [
+  ['words of an office program, pasted into a search', ['text/plain', 'text/html'], FIELD, []],
+  ['the same, pasted beside it', ['text/plain', 'text/html'], null, []],
+  ['the same with its format alone', ['text/plain', 'text/rtf'], null, []],
+  ['a file of a folder, with its name', ['text/plain'], null, ['image.png: image/png', '/pages/home/home']],
+  ['the name of a file, pasted into a search', ['text/plain'], FIELD, []],
+  ['a picture of a page', ['text/html'], FIELD, ['image.png: image/png', '/pages/home/home']],
+]) {
+  test(`${what}: ${expected.length ? 'a photo' : 'text'}`, () => {
+    const photo = file('image.png', 'image/png')
+    for (const [type, field] of [['paste', 'clipboardData'], ['drop', 'dataTransfer']]) {
+      told = []
+      const event = Object.assign(new Event(type, { cancelable: true }), { [field]: transfer(photo, ...types) })
+      Object.defineProperty(event, 'target', { value: target })
+      document.dispatchEvent(event)
+      assert.deepEqual(told, expected)
+      if (!expected.length) assert.equal(event.defaultPrevented, false, 'the text does not arrive')
+    }
+  })
+}
+
 test('text without a file means nothing', () => {
   drop()
   paste()

@@ -96,7 +96,9 @@ for (const { errno, errMsg, zh, en } of REFUSALS) {
       Object.assign(phone, { language, chosen: Object.assign(new Error(), { errno, errMsg }) })
       await phone.open('home').onAlbum()
       assert.match(phone.modals[0].content, words)
-      assert.equal(phone.modals[0].showCancel, false)
+      const leadsOn = /auth deny/.test(errMsg)
+      assert.equal(phone.modals[0].showCancel, leadsOn ? undefined : false)
+      assert.equal(phone.settingsOpened, leadsOn)
       assert.deepEqual(phone.routes, [])
     })
   }
@@ -104,8 +106,9 @@ for (const { errno, errMsg, zh, en } of REFUSALS) {
 
 test('the sentences for refused photos differ', () => {
   for (const language of ['zh', 'en']) {
-    const { reasons } = phone.load(`i18n/${language}.js`).refusedPhoto
-    assert.equal(new Set(Object.values(reasons)).size, Object.keys(reasons).length)
+    for (const reasons of Object.values(phone.load(`i18n/${language}.js`).refused)) {
+      assert.equal(new Set(Object.values(reasons)).size, Object.keys(reasons).length)
+    }
   }
 })
 
@@ -427,4 +430,20 @@ test('an answer fetches the breeds, so that they can be read offline later', asy
     phone.requests.map(({ url }) => new URL(url).pathname),
     ['/api/classify', '/api/breeds'],
   )
+})
+
+// --- taps of two fingers
+
+test('what opens a page opens it once, also where a second finger taps before the page is there', async () => {
+  await remember('a')
+  for (const [name, act] of [['home', 'onRecent'], ['history', 'onOpen']]) {
+    phone.routes.length = 0
+    const page = phone.open(name)
+    page[act](tap({ id: 'a' }))
+    await settle()
+    phone.pages.push({}) // the page that was opened
+    page[act](tap({ id: 'a' }))
+    await settle()
+    assert.equal(phone.routes.length, 1, name)
+  }
 })

@@ -290,12 +290,12 @@ test('no other request says which phone it comes from', async () => {
 })
 
 const FAILURES = [
-  { status: 400, sentence: /看不懂这次请求/, retry: false },
+  { status: 400, sentence: /无法处理这次请求/, retry: false },
   { status: 401, sentence: /密钥/, retry: false },
   { status: 403, sentence: /密钥/, retry: false },
   { status: 404, sentence: /没有可用的模型/, retry: true },
   { status: 413, sentence: /太大/, retry: false },
-  { status: 415, sentence: /不是能识别的照片/, retry: false },
+  { status: 415, sentence: /不是照片/, retry: false },
   { status: 422, sentence: /没有通过内容检查/, retry: false },
   { status: 429, sentence: /人太多/, retry: true },
   { status: 503, sentence: /人太多/, retry: true },
@@ -341,20 +341,20 @@ test('a busy server that says how long is believed', async () => {
   const { page, request } = await asking()
   await request.answer(503, { error: 'busy' }, { 'Retry-After': '7' })
   await isReady()
-  assert.match(page.data.failure.sentence, /7 秒/)
+  assert.match(page.data.failure.waits, /7 秒/)
 })
 
 test('a busy server that names a time is believed by its own clock, which the phone need not share', async () => {
   const { page, request } = await asking()
   const headers = { 'Retry-After': 'Thu, 01 Jan 2015 00:25:00 GMT', Date: 'Thu, 01 Jan 2015 00:00:00 GMT' }
   await request.answer(503, { error: 'busy' }, headers)
-  assert.match(page.data.failure.sentence, /25 分钟/)
+  assert.match(page.data.failure.waits, /25 分钟/)
 })
 
 for (const [errMsg, sentence] of [
-  ['request:fail ', /连不上/],
-  ['request:fail timeout', /没有回音/],
-  ['request:fail interrupted', /连不上/],
+  ['request:fail ', /没有网络/],
+  ['request:fail timeout', /没有回应/],
+  ['request:fail interrupted', /没有网络/],
 ]) {
   test(`"${errMsg}" is told in words and can be retried`, async () => {
     const { page, request } = await asking()
@@ -368,7 +368,7 @@ test('a 200 that is not an answer is a failure', async () => {
   const { page, request } = await asking()
   await request.answer(200, '<html>a captive portal</html>')
   assert.equal(page.data.state, 'failed')
-  assert.match(page.data.failure.sentence, /看不懂/)
+  assert.match(page.data.failure.sentence, /内容有误/)
 })
 
 test('after a failure, a retry sends the same photo again and shows the answer', async () => {
@@ -426,7 +426,7 @@ test('an answer never appears under another photo than its own', async () => {
   const second = phone.snap('tmp/other.jpg')
   await settle()
   await first.request.answer(200, answerBody())
-  assert.equal(second.data.photo, 'tmp/other.jpg')
+  assert.equal(second.data.photo, 'tmp/small-2.jpg')
   assert.equal(second.data.state, 'working')
   await phone.requests[1].answer(200, answerBody({ breeds: [...GUESSES].reverse() }))
   assert.equal(first.page.data.rows[0].id, 'n01')
@@ -446,7 +446,7 @@ test('a kept snap opens with its own photo and asks the server nothing', async (
 test('a snap that is neither kept nor of this session says that its photo is gone', () => {
   const page = phone.open('result', { id: 'of-yesterday' })
   assert.equal(page.data.state, 'failed')
-  assert.match(page.data.failure.sentence, /已经不在/)
+  assert.match(page.data.failure.sentence, /已不在/)
   assert.equal(page.data.failure.retry, false)
 })
 
@@ -466,13 +466,13 @@ test('a change of language rewords the answer, and a failure too', async () => {
   page.onShow()
   lost.page.onShow()
   assert.deepEqual([page.data.rows[0].name, page.data.rows[0].second], ['Golden retriever', ''])
-  assert.match(lost.page.data.failure.sentence, /cannot be reached/)
+  assert.match(lost.page.data.failure.sentence, /no connection/)
 })
 
 test('a photo the phone cannot draw gives way to a sentence, and the answer stays', async () => {
   const page = await answered()
   page.onPhotoError()
-  assert.equal(page.data.photoHidden, true)
+  assert.equal(page.data.photoProblem, 'photoHidden')
   assert.equal(page.data.state, 'breed')
 })
 
@@ -512,13 +512,13 @@ test('the card is drawn of the small upright copy, not of the photo as it was st
   assert.deepEqual([phone.saves.at(-1).width, phone.saves.at(-1).height], [1000, 800])
 })
 
-test('a refused save says what to check', async () => {
+test('a picture that cannot be drawn is told as not saved', async () => {
   const page = await answered()
   page.drawCard = async () => {
     throw new Error('no album')
   }
   await page.onSave()
-  assert.match(phone.toast, /相册权限/)
+  assert.match(phone.toast, /没能保存/)
 })
 
 test('a breed that is named has its look-alikes in a smaller line, and only where the model confuses it with some', async () => {

@@ -98,3 +98,35 @@ test('snaps of an earlier release, whose answers have other words for the states
   assert.deepEqual([several.outcome.state, ...several.outcome.dogs.map(({ state }) => state)], ['breed', 'breed', 'group'])
   assert.deepEqual([none.outcome.state, waiting.outcome], ['no_dog', null])
 })
+
+test('each value is read from the phone once, until another window has written', () => {
+  phone.storage.a = [1]
+  let reads = 0
+  const read = phone.wx.getStorageSync
+  phone.wx.getStorageSync = (name) => ((reads += Number(name === 'a')), read(name))
+  for (let time = 0; time < 5; time++) assert.deepEqual(storage.read('a', null), [1])
+  assert.equal(reads, 1)
+  phone.storage.a = [2]
+  phone.load('app.js')
+  phone.app.onStorageChange()
+  assert.deepEqual([storage.read('a', null), reads], [[2], 2])
+})
+
+test('what the phone refused to keep is not forgotten when another window has written', () => {
+  phone.refuses = ['write']
+  storage.write('a', 1)
+  storage.forget()
+  assert.equal(storage.read('a', null), 1)
+})
+
+test('a history of a hundred photos is shown without reading the phone again and again', async () => {
+  for (let number = 0; number < 100; number++) await phone.service('history').add(`s${number}`, null, 'tmp/dog.jpg')
+  const later = new Phone()
+  Object.assign(later, { storage: phone.storage, files: phone.files })
+  let reads = 0
+  const read = later.wx.getStorageSync
+  later.wx.getStorageSync = (name) => (reads++, read(name))
+  assert.equal(later.open('history').data.count, 100)
+  later.open('home')
+  assert.ok(reads < 15, `${reads} reads`)
+})

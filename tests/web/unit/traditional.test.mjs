@@ -55,7 +55,7 @@ test('names and facts of the server are written so, and found in either writing'
   const wording = phone.service('wording')
   assert.deepEqual(wording.names({ name: 'dachshund', name_zh: '腊肠犬' }, 'zh-Hant'), { main: '臘腸犬', second: 'Dachshund' })
   assert.deepEqual(wording.choose({ zh: ['松软'] }, 'zh-Hant'), [rewrite('松软', table)])
-  const { search } = phone.service('breeds')
+  const { search } = phone.service('search')
   for (const words of ['臘腸', '腊肠', 'dachs']) {
     assert.deepEqual(
       search(breeds, words).map(({ name }) => name),

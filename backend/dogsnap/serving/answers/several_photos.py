@@ -54,7 +54,7 @@ class JoinedAnswer:
 
 
 def join_answers(
-    servable: BaseServable, photos: Sequence[Classification], top_k: int
+    servable: BaseServable, photos: Sequence[Classification], top_k: int | None
 ) -> JoinedAnswer:
     """The answer to photos that a version has answered one by one.
 

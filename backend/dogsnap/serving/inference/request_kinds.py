@@ -290,7 +290,7 @@ class Breeds(Photos):
     def repeat(self, other: BaseServable) -> Outputs:
         """What `other` would answer, which may look at other parts of the photo."""
         again = copy.copy(self)
-        again._count = checked_top_k(other, None)
+        again._top_k = None  # it may have fewer classes
         return again.run(other, other.photo_signature())[0]
 
     def _run_view(
@@ -348,7 +348,7 @@ class BreedsTogether:
         self.size = len(contents)
 
     def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
-        self._count = checked_top_k(servable, self._top_k)
+        check_top_k(servable, self._top_k)
         for place, work in enumerate(self._works):
             with naming_photo(place, self.size):
                 work.prepare(servable, limits, metrics)
@@ -373,7 +373,7 @@ class BreedsTogether:
         answers = []
         for place, work in enumerate(self._works):
             answers.append(work.answer(servable, _row_of(outputs, place), metrics))
-        return join_answers(servable, answers, self._count)
+        return join_answers(servable, answers, self._top_k)
 
 
 def _rows_of(runs: Sequence[tuple[Outputs, BaseServable]]) -> Outputs:

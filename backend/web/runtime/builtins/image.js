@@ -2,7 +2,7 @@
  * <image>: a picture from a web address, a temporary file or the user's files. It has its own size, as in WeChat;
  * the picture is fitted into it by `mode`.
  */
-import { urlOf } from '../wx/file_store.js'
+import { addressOf } from '../wx/file_store.js'
 
 const FITS = { scaleToFill: 'fill', aspectFit: 'contain', aspectFill: 'cover' }
 
@@ -21,6 +21,12 @@ export const image = {
       },
     },
   ],
+  lifetimes: {
+    detached() {
+      this.isDetached = true
+      this.address?.release()
+    },
+  },
   methods: {
     _load() {
       const { naturalWidth: width, naturalHeight: height } = this.$$.querySelector('img')
@@ -32,9 +38,14 @@ export const image = {
   },
 }
 
+const NONE = { url: '', release() {} }
+
 async function showSource(src) {
-  const url = src ? await urlOf(src).catch(() => '') : ''
-  if (src !== this.data.src) return // changed again while the file was being looked up
-  this.setData({ url })
-  if (src && !url) this.triggerEvent('error', { errMsg: `image: no such file ${src}` })
+  const address = src ? await addressOf(src).catch(() => NONE) : NONE
+  if (src !== this.data.src || this.isDetached) return address.release() // changed again while the file was being looked up
+  const before = this.address
+  this.address = address
+  this.setData({ url: address.url })
+  before?.release()
+  if (src && !address.url) this.triggerEvent('error', { errMsg: `image: no such file ${src}` })
 }

@@ -1,6 +1,6 @@
 /** Drawing: finding a page's canvas, or where an element is, and making a file of what was drawn. */
 import { api } from './api.js'
-import { addTemporary, urlOf } from './file_store.js'
+import { addressOf, addTemporary, read } from './file_store.js'
 
 /** @param {() => import('../router.js').Router} router */
 export function canvas(router) {
@@ -50,18 +50,59 @@ function nodeOf(element) {
   return { node, left, top, right, bottom, width, height }
 }
 
-/** Like `new Image()`, but its src may also be one of the mini program's files. */
+/**
+ * Like `new Image()`, but its src may also be one of the mini program's files, and '' lets go of the picture at once: what
+ * an <img> was decoded to a browser keeps, 50 MB of a large photo. So a file is decoded to a canvas, but for the kinds that
+ * only an <img> shows.
+ */
 function createImage() {
-  const image = new Image()
-  const native = Object.getOwnPropertyDescriptor(HTMLImageElement.prototype, 'src')
+  const image = document.createElement('canvas')
+  let wanted = ''
   Object.defineProperty(image, 'src', {
-    get: () => native.get.call(image),
-    set: (path) => {
-      urlOf(path).then(
-        (url) => native.set.call(image, url),
-        (error) => image.onerror?.(error),
-      )
+    get: () => wanted,
+    async set(path) {
+      wanted = path
+      Object.assign(image, { width: 0, height: 0 })
+      if (!path) return
+      try {
+        draw(await decode(path))
+      } catch (error) {
+        if (wanted === path) image.onerror?.(error)
+        return
+      }
+      if (wanted === path) image.onload?.()
     },
   })
   return image
+
+  function draw(picture) {
+    Object.assign(image, { width: picture.width, height: picture.height })
+    image.getContext('2d').drawImage(picture, 0, 0)
+    picture.close?.()
+  }
+}
+
+/** @returns {Promise<ImageBitmap | HTMLImageElement>}  upright */
+async function decode(path) {
+  const { url, release } = await addressOf(path)
+  try {
+    const bitmap = await createImageBitmap(await blobOf(path)).catch(() => null)
+    return bitmap ?? (await loaded(url))
+  } finally {
+    release()
+  }
+}
+
+/** @returns {Promise<Blob>} */
+async function blobOf(path) {
+  if (!path.startsWith('data:')) return read(path)
+  const [head, text] = path.split(',')
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+  return new Blob([bytes], { type: head.slice('data:'.length).split(';')[0] })
+}
+
+function loaded(url) {
+  const image = new Image()
+  image.src = url
+  return image.decode().then(() => image)
 }

@@ -1,12 +1,18 @@
 /**
- * Files by path. Temporary ones (blob: addresses) live as long as the window; those under wxfile://usr stay, in
- * IndexedDB. It reads and writes blobs and knows nothing of pictures.
+ * Files by path. Temporary ones live as long as the window; those under wxfile://usr stay, in IndexedDB. It reads and
+ * writes blobs and knows nothing of pictures. A file has an address only while somebody shows it: a browser keeps what an
+ * address names.
  */
 
 export const USER_DATA_PATH = 'wxfile://usr'
 
-const temporary = new Map() // blob: address -> Blob
-const shown = new Map() // path under USER_DATA_PATH -> blob: address made for it
+/** WeChat's number for a file that is not there. */
+const NO_SUCH_FILE = 1300002
+
+const TEMPORARY_PATH = 'wxfile://tmp'
+
+const temporary = new Map() // path -> Blob
+const addresses = new Map() // path -> its address, a promise, and how many show it
 let opened // Promise<IDBDatabase>, once something needed it
 
 const SILENCE_MS = 3000
@@ -14,7 +20,7 @@ const SILENT = new Error('IndexedDB does not answer')
 
 /** Keeps a blob for this session; returns its path. */
 export function addTemporary(blob) {
-  const path = URL.createObjectURL(blob)
+  const path = `${TEMPORARY_PATH}/${temporary.size + 1}`
   temporary.set(path, blob)
   return path
 }
@@ -22,7 +28,7 @@ export function addTemporary(blob) {
 /** @returns {Promise<Blob>}  rejects when there is no such file */
 export async function read(path) {
   const blob = isKept(path) ? await request('readonly', (store) => store.get(path)) : temporary.get(path)
-  if (!blob) throw new Error(`no such file or directory "${path}"`)
+  if (!blob) throw Object.assign(new Error(`no such file or directory "${path}"`), { errno: NO_SUCH_FILE })
   return blob
 }
 
@@ -34,15 +40,33 @@ export async function keep(path, blob) {
 export async function remove(path) {
   await read(path)
   await request('readwrite', (store) => store.delete(path))
-  if (shown.has(path)) URL.revokeObjectURL(shown.get(path))
-  shown.delete(path)
+  addresses.delete(path) // who shows it still does
 }
 
-/** An address that <img> can load. */
-export async function urlOf(path) {
-  if (!isKept(path)) return path
-  if (!shown.has(path)) shown.set(path, URL.createObjectURL(await read(path)))
-  return shown.get(path)
+/**
+ * An address that <img> can load, until it is let go.
+ * @param {string} path  or any other address
+ * @returns {Promise<{url: string, release: () => void}>}
+ */
+export async function addressOf(path) {
+  if (!isKept(path) && !path.startsWith(TEMPORARY_PATH)) return { url: path, release() {} }
+  const shared = addresses.get(path) ?? { url: read(path).then(URL.createObjectURL), users: 0 }
+  addresses.set(path, shared)
+  shared.users += 1
+  const release = () => letGo(path, shared)
+  try {
+    return { url: await shared.url, release }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+function letGo(path, shared) {
+  shared.users -= 1
+  if (shared.users) return
+  if (addresses.get(path) === shared) addresses.delete(path)
+  shared.url.then(URL.revokeObjectURL, () => {})
 }
 
 function isKept(path) {

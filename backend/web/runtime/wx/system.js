@@ -15,7 +15,7 @@ const SCENE_LIST = 1001
 
 export const system = {
   getEnterOptionsSync: () => ({ scene: SCENE_LIST, path: '', query: {} }),
-  getAppBaseInfo: () => ({ SDKVersion: '3.8.12', language: language(), theme: dark().matches ? 'dark' : 'light' }),
+  getAppBaseInfo: () => ({ language: language(), theme: dark().matches ? 'dark' : 'light' }),
   getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
   getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),
   getNetworkType: async () => ({ networkType: navigator.onLine ? 'wifi' : 'none' }),
