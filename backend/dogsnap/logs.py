@@ -23,6 +23,10 @@ FIELDS = ("method", "path", "status", "seconds", "bytes", "model", "version", "l
 REQUEST_ID = ContextVar("request_id", default="")
 
 
+# Characters of what one client can make a line of: a name or path, a message, a traceback.
+MOST_OF_NAME, MOST_OF_MESSAGE, MOST_OF_TRACEBACK = 200, 2000, 20_000
+
+
 class AnsweredBy(NamedTuple):
     """Model and version that answered a request, and the label that it named;
     empty where none did.
@@ -71,6 +75,13 @@ class LossyStream:
         return os.isatty(self._number)
 
 
+def shorten(text: str, most: int) -> str:
+    """The text, or beginning and end of a longer one, with its length."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}... ({len(text)} characters) ...{text[-most // 2 :]}"
+
+
 def escape_unprintable(text: str) -> str:
     r"""The text as one line: line breaks, escape codes and what else is not printable as \n, \x1b."""
     if text.isprintable():
@@ -92,10 +103,11 @@ class TextFormatter(logging.Formatter):
         super().__init__(TEXT, "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return escape_unprintable(in_flags_of_command(super().formatMessage(record)))
+        line = in_flags_of_command(super().formatMessage(record))
+        return escape_unprintable(shorten(line, MOST_OF_MESSAGE))
 
     def formatException(self, ei: Any) -> str:
-        lines = super().formatException(ei).split("\n")
+        lines = shorten(super().formatException(ei), MOST_OF_TRACEBACK).split("\n")
         return "\n".join(f"    {escape_unprintable(line)}" for line in lines)
 
 
@@ -110,7 +122,7 @@ class JsonFormatter(logging.Formatter):
             "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": in_flags_of_command(record.getMessage()),
+            "message": shorten(in_flags_of_command(record.getMessage()), MOST_OF_MESSAGE),
         }
         for name in FIELDS:
             if hasattr(record, name):
@@ -119,7 +131,8 @@ class JsonFormatter(logging.Formatter):
         if request_id:
             event["request_id"] = request_id
         if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
+            text = self.formatException(record.exc_info)
+            event["exception"] = shorten(text, MOST_OF_TRACEBACK)
         line = json.dumps(event, ensure_ascii=False)
         # JSON itself escapes neither the terminal's codes above 127 nor what changes the direction.
         return line if line.isprintable() else json.dumps(event)

@@ -8,6 +8,7 @@ from support import tiny_models
 from support.grpc_client import connected
 from support.process_readings import memory, worker_of
 from support.refusals import assert_refused
+from tensorflow_serving.apis import classification_pb2
 
 MILLION = 1_000_000
 
@@ -75,6 +76,34 @@ def test_answers_count_as_memory_that_is_held_until_they_are_sent(start_server, 
     assert (code, "DOGSNAP_MAX_HELD_MB" in message) == ("RESOURCE_EXHAUSTED", True)
     assert_refused(ask(small, MILLION), 503, "DOGSNAP_MAX_HELD_MB")
     assert call(small, 300_000) == ("OK", "300000")
+
+
+@pytest.mark.parametrize(("signature", "count"), [("scores", 300_000), ("classes", 20_000)])
+def test_classifications_count_as_memory_that_is_held_too(
+    start_server, zeros_models, signature, count
+):
+    """A server with room for 8 MiB; they take 100 bytes and more for each class."""
+    small = start_server(zeros_models, "--max-held-mb", "8")
+
+    def classify(count: int) -> str:
+        request = classification_pb2.ClassificationRequest()
+        request.model_spec.name, request.model_spec.signature_name = "zeros", signature
+        features = request.input.example_list.examples.add().features
+        features.feature["count"].float_list.value.append(count)
+        with connected(small.grpc_port) as client:
+            try:
+                client.prediction.Classify(request, timeout=60)
+            except grpc.RpcError as error:
+                return error.code().name
+        return "OK"
+
+    def by_http(count: int) -> int:
+        body = {"signature_name": signature, "examples": [{"count": float(count)}]}
+        return small.post("/v1/models/zeros:classify", json=body).status_code
+
+    for _ in range(3):
+        assert (classify(1000), by_http(1000)) == ("OK", 200)
+        assert (classify(count), by_http(count)) == ("RESOURCE_EXHAUSTED", 503)
 
 
 def test_the_open_inference_protocol_has_the_same_bounds(start_server, server, zeros_models):

@@ -198,6 +198,20 @@ def test_a_browser_may_send_a_key_to_another_host(server):
     )
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["traceparent", "tracestate", "baggage", "content-encoding", "inference-header-content-length",
+     "x-request-key", "x-request-id"],
+)  # fmt: skip
+def test_a_page_of_another_origin_may_send_each_header_that_the_server_reads(server, header):
+    asks = {"Origin": "https://example.com", "Access-Control-Request-Headers": header}
+    for path in ("/api/classify", PATH, "/v2/models/half/infer"):
+        answer = requests.options(f"{server.url}{path}", headers=asks, timeout=60)
+        allowed = answer.headers["Access-Control-Allow-Headers"].lower().split(", ")
+        assert header in allowed
+    assert "Inference-Header-Content-Length" in answer.headers["Access-Control-Expose-Headers"]
+
+
 def test_every_path_of_a_model_needs_a_key_and_no_other(server):
     for path in (
         "/api/models",

@@ -270,19 +270,33 @@ def pictures_and_words(folder: Path) -> Path:
 
 
 def zeros(folder: Path) -> Path:
-    """As many zeros as are asked for; signature `empty`: so many rows without a value, `pairs`: two outputs of so many rows."""
+    """As many zeros as are asked for; signature `empty`: so many rows without a value, `pairs`: two outputs of so many rows.
+
+    And `scores` and `classes`, which classify: of one tf.Example with `count`, so many scores, or classes of 1000 letters.
+    """
 
     def pairs(count):
         return {"y": tf.zeros([count]), "z": tf.zeros([count])}
 
-    count = spec(tf.int32, name="count")
-    return save(
+    def count_in(inputs):
+        parsed = tf.io.parse_example(inputs, {"count": tf.io.FixedLenFeature([1], tf.float32)})
+        return tf.cast(parsed["count"][0, 0], tf.int32)
+
+    def classes(inputs):
+        return {"classes": tf.fill([1, count_in(inputs)], "a" * 1000)}
+
+    count, examples = spec(tf.int32, name="count"), spec(tf.string, None)
+    save(
         folder,
         serving_default=signature(lambda count: {"y": tf.zeros([count])}, count),
         empty=signature(lambda count: {"y": tf.zeros([count, 0])}, count),
         pairs=signature(pairs, count),
         texts=signature(lambda count: {"y": tf.fill([count], "a" * 1000)}, count),
+        scores=signature(lambda inputs: {"scores": tf.zeros([1, count_in(inputs)])}, examples),
+        classes=signature(classes, examples),
     )
+    set_methods(folder, scores="classify", classes="classify")
+    return folder
 
 
 def half_of_positive(folder: Path) -> Path:

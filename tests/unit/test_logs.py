@@ -40,3 +40,17 @@ def test_a_traceback_is_indented_so_that_no_line_of_it_is_taken_for_an_event() -
     assert first.endswith("dogsnap: failed")
     assert all(line.startswith("    ") and line.isprintable() for line in others)
     assert any("forged" in line for line in others)
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "\x1b" * 1_000_000, "犬\n" * 500_000])
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_what_a_client_sends_makes_a_line_of_bounded_length(
+    formatter: logging.Formatter, text: str
+) -> None:
+    assert len(formatter.format(record(f"begin {text} end"))) < 15_000
+    assert "begin" in formatter.format(record(f"begin {text}"))
+    assert formatter.format(record(f"{text} end")).rstrip('"}').endswith(" end")
+    try:
+        raise ValueError(text)
+    except ValueError:
+        assert len(formatter.format(record("failed", sys.exc_info()))) < 150_000

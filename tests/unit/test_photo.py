@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from dogsnap.errors import TooLarge, UnsupportedPhoto
+from dogsnap.errors import Full, TooLarge, UnsupportedPhoto
 from dogsnap.serving.photos import photo, preprocessing
 from PIL import Image, ImageCms, PngImagePlugin
 from support import colour_photos
@@ -187,3 +187,34 @@ def test_a_picture_is_decoded_once_for_all_its_turns_and_windows(monkeypatch):
     np.testing.assert_array_equal(pixels(right), whole[:, half:])
     for times, picture in enumerate(turned, start=1):
         np.testing.assert_array_equal(pixels(picture), np.rot90(whole, -times))
+
+
+SIDE = 3600  # of a picture of 13 megapixels
+
+
+def large(kind: str, **options: object) -> bytes:
+    image = Image.new("RGB", (SIDE, SIDE), "red")
+    image.paste(Image.effect_noise((300, 300), 90).convert("RGB"), (0, 0))
+    return encode(image, kind, **options)
+
+
+@pytest.mark.parametrize("kind", ["WEBP", "PNG", "AVIF"])
+def test_of_large_pictures_a_few_are_decoded_at_a_time_and_small_ones_beside_them(kind):
+    picture = photo.check(large(kind))
+    with photo.place_to_decode(photo.LARGE), photo.place_to_decode(photo.LARGE):
+        with pytest.raises(Full, match="12 megapixels or more at a time; try again later"):
+            picture.small_jpeg(100, 85)
+        with photo.place_to_decode(photo.LARGE - 1):
+            photo.check(encode(Image.new("RGB", (1200, 1200)), kind)).small_jpeg(100, 85)
+        photo.check(large("JPEG")).small_jpeg(100, 85)  # it scales while it is decoded
+        with pytest.raises(Full):
+            photo.check(large("JPEG", progressive=True)).small_jpeg(100, 85)
+    picture.small_jpeg(100, 85)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("WEBP", {"lossless": True}), ("AVIF", {})])
+def test_a_large_picture_of_a_few_bytes_is_refused_before_it_is_decoded(kind, options):
+    with pytest.raises(UnsupportedPhoto, match="too few to show anything"):
+        photo.check(encode(Image.new("RGB", (7000, 7000)), kind, **options))
+    photo.check(encode(Image.new("1", (7000, 7000)), "PNG"))
+    photo.check(encode(Image.new("RGB", (3000, 3000)), kind, **options))

@@ -40,12 +40,20 @@ class Logger(GunicornLogger):
             self.error_log.disabled = True
         super().error(msg, *args, **kwargs)
 
+    def warning(self, msg: object, *args: object, **kwargs: object) -> None:
+        """Without a client's address and what it sent, which may be a key."""
+        if str(msg).startswith("Invalid request"):
+            msg = "a request was refused whose head is no valid HTTP"
+        super().warning(msg, *args, **kwargs)
+
     def exception(self, msg: object, *args: object, **kwargs: object) -> None:
         """Without a traceback for a client that stopped reading its answer, of
         which there may be any number.
         """
         if isinstance(sys.exc_info()[1], TimeoutError):
             self.warning("a client was disconnected: it stopped reading its answer")
+        elif str(msg).startswith("Error handling request"):
+            super().exception("a request failed before it was answered")
         else:
             super().exception(msg, *args, **kwargs)
 

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from dogsnap import __version__
 from dogsnap.errors import DogsnapError, Full
-from dogsnap.logs import ANSWERED_BY, AnsweredBy
+from dogsnap.logs import ANSWERED_BY, MOST_OF_NAME, AnsweredBy, shorten
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 
@@ -190,7 +190,7 @@ class Metrics(Collector):
         finally:
             self.on_request(record, failure)
             model, version = _labels(record.servable)
-            ANSWERED_BY.set(AnsweredBy(model, version, label or ""))
+            ANSWERED_BY.set(AnsweredBy(model, version, shorten(label or "", MOST_OF_NAME)))
             self._requests.labels(model, version, protocol, outcome).inc()
             self._seconds.labels(model, version, protocol).observe(time.perf_counter() - started)
             if label is not None and model:

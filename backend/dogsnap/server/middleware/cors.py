@@ -2,9 +2,13 @@
 
 from flask import Response, request
 
-# Headers that pages of other origins may send, and those that they may read.
-SENT = "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id"
-READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
+# Headers that pages of other origins may send, with those of tracing (W3C Trace Context and
+# Baggage) and of binary tensors, and those that they may read.
+SENT = (
+    "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id, Content-Encoding, "
+    "Inference-Header-Content-Length, traceparent, tracestate, baggage"
+)
+READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version, Inference-Header-Content-Length"
 
 
 def add_headers(response: Response) -> Response:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from flask import Flask, Response, g, request
 
-from dogsnap.logs import ANSWERED_BY, NOBODY, REQUEST_ID
+from dogsnap.logs import ANSWERED_BY, MOST_OF_NAME, NOBODY, REQUEST_ID, shorten
 from dogsnap.server.middleware.headers import Headers
 from dogsnap.settings import Settings
 
@@ -52,6 +52,7 @@ def log_access(what: dict[str, str], status: int | str, started: float, size: in
     by time.perf_counter(); `size`: of the answer in bytes.
     """
     seconds = round(time.perf_counter() - started, 3)
+    what = {name: shorten(value, MOST_OF_NAME) for name, value in what.items()}
     fields = {**what, "status": status, "seconds": seconds, "bytes": size}
     answered_by = ANSWERED_BY.get()
     # Not the feedback_id of the answer: a log outlives the feedback that is deleted.

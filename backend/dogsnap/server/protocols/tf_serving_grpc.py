@@ -208,8 +208,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         self, spec: Any, tasks: list[Task], examples: Any, context: ServicerContext
     ) -> list[inference_pb2.InferenceResult]:
         read = cache(lambda: translate.examples_of(examples, self.max_bytes))
+        hold = partial(self.hold, context)
         try:
-            results = self.answer(spec, [Examples(task, read) for task in tasks], context)
+            results = self.answer(spec, [Examples(task, read, hold) for task in tasks], context)
         except UnknownSignature as error:  # another code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(
                 f"No signature was found with the name: {error.name}. {error.message}"

@@ -127,7 +127,7 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
     with TensorDocument(read_tensor_body(settings), settings) as document:
         task = Task(method, signature_name(document.fields))
         read = document.release_after(partial(examples_from_body, method=method, max_bytes=most))
-        work = Examples(task, read)
+        work = Examples(task, read, request.environ["wsgi.input"].hold_answer)
         ((servable, rows),) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": rows}, headers=version_header(servable))
 

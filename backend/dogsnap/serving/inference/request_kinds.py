@@ -35,6 +35,7 @@ from dogsnap.serving.tensors.signatures import (
     Signature,
     join_names,
 )
+from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable
 from dogsnap.settings import Settings
 
@@ -114,7 +115,9 @@ class Values:
         arrays, self._is_one_row = _fit_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
         _check_count(servable, signature, arrays, limits)
-        self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
+        self._runs, self._arrays, self._pixels = _checked_photos(
+            servable, signature, arrays, limits
+        )
         shape = np.shape(next(iter(self._arrays.values()), 0))
         self.size = shape[0] if shape else 1
         return self._runs
@@ -123,15 +126,16 @@ class Values:
         """Run the signature; also returns the version that answered, which may
         be another one behind a gateway.
         """
-        try:
-            return servable.answer(signature, self._feed)
-        except InvalidArgument:
-            # A placeholder of shape [] may take a list of one as it is, or only its value.
-            values = _without_lists_of_one(self._runs, self._arrays)
-            if not values:
-                raise
-            self._arrays, self._is_one_row = {**self._arrays, **values}, True
-            return servable.answer(signature, self._feed)
+        with photo.place_to_decode(self._pixels):
+            try:
+                return servable.answer(signature, self._feed)
+            except InvalidArgument:
+                # A placeholder of shape [] may take a list of one as it is, or only its value.
+                values = _without_lists_of_one(self._runs, self._arrays)
+                if not values:
+                    raise
+                self._arrays, self._is_one_row = {**self._arrays, **values}, True
+                return servable.answer(signature, self._feed)
 
     def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
         if signature.inputs != self._runs.inputs:
@@ -170,8 +174,12 @@ def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
 class Examples(Values):
     """A signature for classification or regression on serialized tf.Examples."""
 
-    def __init__(self, task: Task, read: Callable[[], Sequence[bytes]]):
-        """`read` makes the examples, when their turn has come."""
+    def __init__(
+        self, task: Task, read: Callable[[], Sequence[bytes]], hold: Callable[[int], None]
+    ):
+        """`read` makes the examples, when their turn has come; `hold` counts the bytes of
+        the answer before it is made.
+        """
 
         def inputs(signature: Signature) -> Arrays:
             examples = read()
@@ -181,12 +189,16 @@ class Examples(Values):
 
         super().__init__(inputs, task.signature_name)
         self._method = task.method
+        self._hold = hold
 
     def answer(
         self, servable: BaseServable, outputs: Outputs, metrics: Metrics
     ) -> tuple[ServableId, list[Any]]:
         """The version that answered, and the rows that `examples` gives for the method."""
-        servable.check_answer_size(PAIR_BYTES * sum(np.size(value) for value in outputs.values()))
+        texts = sum(tensor_bytes(value) for value in outputs.values() if value.dtype == object)
+        size = PAIR_BYTES * sum(np.size(value) for value in outputs.values()) + texts
+        servable.check_answer_size(size)
+        self._hold(size)
         rows = classify_rows if self._method == "classify" else regress_rows
         return servable.id, rows(outputs, self._count)
 
@@ -223,7 +235,8 @@ class Photos:
         size = servable.description.input_size
         least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
         if least not in self._ready:
-            self._ready[least] = [each.upright(least) for each in self._photos]
+            with photo.place_to_decode(sum(each.whole_pixels() for each in self._photos)):
+                self._ready[least] = [each.upright(least) for each in self._photos]
         return self._ready[least]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
@@ -517,13 +530,14 @@ def _check_count(
 
 def _checked_photos(
     servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
-) -> tuple[Signature, Arrays]:
+) -> tuple[Signature, Arrays, int]:
     """Check photos in tensors that a graph decodes.
 
-    Returns what to run: text decoded for the check is not decoded again.
+    Returns what to run, and how many pixels it decodes: text decoded for the check is
+    not decoded again.
     """
     if not servable.decoding.pictures:
-        return signature, arrays
+        return signature, arrays, 0
     if of_bytes := servable.of_bytes(signature):
         pictures = photo_values.decode_photos(arrays[next(iter(arrays))])
         if pictures is not None:
@@ -534,5 +548,6 @@ def _checked_photos(
             texts[alias] = arrays[alias]
             if servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX):
                 texts[alias] = photo_values.encode_photos(arrays[alias])
-    checked = photo_values.check_and_cut_photos(texts, servable.decoding, limits)
-    return signature, {**arrays, **checked}
+    photos: list[photo.Photo] = []
+    checked = photo_values.check_and_cut_photos(texts, servable.decoding, limits, photos)
+    return signature, {**arrays, **checked}, sum(each.pixels for each in photos)

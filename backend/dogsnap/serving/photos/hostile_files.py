@@ -1,4 +1,4 @@
-"""Refuses JPEG, PNG and GIF files made to keep a decoder busy.
+"""Refuses JPEG, PNG, GIF and BMP files made to keep a decoder busy.
 
 Damaged files are left to the decoders.
 """
@@ -15,9 +15,17 @@ MAX_SEGMENTS = 1000
 # Of a progressive JPEG. libjpeg writes 10 for a photo and 18 for four colours (jcparam.c); decoding
 # each costs time for the whole picture.
 MAX_SCANS = 18
+# Of a JPEG, between the segments before its picture, which Pillow reads byte by byte: writers
+# fill up with a few (ITU T.81, B.1.1.2).
+MAX_FILL = 64 * 1024
+# A PNG's picture comes in chunks, libpng's of 8 kB; Pillow takes 2 microseconds for each.
+CHUNK_BYTES = 256
+# Of a run-length encoded BMP, which Pillow decodes in Python: 0.2 s, measured.
+MAX_RUN_LENGTH_PIXELS = 1_000_000
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in the frames of a GIF that are read
 
 JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
+BMP, RUN_LENGTH = b"BM", (1, 2)  # the latter: BI_RLE8 and BI_RLE4, of its field biCompression
 # In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 START_OF_SCAN, END_OF_IMAGE = 0xDA, 0xD9
@@ -37,6 +45,8 @@ def check_structure(contents: bytes) -> None:
             _check_png(contents)
         elif contents.startswith(GIF):
             _first_frame_end(contents)
+        elif contents.startswith(BMP):
+            _check_bmp(contents)
 
 
 def first_frame(contents: bytes) -> bytes:
@@ -74,11 +84,15 @@ def gif_pixels(contents: bytes, most: int) -> int:
 
 
 def _check_jpeg(contents: bytes) -> None:
-    offset, segments, scans = 2, 0, 0
+    offset, segments, scans, fill = 2, 0, 0, 0
     while True:
         found = NEXT_MARKER.search(contents, offset)
         if found is None or contents[found.start() + 1] == END_OF_IMAGE:
             return
+        if not scans:
+            fill += found.start() - offset
+        if fill > MAX_FILL:
+            raise _too_many("a JPEG of", MAX_FILL, "bytes between its segments")
         segments += 1
         scans += contents[found.start() + 1] == START_OF_SCAN
         if scans > MAX_SCANS:
@@ -91,12 +105,25 @@ def _check_jpeg(contents: bytes) -> None:
 
 
 def _check_png(contents: bytes) -> None:
-    offset = len(PNG)
-    for _ in range(MAX_SEGMENTS):
-        if contents[offset + 4 : offset + 8] == b"IDAT":
+    offset, most, profiles = len(PNG), MAX_SEGMENTS + len(contents) // CHUNK_BYTES, 0
+    for _ in range(most):
+        kind = contents[offset + 4 : offset + 8]
+        profiles += kind == b"iCCP"
+        if profiles > 1:  # Pillow inflates each of them
+            raise _too_many("a PNG of", 1, "colour profile")
+        if kind == b"IEND":
             return
         offset += 12 + _number(">I", contents, offset)
-    raise _too_many("a PNG of", MAX_SEGMENTS, "chunks before its picture")
+    raise _too_many("a PNG of", most, "chunks")
+
+
+def _check_bmp(contents: bytes) -> None:
+    width, height = _number("<i", contents, 18), _number("<i", contents, 22)
+    is_short = _number("<I", contents, 14) < 40  # a header without the field biCompression
+    if is_short or _number("<I", contents, 30) not in RUN_LENGTH:
+        return
+    if abs(width * height) > MAX_RUN_LENGTH_PIXELS:
+        raise _too_many("a compressed BMP of", MAX_RUN_LENGTH_PIXELS, "pixels")
 
 
 def _first_frame_end(contents: bytes) -> int:

@@ -153,18 +153,21 @@ def _node_name(edge: str) -> str:
 
 
 def check_and_cut_photos(
-    arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings
+    arrays: Mapping[str, np.ndarray],
+    decoding: Decoding,
+    limits: Settings,
+    photos: list[Photo] | None = None,
 ) -> dict[str, np.ndarray]:
     """Check the photos in string arrays against the limits: file bytes, base64
     text, or tf.Examples with file bytes.
 
-    Returns the values for the graph: the same ones, but GIFs cut after the
+    Those that a graph decodes are added to `photos`. Returns the values for the graph: the same ones, but GIFs cut after the
     first frame if the graph reads no other. Values that look like a picture but
     have no readable header are cut to a few bytes, in case the graph could
     decode them. Raises TooLarge, UnsupportedPhoto as `check_structure` does,
     and InvalidArgument for an animated WebP.
     """
-    photos: list[Photo] = []
+    photos = [] if photos is None else photos
     safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
     # A value that starts like a tf.Example may also be base64 text after a line break,
     # so both are checked.
