@@ -95,7 +95,7 @@ test-image: setup $(VENV)/.installed-test ## build the image and run it (needs r
 	@$(BIN)/python -m pytest -s -m image tests/slow/test_image.py
 
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
-	@$(BIN)/python -m pytest -s -m soak tests/slow/test_soak.py
+	@$(BIN)/python -m pytest -s -m soak tests/server/test_soak.py
 
 bench: setup $(VENV)/.installed-test ## measure the server against its targets (PHOTOS: a folder of real photos, ONLY=mix,latency: only these parts)
 	@$(BIN)/python backend/bench/measure.py $(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(ONLY),--only "$(ONLY)") --save build/bench/bench.json

@@ -2,7 +2,9 @@
 
 import ast
 import re
+import subprocess
 import tomllib
+import zipfile
 from itertools import chain
 from pathlib import Path
 
@@ -97,3 +99,34 @@ def test_no_private_method_of_gunicorn_is_overridden(ours):
     base = next(each for each in ours.__mro__ if each.__module__.startswith("gunicorn."))
     overridden = {name for name in {*vars(ours)} & {*dir(base)} if not name.startswith("__")}
     assert overridden <= {"load_config", "load", "setup", "error", "exception"}
+
+
+@pytest.fixture(scope="module")
+def wheel() -> list[str]:
+    """The names in the wheel that `make wheel` builds of what is installed and built already."""
+    built = (".venv/.installed", "backend/dogsnap/server/pages/app/index.html")
+    command = ["make", *(f"--assume-old={file}" for file in built), "wheel"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=600)
+    (file,) = (ROOT / "build" / "wheel").glob("*.whl")
+    return zipfile.ZipFile(file).namelist()
+
+
+def test_the_wheel_has_one_top_level_package(wheel):
+    folders = {name.partition("/")[0] for name in wheel}
+    packages = {folder for folder in folders if not folder.endswith(".dist-info")}
+    assert packages == {"dogsnap"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["app/index.html", "app/app.js", "console/models.html", "docs/page.html"],
+)
+def test_the_wheel_has_the_app_and_the_pages(wheel, name):
+    assert f"dogsnap/server/pages/{name}" in wheel
+
+
+def test_the_wheel_has_no_file_of_the_tests_or_of_a_former_build(wheel):
+    sources = {
+        str(file.relative_to(ROOT / "backend")) for file in (ROOT / "backend/dogsnap").rglob("*.py")
+    }
+    assert {name for name in wheel if name.endswith(".py")} == sources

@@ -60,8 +60,9 @@ def overload(
 ) -> bool:
     """Send 8 times what the server can answer, and print the figures; whether they are as they should be.
 
-    The 99th percentile of the accepted requests may take three times that of a request `alone`, in seconds, and as long as
-    a full queue does at the rate at which they are answered: the clients take time of the same cores.
+    A full server holds THREADS + QUEUE requests, each for as long as so many take at the rate at which they are answered
+    (Little's law), however slow the machine is. The 99th percentile may be longer by three times that of a request `alone`,
+    in seconds.
     """
     answers = Load(server, path, value, seconds, rate=8 * capacity).answers()
     accepted = [each for each in answers if each.status == 200]
@@ -69,7 +70,7 @@ def overload(
     assert len(accepted) + len(refused) == len(answers)
     assert all(int(each.note) >= 1 for each in refused)
     slowest_accepted, slowest_refused = percentile(accepted, 99), percentile(refused, 99)
-    most = 3 * alone + QUEUE * seconds / len(accepted)
+    most = 3 * alone + (THREADS + QUEUE) * seconds / len(accepted)
     print(
         f"{8 * capacity:.0f} requests/s for {seconds} s; {len(accepted)} accepted, p99 {1000 * slowest_accepted:.0f} ms of at "
         f"most {1000 * most:.0f} ms; {len(refused)} refused, median {1000 * percentile(refused, 50):.1f} ms, "

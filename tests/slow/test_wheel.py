@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import zipfile
 from base64 import b64encode
 from pathlib import Path
 
@@ -52,13 +51,6 @@ def url(dogsnap, colour_models, tmp_path_factory):
     finally:
         server.terminate()
         server.wait(timeout=START_SECONDS)
-
-
-def test_the_wheel_has_one_top_level_package(wheel):
-    names = zipfile.ZipFile(wheel).namelist()
-    folders = {name.partition("/")[0] for name in names}
-    packages = {folder for folder in folders if not folder.endswith(".dist-info")}
-    assert packages == {"dogsnap"}
 
 
 @pytest.mark.parametrize("path", ["/", "/app.js", "/console", "/docs", "/openapi.json"])
