@@ -58,11 +58,11 @@ class LocalModel:
 
     @overload
     def classify(
-        self, photo: Sequence[Photo], top_k: int | None = None
+        self, photo: list[Photo] | tuple[Photo, ...], top_k: int | None = None
     ) -> list[Classification]: ...
 
     def classify(
-        self, photo: Photo | Sequence[Photo], top_k: int | None = None
+        self, photo: Photo | list[Photo] | tuple[Photo, ...], top_k: int | None = None
     ) -> Classification | list[Classification]:
         """Name the class in a photo: the path or the bytes of a file, a Pillow
         image, or an array (h, w, 3), uint8 or float in [0, 1]. A list of them
