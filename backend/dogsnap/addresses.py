@@ -14,6 +14,7 @@ NO_FILE = re.compile(
     r"(//|.*@)?([\w.-]+|\[[\w:.]+\]):\d+(/\d*)?|rediss?:.*|\w+://.*"
     r"|(?i:redis|memory|sqlite|none|null|no|yes|on|off|true|false|disabled|enabled|[01])"
 )
+WITH_PORT = re.compile(r"\[(?P<six>[^]]*)\](:\d+)?|(?P<four>[^:]+):\d+")
 THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches
 
 
@@ -69,6 +70,24 @@ def is_loopback(host: str) -> bool:
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return address.is_loopback or address.is_unspecified
+
+
+def client_address(peer: str, forwarded: str, proxies: int) -> str:
+    """What the outermost of our proxies saw, by X-Forwarded-For, or the peer's address;
+    in one spelling, without a port.
+
+    What stands further left may be invented, and a quote there hides nothing. Some
+    proxies, such as Azure's and IIS, write the port of each connection.
+    """
+    seen = [part.strip() for part in forwarded.replace('"', "").split(",") if part.strip()]
+    text = seen[-proxies] if 0 < proxies <= len(seen) else peer
+    if match := WITH_PORT.fullmatch(text):
+        text = match["six"] or match["four"]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text
+    return str((isinstance(address, IPv6Address) and address.ipv4_mapped) or address)
 
 
 def proxies_of(url: str) -> dict[str, str] | None:

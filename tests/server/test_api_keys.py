@@ -333,8 +333,10 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_e
     assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429
     behind = start_server(half_models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
     clients = ("10.0.0.1", "10.0.0.2", "6.6.6.6, 10.0.0.1", '"6.6.6.6, 10.0.0.1')
+    clients += ("10.0.0.1:51000", "10.0.0.2:51001", "::ffff:10.0.0.1", "[2001:db8::1]:1")
+    clients += ("[2001:DB8::1]:2", "2001:db8:0::1")
     asked = [predict(behind, **{"X-Forwarded-For": client}).status_code for client in clients]
-    assert asked == [200, 200, 429, 429]
+    assert asked == [200, 200, 429, 429, 429, 429, 429, 200, 429, 429]
 
 
 def test_a_grpc_client_has_the_address_of_its_proxy_only_with_a_setting_of_its_own(
@@ -345,9 +347,11 @@ def test_a_grpc_client_has_the_address_of_its_proxy_only_with_a_setting_of_its_o
     codes = [call_through(server, address) for address in ("10.0.0.1", "10.0.0.2")]
     assert codes == ["OK", "RESOURCE_EXHAUSTED"]
     behind = start_server(half_models, *limit, "--grpc-trusted-proxies", "1")
-    addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.1", "6.6.6.6, 10.0.0.2")
+    addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.1", "6.6.6.6, 10.0.0.2", "10.0.0.1:51000")
     codes = [call_through(behind, address) for address in addresses]
-    assert codes == ["OK", "OK", "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"]
+    assert codes == ["OK", "OK", *["RESOURCE_EXHAUSTED"] * 3]
+    twice = [("x-forwarded-for", "6.6.6.6"), ("x-forwarded-for", "10.0.0.2:51000")]
+    assert call(behind, metadata=twice) == "RESOURCE_EXHAUSTED"
 
 
 def call_through(server, address: str) -> str:

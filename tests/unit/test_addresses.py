@@ -1,7 +1,14 @@
 """Addresses: addresses as servers take them, and the URL that is shown and asked on this machine."""
 
 import pytest
-from dogsnap.addresses import check_file_name, check_url, format_address, is_loopback, local_url
+from dogsnap.addresses import (
+    check_file_name,
+    check_url,
+    client_address,
+    format_address,
+    is_loopback,
+    local_url,
+)
 from dogsnap.errors import InvalidArgument
 from dogsnap.settings import Settings
 
@@ -104,3 +111,27 @@ def test_an_address_or_a_wish_does_not_become_a_file(name):
     assert "secret" not in refused.value.message
     for file in ("off.db", "/state/redis:6379", "./off", "C:/a", "file:1.db"):
         check_file_name("--feedback", file, "expected a file")
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "proxies", "expected"),
+    [
+        ("203.0.113.7", 1, "203.0.113.7"),
+        ("203.0.113.7:51234", 1, "203.0.113.7"),
+        ("6.6.6.6, 203.0.113.7:51234, 10.0.0.1", 2, "203.0.113.7"),
+        ("[2001:db8::1]:51234", 1, "2001:db8::1"),
+        ('"[2001:DB8:0::1]"', 1, "2001:db8::1"),
+        ('"6.6.6.6, 203.0.113.7', 1, "203.0.113.7"),
+        ("::ffff:203.0.113.7", 1, "203.0.113.7"),
+        ("[::ffff:203.0.113.7]:1", 1, "203.0.113.7"),
+        ("203.0.113.7, ,", 1, "203.0.113.7"),
+        ("unknown", 1, "unknown"),
+        ("host:80", 1, "host"),
+        ("203.0.113.7", 0, "10.0.0.9"),
+        ("203.0.113.7", 2, "10.0.0.9"),
+        ("", 1, "10.0.0.9"),
+    ],
+)
+def test_a_client_has_one_address_however_its_proxies_write_it(forwarded, proxies, expected):
+    for peer in ("10.0.0.9", "::ffff:10.0.0.9"):
+        assert client_address(peer, forwarded, proxies) == expected

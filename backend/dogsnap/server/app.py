@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask
-from werkzeug.middleware.proxy_fix import ProxyFix
 
+from dogsnap.addresses import client_address
 from dogsnap.server.bodies import json_bodies, receiving
 from dogsnap.server.middleware import (
     compressed_answers,
@@ -38,7 +38,6 @@ from dogsnap.settings import Settings
 
 ACCESS_CONTROL = "dogsnap.access_control"
 FEEDBACK = "dogsnap.feedback"
-FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"  # its name in WSGI
 
 
 def create_app(
@@ -52,10 +51,9 @@ def create_app(
     """
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
-    if settings.trusted_proxies:
-        behind_proxies = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
-        # As Flask documents it.
-        app.wsgi_app = without_quotes(behind_proxies)  # type: ignore[method-assign, assignment]
+    # As Flask documents it.
+    with_address = with_client_address(app.wsgi_app, settings.trusted_proxies)
+    app.wsgi_app = with_address  # type: ignore[method-assign, assignment]
     if tracing is not None:
         tracing.trace_http(app)
         predictor.metrics.on_step = tracing.record_step
@@ -78,14 +76,12 @@ def create_app(
     return app
 
 
-def without_quotes(application: WSGIApplication) -> WSGIApplication:
-    """The same without quotes in X-Forwarded-For: one that a client opens would
-    hide the address that its proxy writes behind it.
-    """
+def with_client_address(application: WSGIApplication, proxies: int) -> WSGIApplication:
+    """The same with the client's address, behind so many proxies, in place of the peer's."""
 
     def call(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if FORWARDED_FOR in environ:
-            environ[FORWARDED_FOR] = environ[FORWARDED_FOR].replace('"', "")
+        forwarded = environ.get("HTTP_X_FORWARDED_FOR", "")
+        environ["REMOTE_ADDR"] = client_address(environ.get("REMOTE_ADDR", ""), forwarded, proxies)
         return application(environ, start_response)
 
     return call

@@ -6,7 +6,7 @@ Import it after the fork: it loads TensorFlow.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote
@@ -27,6 +27,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from dogsnap.addresses import client_address
 from dogsnap.errors import Cancelled, DogsnapError, Internal, InvalidArgument
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
@@ -88,7 +89,8 @@ class CallInterceptor(grpc.ServerInterceptor):
     ) -> Any:
         started = time.perf_counter()
         headers = headers_of(context.invocation_metadata())
-        address = self._address(context, headers)
+        forwarded = headers.get("X-Forwarded-For", "")
+        address = client_address(peer_address(context.peer()), forwarded, self._trusted_proxies)
         begin_request(headers, address)
         with self._changed:
             self._running += 1
@@ -115,17 +117,6 @@ class CallInterceptor(grpc.ServerInterceptor):
                 describe_answer()
             if self._access_log:
                 log_access({"method": name}, code.name, started, size)
-
-    def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
-        """What the outermost of our proxies saw, or the peer's.
-
-        What stands further left in X-Forwarded-For may be invented.
-        """
-        parts = headers.get("X-Forwarded-For", "").split(",")
-        forwarded = [part.strip() for part in parts if part.strip()]
-        if 0 < self._trusted_proxies <= len(forwarded):
-            return forwarded[-self._trusted_proxies]
-        return peer_address(context.peer())
 
     def _leave(self) -> None:
         with self._changed:
@@ -278,5 +269,13 @@ def peer_address(peer: str) -> str:
 
 
 def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
-    """A call's metadata with names as in HTTP headers: authorization -> Authorization."""
-    return {name.title(): value for name, value in metadata if isinstance(value, str)}
+    """A call's metadata with names as in HTTP headers: authorization -> Authorization.
+
+    As there, the values of a name that is sent twice are joined.
+    """
+    headers: dict[str, str] = {}
+    for name, value in metadata:
+        if isinstance(value, str):
+            before = headers.get(name.title())
+            headers[name.title()] = f"{before},{value}" if before else value
+    return headers
