@@ -81,7 +81,7 @@ def test_of_a_million_rows_a_write_takes_2_ms_and_reports_20(
         assert full.add(row(number, 2, False))
 
     written = median(write)
-    read = median(lambda _: verdict(full, DOGS, [1, 2], {}))
+    read = median(lambda _: verdict(full, DOGS, {1: None, 2: None}))
     full.close()
     server = start_server(colour_models, "--feedback", str(tmp_path / "feedback.db"))
     page = f"{server.url}/console/models"

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import time
@@ -67,10 +68,9 @@ def start(start_server, models, tmp_path, *flags):
 
 def undone(*servers) -> int:
     """How often these servers have undone a switch."""
-    counts = [
-        server.get("/metrics").text.count("dogsnap_guard_undone_total{") for server in servers
-    ]
-    return sum(counts)
+    pages = "".join(server.get("/metrics").text for server in servers)
+    counts = re.findall(r"^dogsnap_guard_undone_total\{.*\} (\S+)$", pages, re.M)
+    return sum(map(int, map(float, counts)))
 
 
 def ask_until_undone(servers, most: int) -> int:

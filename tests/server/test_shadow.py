@@ -72,6 +72,34 @@ def test_agreement_is_counted_and_the_answer_is_that_of_the_version_asked(server
     assert described(server)["shadow"] == expected
 
 
+def test_figures_of_a_version_end_with_it_when_it_is_exported_again_under_its_number(
+    start_server, models, tmp_path
+):
+    dogs = shutil.copytree(models / "dogs", tmp_path / "models" / "dogs")
+    server = start_server(tmp_path / "models", "--poll-seconds", "0.2")
+    cast(server, 3)
+    classify(server, 2)
+    wait_until(lambda: counts(server, 3) == {"differ": 1})
+    told = server.get("/api/admin/verdict?model=dogs").json()["shadow"]
+    assert [each["times"] for each in told["differences"]] == [1]
+    shutil.copytree(dogs / "2", tmp_path / "new")
+    (dogs / "3").rename(tmp_path / "old")
+    (tmp_path / "new").rename(dogs / "3")
+
+    def note() -> str:
+        model = server.get("/api/admin/models/dogs").json()["model"]
+        return next(each["note"] for each in model["versions"] if each["version"] == 3)
+
+    wait_until(note)
+    assert counts(server, 3) == {"differ": 1}  # it still answers
+    server.post("/api/admin/models/dogs/versions/3/load", json={}).raise_for_status()
+    wait_until(lambda: not note())
+    told = server.get("/api/admin/verdict?model=dogs").json()["shadow"]
+    assert (counts(server, 3), told["differences"]) == ({}, [])
+    classify(server, 2)
+    wait_until(lambda: counts(server, 3) == {"agree": 1})
+
+
 def test_photos_that_come_as_tensors_are_seen_too(server):
     cast(server, 3)
     before = counts(server, 3).get("differ", 0)

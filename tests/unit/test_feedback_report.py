@@ -33,7 +33,7 @@ def test_a_phone_that_took_its_vote_back_votes_again(store):
     assert not store.add(row(1, 1, True, request_id="again"))
     assert store.forget(["1", "again", "unknown"]) == 2
     assert store.add(row(1, 1, True, request_id="third"))
-    (version,) = verdict(store, DOGS, [1, 2], {})["versions"]
+    (version,) = verdict(store, DOGS, {1: None, 2: None})["versions"]
     assert (version["right"], version["counted"]) == (1, 1)
 
 
@@ -42,10 +42,20 @@ def test_of_each_breed_the_votes_that_count_are_told_the_most_first(store):
     for number, (breed, is_right) in enumerate(said):
         store.add(row(number, 1, is_right, breeds=f'["{breed}"]'))
     store.add(row(90, 1, True, breeds="[]", level="no_dog"))
-    (version,) = verdict(store, DOGS, [1], {"a": "akita"})["versions"]
+    (version,) = verdict(store, DOGS, {1: {"a": "akita", "b": "b"}})["versions"]
     told = [(each["breed"], each["right"], each["counted"]) for each in version["breeds"]]
     assert told == [("b", 2, 3), ("akita", 1, 2), ("no dog", 1, 1)]
     assert version["breeds"][0]["share"] == wilson(2, 3)
+
+
+def test_votes_on_classes_that_a_version_no_longer_has_are_those_of_one_before_it(store):
+    for number, breed in enumerate("aab"):
+        store.add(row(number, 1, False, breeds=f'["{breed}"]', breed="b"))
+    (version,) = verdict(store, DOGS, {1: {"b": "beagle"}})["versions"]
+    assert (version["counted"], [each["breed"] for each in version["breeds"]]) == (1, ["beagle"])
+    assert [each["answered"] for each in version["corrections"]] == ["beagle"]
+    (version,) = verdict(store, DOGS, {1: None})["versions"]
+    assert version["counted"] == 3
 
 
 @pytest.mark.parametrize("number", [1, 4, 7])
@@ -72,7 +82,7 @@ def test_a_server_that_was_killed_while_it_renewed_a_file_goes_on_at_its_next_st
         Store(file, 30).close()
     for _ in range(2):
         store = Store(file, 30)
-        (version,) = verdict(store, "inception_v3", [2], {})["versions"]
+        (version,) = verdict(store, "inception_v3", {2: None})["versions"]
         assert (version["right"], version["counted"]) == (4, 6)
         assert store.add(row(version["counted"] + 50, 2, True, request_id=str(id(store))))
         store.forget([str(id(store))])

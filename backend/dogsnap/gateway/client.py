@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import grpc
 from google.protobuf import field_mask_pb2
-from prometheus_client import Counter, Histogram
+from prometheus_client import Histogram
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -33,7 +33,7 @@ from dogsnap.gateway.target import Target
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.execution.executor import TOO_LATE, remaining
-from dogsnap.serving.metrics import LATENCY_BUCKETS, Metrics
+from dogsnap.serving.metrics import LATENCY_BUCKETS, CounterOfKinds, Metrics
 from dogsnap.serving.versions.model_configs import ModelConfig
 
 log = logging.getLogger("dogsnap.engine")
@@ -58,6 +58,7 @@ TRY_LATER = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.CANCELLED,
 )
+FAILURES = (*(code.name for code in TRY_LATER), "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN")
 # Health is that of the whole server (""), the only name that all engines know; an engine
 # without the health service counts as healthy.
 HEALTH = {"healthCheckConfig": {"serviceName": ""}}
@@ -86,6 +87,7 @@ class EngineClient:
         self.watched: Sequence[str] = ()  # the models whose versions the engines are asked for
         self._tokens = MOST_TOKENS
         self.engines = Engines(target, self._connect)
+        self.metrics = metrics
         self._seconds = metrics.add(
             Histogram,
             "dogsnap_engine_seconds",
@@ -94,11 +96,14 @@ class EngineClient:
             buckets=LATENCY_BUCKETS,
         )
         self._failures = metrics.add(
-            Counter,
+            CounterOfKinds,
             "dogsnap_engine_failures",
             "calls to the engine that failed after all retries, by gRPC status",
             ("call", "code"),
+            kinds=FAILURES,
         )
+        for call in ("Predict", "GetModelMetadata"):
+            self._failures.begin(call)
 
     def start(self) -> None:
         """Look after the engines, in threads."""

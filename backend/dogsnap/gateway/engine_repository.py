@@ -125,6 +125,11 @@ class EngineRepository(ModelRepository):
         except (NotFound, InvalidArgument):
             self._meant.pop((spec.name, spec.label), None)
             raise
+        before = self._known.get(servable.id)
+        if before and before.description != servable.description:
+            self.engine.metrics.forget(servable.id)  # what was counted is of another version
+        if before is not servable:
+            self.engine.metrics.expect(servable.id)
         self._known[servable.id] = servable
         if spec.version is None:
             self._meant[spec.name, spec.label] = servable.id.version

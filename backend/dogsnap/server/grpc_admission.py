@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -14,8 +14,10 @@ from grpc_health.v1 import health
 
 from dogsnap.errors import NoRoom
 from dogsnap.server.bodies.receiving import HeldMemory
+from dogsnap.serving.metrics import COUNTED, Metrics
 from dogsnap.settings import Settings
 
+PROTOCOL = "grpc"  # in the metrics
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
 # A message that is sent with its call has arrived by then, even on a busy machine.
 GRACE_SECONDS = 1.0
@@ -35,11 +37,11 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     the only status that grpcio can set from another thread.
     """
 
-    def __init__(self, places: int, settings: Settings, memory: HeldMemory):
+    def __init__(self, places: int, settings: Settings, memory: HeldMemory, metrics: Metrics):
         self.threads = places + EXTRA_THREADS
         self._places = places
         self._seconds = settings.receive_seconds
-        self._memory = memory
+        self._memory, self._metrics = memory, metrics
         self._active: set[Context] = set()
         self._waiting: dict[Context, float] = {}  # since when, oldest first
         self._lock = threading.Lock()
@@ -103,7 +105,8 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
             sentence = (
                 f"the server is busy: {self._places} calls are running, its limit; try again later"
             )
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence)
+            self._metrics.refused.labels(PROTOCOL, "full").inc()
+            self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, sentence)
         try:
             yield
         finally:
@@ -147,30 +150,32 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         with self._lock:
             is_here = self._waiting.pop(context, None) is not None
         if data is None or not is_here:
-            context.abort(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "expected one message, received the end of the call",
-            )
-            return  # never: `abort` raises
+            sentence = "expected one message, received the end of the call"
+            self._refuse(context, grpc.StatusCode.INVALID_ARGUMENT, sentence)
         size = len(data)
         try:
             self._memory.take(size)
         except NoRoom as error:
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
+            self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
         try:
-            request = _read(data, handler, context)
+            request = self._read(data, handler, context)
             del data
             yield request
         finally:
             self._memory.give_back(size)
 
+    def _read(self, data: bytes, handler: grpc.RpcMethodHandler, context: Context) -> Any:
+        try:
+            return handler.request_deserializer(data)
+        except DecodeError:
+            sentence = (
+                f"expected the request of this method, received {len(data)} bytes of "
+                "something else; see its .proto"
+            )
+            self._refuse(context, grpc.StatusCode.INVALID_ARGUMENT, sentence)
 
-def _read(data: bytes, handler: grpc.RpcMethodHandler, context: Context) -> Any:
-    try:
-        return handler.request_deserializer(data)
-    except DecodeError:
-        sentence = (
-            f"expected the request of this method, received {len(data)} bytes of "
-            "something else; see its .proto"
-        )
-        context.abort(grpc.StatusCode.INVALID_ARGUMENT, sentence)
+    def _refuse(self, context: Context, code: grpc.StatusCode, sentence: str) -> NoReturn:
+        COUNTED.set(False)  # this thread may have answered another call
+        self._metrics.count_unread(PROTOCOL, code.name)
+        context.abort(code, sentence)
+        raise AssertionError("`abort` raises")

@@ -68,13 +68,14 @@ class GrpcServer:
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
-        self._calls = CallInterceptor(access_control, settings, is_traced=tracing is not None)
+        metrics = predictor.metrics
+        self._calls = CallInterceptor(access_control, settings, metrics, tracing is not None)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         self._stopped = threading.Event()
         memory = HeldMemory(settings.max_held_mb)
         self._arrivals = AdmissionInterceptor(
-            thread_counts.count_threads(settings), settings, memory
+            thread_counts.count_threads(settings), settings, memory, metrics
         )
         interceptors = [self._arrivals, self._calls]
         if tracing is not None:

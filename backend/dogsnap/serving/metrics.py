@@ -5,6 +5,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from dogsnap import __version__
 from dogsnap.errors import DogsnapError, Full
 from dogsnap.logs import ANSWERED_BY, MOST_OF_NAME, AnsweredBy, shorten
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.tensors.signatures import ServableId
 
 # Seconds; from a trivial model's call to the default deadline.
@@ -54,6 +56,55 @@ VERSION = ("model", "version")
 WHICH = (*VERSION, "door")
 SPLIT_SHARE, SPLIT = "dogsnap_split_share", ("model", "label", "version")
 SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
+HTTP_PROTOCOLS = ("api", "simple", "rest", "open_inference", "invocations")
+PROTOCOLS = (*HTTP_PROTOCOLS, "grpc", SHADOW_PROTOCOL)
+# The outcomes whose series begin at 0 with the first one.
+OUTCOMES = (
+    "OK",
+    "INVALID_ARGUMENT",
+    "FAILED_PRECONDITION",
+    "NOT_FOUND",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+    "INTERNAL",
+    "UNKNOWN",
+)
+# Whether the request of this thread is in the counter of requests.
+COUNTED: ContextVar[bool] = ContextVar("counted", default=False)
+
+
+class CounterOfKinds:
+    """A counter whose series of all `kinds`, the values of its last label, begin at 0
+    together: the first event of one that begins at 1 is in no increase or rate.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        registry: CollectorRegistry,
+        kinds: Iterable[str],
+    ):
+        self._counter = Counter(name, text, labels, registry=registry)
+        self._kinds = tuple(kinds)
+        self._begun: set[tuple[str, ...]] = set()
+
+    def begin(self, *others: object) -> None:
+        key = tuple(map(str, others))
+        if key not in self._begun:
+            self._begun.add(key)
+            for kind in self._kinds:
+                self._counter.labels(*key, kind)
+
+    def labels(self, *values: object) -> Counter:
+        self.begin(*values[:-1])
+        return self._counter.labels(*values)
+
+    def remove_by_labels(self, labels: dict[str, str]) -> None:
+        self._begun.clear()
+        self._counter.remove_by_labels(labels)
 
 
 @dataclass
@@ -78,6 +129,8 @@ class Metrics(Collector):
         self.on_step: Callable[[str, float, ServableId | None], None] = (
             lambda step, seconds, servable: None
         )
+        # Called with a version whose figures are no longer those of its folder.
+        self.on_forget: Callable[[ServableId], None] = lambda servable: None
         # Called at the end of each request, with its error.
         self.on_request: Callable[[RequestRecord, BaseException | None], None] = (
             lambda record, error: None
@@ -87,12 +140,14 @@ class Metrics(Collector):
         build = Info("dogsnap_build", "the release that runs", registry=self.registry)
         build.info({"version": __version__})
         counter = partial(self.add, Counter)
+        of_kinds = partial(self.add, CounterOfKinds)
         gauge = partial(self.add, Gauge)
         histogram = partial(self.add, Histogram)
-        self._requests = counter(
+        self._requests = of_kinds(
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",
             (*WHICH, "outcome"),
+            kinds=OUTCOMES,
         )
         self._seconds = histogram(
             "dogsnap_request_seconds",
@@ -126,11 +181,12 @@ class Metrics(Collector):
             VERSION,
             buckets=SIZE_BUCKETS,
         )
-        self.refused = counter(
+        self.refused = of_kinds(
             "dogsnap_refused_requests",
             "requests refused before any work: full (no place in the queue), key (none "
             "or a wrong one), rate (over a limit)",
             ("door", "reason"),
+            kinds=("full", "key", "rate"),
         )
         self._routed = counter(
             "dogsnap_routed_requests",
@@ -143,22 +199,28 @@ class Metrics(Collector):
             "guarded switches that were undone since the version did worse or was slower",
             SPLIT,
         )
-        self.answered = counter(
+        self.answered = of_kinds(
             "dogsnap_answers",
             "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
             (*VERSION, "level"),
+            kinds=Level,
         )
-        self.feedback = counter(
+        self.feedback = of_kinds(
             "dogsnap_feedback",
             "answers that got feedback: right, wrong, or unclear (e.g. a mix)",
             (*VERSION, "verdict"),
+            kinds=("right", "wrong", "unclear"),
         )
-        self._shadowed = counter(
+        self._shadowed = of_kinds(
             "dogsnap_shadowed_photos",
             "photos sent to a shadow: agree or differ (in the best answer), dropped "
             "(the server was busy), failed",
             (*VERSION, "shadow", "result"),
+            kinds=("agree", "differ", "dropped", "failed"),
         )
+        for protocol in PROTOCOLS:
+            self._requests.begin("", "", protocol)
+            self.refused.begin(protocol)
 
     def add(
         self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any
@@ -175,6 +237,7 @@ class Metrics(Collector):
         """Count and time what happens inside, whatever its end; `label` ("" for
         the default) if it names no version.
         """
+        COUNTED.set(True)
         record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
         failure: BaseException | None = None
         try:
@@ -195,6 +258,19 @@ class Metrics(Collector):
             self._seconds.labels(model, version, protocol).observe(time.perf_counter() - started)
             if label is not None and model:
                 self._routed.labels(model, label, version).inc()
+
+    def count_unread(self, protocol: str, outcome: str) -> None:
+        """Count a request of which nothing is known, since it could not be read, unless
+        it is counted.
+        """
+        if not COUNTED.get():
+            self._requests.labels("", "", protocol, outcome).inc()
+
+    def expect(self, servable: ServableId) -> None:
+        """Begin the counters of a version at 0."""
+        self._failed_loads.labels(servable.name, servable.version)
+        for protocol in PROTOCOLS:
+            self._requests.begin(servable.name, servable.version, protocol)
 
     @contextmanager
     def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
@@ -239,6 +315,7 @@ class Metrics(Collector):
         return [family]
 
     def record_load(self, servable: ServableId, seconds: float) -> None:
+        self.expect(servable)
         self._available.labels(servable.name, servable.version).set(1)
         self._load_seconds.labels(servable.name, servable.version).set(seconds)
         self._load_times.labels(servable.name).observe(seconds)
@@ -250,10 +327,11 @@ class Metrics(Collector):
         self._available.labels(servable.name, servable.version).set(0)
 
     def forget(self, servable: ServableId) -> None:
-        """Remove a deleted version from the metrics."""
+        """Remove a version from the metrics that was deleted, or was exported again."""
         for metric in self._of_versions:
             metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})
         self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
+        self.on_forget(servable)
 
 
 def _labels(servable: ServableId | None) -> tuple[str, str]:

@@ -22,6 +22,7 @@ def init_app(app: Flask) -> None:
 
 
 def error_response(error: DogsnapError) -> Response:
+    g.error = error
     # An unpaired surrogate from the request cannot be encoded.
     sentence = error.in_words_of(request.blueprint or "")
     message = sentence[:MAX_CHARACTERS].encode("utf-8", "replace").decode()

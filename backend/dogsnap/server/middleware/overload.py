@@ -1,12 +1,16 @@
-"""Refuses requests while the server is full, before their bodies are received or parsed."""
+"""Refuses requests while the server is full, before their bodies are received or
+parsed, and counts those whose bodies cannot be.
+"""
 
-from flask import Flask, request
+from flask import Flask, Response, g, request
 
+from dogsnap.errors import TooManyRequests, Unauthenticated
 from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.metrics import HTTP_PROTOCOLS
 
-# Protocols in the metrics, and blueprints, that answer with or about models. Requests
-# that run a model are POSTs.
-PROTOCOLS = ("api", "simple", "rest", "open_inference", "invocations")
+# Blueprints that answer with or about models. Requests that run a model are POSTs.
+PROTOCOLS = HTTP_PROTOCOLS
+NO_RUNS = ("api.upright", "api.give_feedback", "api.forget_feedback")  # POSTs that run none
 
 
 def init_app(app: Flask, predictor: Predictor) -> None:
@@ -16,3 +20,12 @@ def init_app(app: Flask, predictor: Predictor) -> None:
     def refuse_if_full() -> None:
         if request.method == "POST" and request.blueprint in PROTOCOLS:
             predictor.refuse_if_full(request.blueprint)
+
+    @app.after_request
+    def count_unread(response: Response) -> Response:
+        error = g.get("error")
+        is_refused = isinstance(error, Unauthenticated | TooManyRequests)  # it has a counter
+        runs_model = request.method == "POST" and request.endpoint not in NO_RUNS
+        if error and runs_model and request.blueprint in PROTOCOLS and not is_refused:
+            predictor.metrics.count_unread(request.blueprint, error.code)
+        return response

@@ -12,6 +12,7 @@ from flask import Flask, Response, g, request
 
 from dogsnap.logs import ANSWERED_BY, MOST_OF_NAME, NOBODY, REQUEST_ID, shorten
 from dogsnap.server.middleware.headers import Headers
+from dogsnap.serving.metrics import COUNTED
 from dogsnap.settings import Settings
 
 access = logging.getLogger("dogsnap.access")
@@ -44,6 +45,7 @@ def begin_request(headers: Headers, address: str) -> None:
     received = headers.get("X-Request-Id", "")
     REQUEST_ID.set(received if VALID.fullmatch(received) else new_id())
     ANSWERED_BY.set(NOBODY)
+    COUNTED.set(False)
     STICKY_KEY.set(headers.get("X-Request-Key", "") or address)
 
 

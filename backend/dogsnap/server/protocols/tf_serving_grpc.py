@@ -28,7 +28,14 @@ from tensorflow_serving.apis import (
 )
 
 from dogsnap.addresses import client_address
-from dogsnap.errors import Cancelled, DogsnapError, Internal, InvalidArgument
+from dogsnap.errors import (
+    Cancelled,
+    DogsnapError,
+    Internal,
+    InvalidArgument,
+    TooManyRequests,
+    Unauthenticated,
+)
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import check_author
@@ -40,6 +47,7 @@ from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.tracing import describe_answer
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values, Work
+from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.tensors.signatures import UnknownSignature
 from dogsnap.serving.tensors.tensor_protos import fill_proto, tensor_bytes, to_arrays
 from dogsnap.serving.versions.model_configs import with_default_policy
@@ -51,6 +59,7 @@ SERVICES = (
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
     "inference.GRPCInferenceService",
 )
+RUNS = ("Predict", "Classify", "Regress", "MultiInference", "ModelInfer")  # the metrics count them
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token instead of an API key
 
 log = logging.getLogger("dogsnap.grpc")
@@ -61,8 +70,15 @@ class CallInterceptor(grpc.ServerInterceptor):
     status codes, a count of those running.
     """
 
-    def __init__(self, access_control: AccessControl, settings: Settings, is_traced: bool = False):
+    def __init__(
+        self,
+        access_control: AccessControl,
+        settings: Settings,
+        metrics: Metrics,
+        is_traced: bool = False,
+    ):
         self._access_control = access_control
+        self._metrics = metrics
         self._is_traced = is_traced
         self._access_log = settings.access_log
         self._trusted_proxies = settings.grpc_trusted_proxies
@@ -110,6 +126,8 @@ class CallInterceptor(grpc.ServerInterceptor):
                 error = Internal(
                     f"the server failed on this call; its log has the reason under {number}"
                 )
+            if name in RUNS and not isinstance(error, Unauthenticated | TooManyRequests):
+                self._metrics.count_unread(PROTOCOL, error.code)
             code, message = translate.status(error)
             context.abort(code, message)
         finally:

@@ -109,12 +109,12 @@ class Feedback:
 
         Raises Unavailable.
         """
-        there = [status.version for status in self._repository.status(ModelSpec(model))]
-        names: dict[str, str] = {}
-        for version in there:
+        names_of: dict[int, Mapping[str, str] | None] = {}
+        for status in self._repository.status(ModelSpec(model)):
+            names_of[status.version] = None
             with suppress(DogsnapError):
-                names |= self._names(ServableId(model, version))
-        return verdict(self.store, model, there, names)
+                names_of[status.version] = self._names(ServableId(model, status.version))
+        return verdict(self.store, model, names_of)
 
     def close(self) -> None:
         self._closed.set()

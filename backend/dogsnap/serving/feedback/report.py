@@ -4,7 +4,7 @@ version was right, and each breed that it named.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any
 
@@ -12,19 +12,23 @@ from dogsnap.serving.feedback.feedback_store import Store
 
 Z = NormalDist().inv_cdf(1 - 0.05 / 2)  # of an interval that holds the share in 95 %
 MOST = 10  # corrections of a version, and typed names
-LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
+# Votes on a version, without those on one before it under the same number, by the
+# classes that it has now: JSON, null where they are not known.
+OF_VERSION = """model = ? AND version = ? AND is_vote AND answers > 0 AND
+    (size = 0 OR ?3 = 'null' OR first IN (SELECT value FROM json_each(?3)))"""
+LEVELS = f"""SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
     sum(answers * (is_right >= 0)) AS counted, sum(answers * (holds = 1)) AS holds,
     1.0 * sum(answers * size) / sum(answers) AS breeds FROM sums
-    WHERE model = ? AND version = ? AND is_vote AND answers > 0 GROUP BY level"""
+    WHERE {OF_VERSION} GROUP BY level"""
 CORRECTIONS = f"""SELECT first AS answered, iif(breed = '', verdict, breed) AS said, sum(answers) AS times FROM sums
-    WHERE model = ? AND version = ? AND is_vote AND answers > 0 AND is_right = 0
+    WHERE {OF_VERSION} AND is_right = 0
     GROUP BY first, said ORDER BY times DESC LIMIT {MOST}"""
 ANSWERS = """SELECT ifnull(sum(answers), 0) FROM sums
     WHERE model = ? AND version IN (SELECT value FROM json_each(?))"""
 TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
     GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
-BREEDS = """SELECT first AS breed, sum(answers * (is_right = 1)) AS right, sum(answers) AS counted FROM sums
-    WHERE model = ? AND version = ? AND is_vote AND answers > 0 AND is_right >= 0
+BREEDS = f"""SELECT first AS breed, sum(answers * (is_right = 1)) AS right, sum(answers) AS counted FROM sums
+    WHERE {OF_VERSION} AND is_right >= 0
     GROUP BY first ORDER BY counted DESC, first"""
 
 
@@ -41,15 +45,21 @@ def wilson(right: int, count: int) -> dict[str, float] | None:
 
 
 def verdict(
-    store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]
+    store: Store, model: str, names_of: Mapping[int, Mapping[str, str] | None]
 ) -> dict[str, Any]:
-    """The feedback on these versions of a model; `names` of breeds by id, as
-    far as known. Raises Unavailable.
+    """The feedback on these versions of a model; `names_of` each its breeds by id, None
+    where they are not known. Raises Unavailable.
     """
+    versions = sorted(names_of)
+    names: dict[str, str] = {}
+    for each in names_of.values():
+        names |= each or {}
     ((answers,),) = store.run(ANSWERS, (model, json.dumps(versions)))  # also what is no vote
     reports = []
-    for version in sorted(versions):
-        report = _report_version(store, model, version, names)
+    for version in versions:
+        of = names_of[version]
+        classes = json.dumps(None if of is None else list(of))
+        report = _report_version(store, model, version, classes, names)
         if report["levels"]:
             reports.append(report)
     typed = [dict(row) for row in store.run(TYPED, (model,))]
@@ -62,19 +72,20 @@ def verdict(
 
 
 def _report_version(
-    store: Store, model: str, version: int, names: Mapping[str, str]
+    store: Store, model: str, version: int, classes: str, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """By votes, one for each phone that was asked: `right` first named breeds
     of `counted`, where that can be told.
     """
-    levels = {row["level"]: dict(row) for row in store.run(LEVELS, (model, version))}
-    corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
+    which = (model, version, classes)
+    levels = {row["level"]: dict(row) for row in store.run(LEVELS, which)}
+    corrections = [dict(row) for row in store.run(CORRECTIONS, which)]
     for correction in corrections:
         for side in ("answered", "said"):
             breed = correction[side]
             correction[side] = _name(breed, names)
     breeds = []
-    for row in store.run(BREEDS, (model, version)):
+    for row in store.run(BREEDS, which):
         breed = {**row, "breed": _name(row["breed"], names)}
         breeds.append({**breed, "share": wilson(row["right"], row["counted"])})
     right = sum(level["right"] for level in levels.values())

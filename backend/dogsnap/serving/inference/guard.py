@@ -283,6 +283,8 @@ class Guard:
             self._watched = watched
 
     def _watch(self, switch: Switch, change: Change) -> BaseWatched:
+        version = change.after["version"] if change.kind == "split" else change.after
+        self._undone.labels(change.model, change.name, version)  # it begins at 0
         if change.kind == "split":
             return WatchedSplit(switch, change)
         with self._lock:

@@ -42,6 +42,7 @@ class Shadow:
         self._lock = threading.Lock()
         # By model: its shadow, and where that differs.
         self._differences: dict[str, tuple[int, Pairs]] = {}
+        metrics.on_forget = self._forget
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
         """Queue `run`, which gives None where it cannot run, for the shadow of
@@ -93,6 +94,11 @@ class Shadow:
         """
         with self._lock:
             return self._count_pairs(model, shadow).most_common(most)
+
+    def _forget(self, servable: ServableId) -> None:
+        """Its classes may be others now."""
+        with self._lock:
+            self._differences.pop(servable.name, None)
 
     def _count_pairs(self, model: str, shadow: int) -> Pairs:
         """The pairs of this shadow; those of another one before it are forgotten."""

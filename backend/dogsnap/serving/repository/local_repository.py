@@ -526,6 +526,7 @@ class LocalRepository(ModelRepository):
     def _load(self, model: Model, version: Version) -> None:
         with self._lock:
             version.error, version.is_wanted_again = "", False
+            self._metrics.expect(version.id)
             version.tried = version.files
             if version.servable is None:
                 version.state = State.LOADING
@@ -563,8 +564,11 @@ class LocalRepository(ModelRepository):
             if version.servable is not None:  # from another path; requests that run go on with it
                 self._replaced.add(version.servable)
             version.servable, version.state = servable, State.AVAILABLE
+            is_another = version.digest not in ("", loaded)
             version.digest, version.is_exported_again = loaded, False
             model.was_ready = True
+        if is_another:  # what was counted belongs to the version before
+            self._metrics.forget(version.id)
         self._metrics.record_load(version.id, version.load_seconds)
         log.info(
             "loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records
