@@ -4,7 +4,9 @@ import gzip
 import json
 import re
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -658,6 +660,38 @@ def test_a_server_that_goes_away_is_told_with_since_when_and_what_was_known_stay
     says(page, "The server answers again")
 
 
+def test_a_store_that_lost_its_switches_and_a_missing_library_are_told(
+    start_server, models, open_console, tmp_path
+):
+    file = tmp_path / "switches.db"
+    server = start_server(models, "--switch-log", str(file))
+    post(server, "models/inception_v3/labels/stable", version=1)
+    page = open_console(server)
+    expect(row(page, "stable")).to_be_visible()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DELETE FROM switches")
+    expect(page.locator("#banners")).to_contain_text(
+        "witches are refused for now: the store has lost switch"
+    )
+    expect(row(page, "stable")).to_contain_text("version 1")
+    page.route("**/uplot.js", lambda route: route.fulfill(status=503))
+    page.reload()
+    expect(page.locator("#plots")).to_contain_text("There are no pictures: the app was not built")
+    expect(page.locator("#readings caption")).to_be_visible()
+
+
+def test_a_browser_that_keeps_nothing_or_kept_something_else_shows_the_page(server, open_page):
+    for broken in (
+        "localStorage.setItem('dogsnap-closed-banners', '{nonsense')",
+        "for (const name of ['localStorage', 'sessionStorage'])"
+        " Object.defineProperty(window, name, { get() { throw new DOMException('no', 'SecurityError') } })",
+    ):
+        page = open_page(server, "/docs", SIZES["phone"])
+        page.add_init_script(broken)
+        page.goto(f"{server.url}{console_path(server)}")
+        expect(page.locator("article").first).to_be_visible()
+
+
 def test_a_model_that_is_gone_is_told_and_another_one_is_shown(server, open_console):
     page = open_console(server)
     expect(page.locator("#model-title")).to_have_text("inception_v3")
@@ -665,6 +699,19 @@ def test_a_model_that_is_gone_is_told_and_another_one_is_shown(server, open_cons
     says(page, "there is no model 'gone'; there are: half, inception_v3")
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     assert page.url == f"{server.url}/console"
+
+
+def test_the_longest_name_fits_a_narrow_screen(server, open_console):
+    page = open_console(server, "phone")
+    page.set_viewport_size({"width": 320, "height": 600})  # a phone at 120 %, a screen at 400 %
+    set_label(page, "x" * 64, 1)
+    expect(page.locator("#plots canvas")).to_have_count(4)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    change(page, "x" * 64, "2")
+    would(page, "This would change")
+    assert page.evaluate("document.querySelector('#change').scrollWidth <= innerWidth")
+    page.locator("#cancel").click()
+    remove_label(page, "x" * 64)
 
 
 def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(

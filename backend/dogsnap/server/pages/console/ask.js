@@ -6,10 +6,32 @@ const ADMINISTRATION = ["api/admin/", "console/"];
 
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// What a storage of the browser holds as JSON; where it allows none, or holds something else, there is nothing.
+function read(storage, name) {
+  try {
+    return JSON.parse(window[storage].getItem(name));
+  } catch {
+    return null;
+  }
+}
+
+function write(storage, name, value) {
+  try {
+    if (value) window[storage].setItem(name, JSON.stringify(value));
+    else window[storage].removeItem(name);
+  } catch { /* it is forgotten with the page */ }
+}
+
+let ofPage = null;
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN),
-  set: (text) => (text ? sessionStorage.setItem(TOKEN, text) : sessionStorage.removeItem(TOKEN)),
+  get: () => ofPage ?? read("sessionStorage", TOKEN),
+  set(text) {
+    ofPage = text;
+    write("sessionStorage", TOKEN, text);
+  },
 };
+export const kept = { get: (name) => read("localStorage", name), set: (name, value) => write("localStorage", name, value) };
 
 export class Refused extends Error {
   constructor(status, sentence, path) {

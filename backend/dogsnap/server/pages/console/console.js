@@ -1,7 +1,7 @@
 // The console's page: fetches the parts that the server renders, and sends switches.
 // It holds no state of the models: after every switch the server is asked again.
 
-import { all, ask, clock, one, post, Refused, say, token } from "./ask.js";
+import { all, ask, clock, kept, one, post, Refused, say, token } from "./ask.js";
 import { openChange } from "./change.js";
 import { fillVersions } from "./photos.js";
 import { drawBanner, showPictures } from "./pictures.js";
@@ -49,7 +49,7 @@ async function refresh() {
   tellTimes();
   const model = one("#glance [data-model]")?.dataset.model;
   one("#trial").hidden = !fillVersions();
-  await showPictures(model).catch(fail);
+  await showPictures(model);
   return true;
 }
 
@@ -76,9 +76,11 @@ function tellTimes() {
   }
 }
 
+const closedBanners = () => [kept.get(CLOSED) ?? []].flat();
+
 // A banner stays as it is until somebody closes it in this browser: its picture is of its own time.
 function showBanners(part) {
-  const closed = JSON.parse(localStorage.getItem(CLOSED) ?? "[]");
+  const closed = closedBanners();
   const before = new Map(all("#banners [data-banner]").map((banner) => [banner.dataset.banner, banner]));
   const banners = [...part.children].filter(({ dataset }) => !closed.includes(dataset.banner));
   one("#banners").replaceChildren(...banners.map((banner) => before.get(banner.dataset.banner) ?? banner));
@@ -88,8 +90,7 @@ function showBanners(part) {
 one("#banners").addEventListener("click", ({ target }) => {
   if (!target.matches("button")) return;
   const banner = target.closest("[data-banner]");
-  const closed = JSON.parse(localStorage.getItem(CLOSED) ?? "[]");
-  localStorage.setItem(CLOSED, JSON.stringify([...closed, banner.dataset.banner].slice(-100)));
+  kept.set(CLOSED, [...closedBanners(), banner.dataset.banner].slice(-100));
   banner.remove();
 });
 
@@ -162,8 +163,8 @@ async function begin() {
 
 // -- start -------------------------------------------------------------------------------------------------------------
 
-one("#who").value = localStorage.getItem(WHO) ?? "";
-one("#who").addEventListener("change", () => localStorage.setItem(WHO, one("#who").value.trim()));
+one("#who").value = kept.get(WHO) ?? "";
+one("#who").addEventListener("change", () => kept.set(WHO, one("#who").value.trim()));
 begin();
 addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
 setInterval(async () => {

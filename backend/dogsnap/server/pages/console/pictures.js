@@ -93,7 +93,13 @@ export async function showPictures(model) {
   one("#pictures").hidden = !model;
   if (!model) return;
   const seconds = Number(one("[name=span]:checked").value);
-  const found = await fetchSeries(model, seconds);
+  let found;
+  try {
+    found = await fetchSeries(model, seconds);
+  } catch (error) { // what is drawn stays
+    one("#began").textContent = error.message;
+    return;
+  }
   if (seconds !== Number(one("[name=span]:checked").value)) return; // another one was chosen meanwhile
   series = found;
   const since = `The server has counted since ${clock(series.began)}, when it started; what was before is not known.`;
