@@ -35,6 +35,11 @@ def test_every_line_is_an_instance_in_the_long_form_or_the_short_one(file):
     ]
 
 
+def test_a_number_that_no_double_holds_is_refused_with_its_line(file):
+    with pytest.raises(click.ClickException, match=r"line 2 of .*the number 1e400 is too big"):
+        read(file, "1e308\n[1e400]")
+
+
 def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over_and_a_string_ends_no_line(
     file,
 ):

@@ -57,13 +57,57 @@ def test_every_kind_of_photo_is_named(colour_server, kind, version):
         },
         {"data": {"top_k": "1"}, "files": {"image": ("a.png", PHOTOS["green dog"])}},
         {"data": {"top_k": "1"}, "files": {"image": (None, text(PHOTOS["green dog"]))}},
+        {"json": {"image": text(PHOTOS["green dog"]), "top_k": 1}},
+        {"json": {"image": text(PHOTOS["green dog"]), "version": 1}, "params": {"top_k": 1}},
     ],
-    ids=["raw body", "file of a form", "text of a form"],
+    ids=["raw body", "file of a form", "text of a form", "JSON", "both"],
 )
 def test_a_photo_comes_in_every_form_with_its_fields_in_query_or_form(colour_server, sent):
     answer = colour_server.post("/api/classify?version=1", **sent).json()
     assert answer["model"]["version"] == 1
     assert [breed["id"] for breed in answer["breeds"]] == ["c2"]
+
+
+@pytest.mark.parametrize("query", ["version=1", "version=2&version=1", "label=stable"])
+def test_a_field_that_body_and_query_give_otherwise_is_refused(colour_server, query):
+    fields = {"version": 2, "label": "canary"} if "label" in query else {"version": 2}
+    name = "label" if "label" in query else "version"
+    as_json = {"json": {"image": text(PHOTOS["red dog"]), **fields}}
+    as_form = {"data": fields, "files": {"image": ("a.png", PHOTOS["red dog"])}}
+    for sent in (as_json, as_form):
+        answer = colour_server.post(f"/api/classify?{query}", **sent)
+        assert_refused(answer, 400, f"{name} is '", "in body and query; send it once")
+
+
+def test_what_decides_is_not_ignored_in_the_query_of_other_requests(colour_server):
+    switch = colour_server.post(
+        "/api/admin/models/inception_v3/default?dry_run=1", json={"version": 1}
+    )
+    assert_refused(switch, 400, "expected dry_run in the JSON body, received in the query")
+    data = {"image": text(PHOTOS["green dog"])}
+    asked = colour_server.post("/?model_version=2&signature_name=labels", json={"data": data})
+    assert asked.json()["labels"][0][0] == "green dog"
+    asked = colour_server.post("/?model_version=1", json={"data": data, "model_version": 2})
+    assert_refused(asked, 400, "model_version is '2' and '1', in body and query")
+
+
+ADDRESSES = (
+    "wxfile://tmp_1.jpg",
+    "http://tmp/1.jpg",
+    "blob:http://x/1",
+    "C:\\dog.png",
+    "/tmp/a.JPG?x=1",
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_the_address_of_a_photo_in_place_of_it_is_called_so(colour_server, address):
+    said = f"an address or the name of a file ({address}); send what that file holds"
+    assert_refused(colour_server.post("/api/classify", json={"image": address}), 400, said)
+    asked = colour_server.post(
+        "/v1/models/inception_v3:predict", json={"instances": [{"b64": address}]}
+    )
+    assert_refused(asked, 400, said)
 
 
 LEVELS = {

@@ -49,6 +49,15 @@ def refusal(server, *arguments: str, token: str = TOKEN) -> str:
     return result.output.removeprefix("Error: ").strip()
 
 
+def test_a_password_in_netrc_takes_the_place_of_no_token(server, tmp_path, monkeypatch):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password of-another\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "half" in said(server, "list")
+    address = server.url.replace("http://", "http://somebody:of-the-url@")
+    assert "token" in refusal(address, "list", token="")
+
+
 def test_the_list_shows_every_version_and_what_sends_requests_to_it(server):
     said(server, "label", "set", "listed", "1")
     lines = [line.split() for line in said(server, "list").splitlines()]

@@ -1,6 +1,7 @@
 """The lenient JSON reader: what TensorFlow Serving's parser takes, and nothing that breaks it."""
 
 import gc
+import re
 
 import pytest
 from dogsnap.errors import InvalidArgument, TooLarge, Unavailable
@@ -66,6 +67,13 @@ def test_nan_and_infinity_are_read_and_the_short_inf_is_refused() -> None:
     for body in (b'{"instances": [Inf]}', b'{"instances": [-Inf]}'):
         with pytest.raises(InvalidArgument, match=r"JSON Parse error: Invalid value"):
             read(body)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1.5E+309"])
+def test_a_number_that_no_double_holds_is_refused_and_named(number: str) -> None:
+    for values in (number, f"NaN, {number}", f"1e308, {number}"):
+        with pytest.raises(InvalidArgument, match=f"stored in double: {re.escape(number)}$"):
+            read(f'{{"instances": [{values}]}}'.encode())
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,14 @@ TIMEOUT_SECONDS = 60.0
 NOT_TLS = "WRONG_VERSION_NUMBER"
 
 
+class _Session(requests.Session):
+    """Reads no ~/.netrc, whose password would take the place of a token."""
+
+    def rebuild_auth(self, prepared_request: Any, response: Any) -> None:
+        if self.should_strip_auth(response.request.url, prepared_request.url):
+            prepared_request.headers.pop("Authorization", None)
+
+
 class NoAnswer(click.ClickException):
     """The message, with which a command ends, says what went wrong and what to
     do, or is the server's own.
@@ -36,7 +44,10 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
         )
     server = "/".join(url.split("/")[:3])
     try:
-        return requests.request(method, url, timeout=timeout, proxies=proxies_of(url), **sent)
+        with _Session() as session:
+            auth = requests.utils.get_auth_from_url(url)
+            session.auth = auth if any(auth) else lambda request: request
+            return session.request(method, url, timeout=timeout, proxies=proxies_of(url), **sent)
     except requests.Timeout:
         raise NoAnswer(f"{server} gave no answer within {timeout:g} seconds{_proxy(url)}") from None
     except requests.exceptions.SSLError as error:

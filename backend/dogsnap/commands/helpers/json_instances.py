@@ -4,6 +4,7 @@ value per line.
 
 import codecs
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +71,17 @@ def _holds_instances(values: list[Any]) -> bool:
 
 def _instance(file: Path, number: int, line: bytes) -> Any:
     try:
-        return json.loads(line.decode("utf-8"))
+        return json.loads(line.decode("utf-8"), parse_float=_number)
     except (ValueError, RecursionError) as error:
         raise click.ClickException(f"{_where(file, number)}: {EXPECTED}: {error}") from None
+
+
+def _number(text: str) -> float:
+    """Raises ValueError for what no double holds, as a server refuses it."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too big for a double")
+    return number
 
 
 def _where(file: Path, *lines: int) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flask import request
+
 from dogsnap.errors import InvalidArgument
 from dogsnap.server.bodies.json_bodies import parse_json
 from dogsnap.server.bodies.receiving import read_body
@@ -39,6 +41,21 @@ def text_field(name: str, value: Any) -> str:
     if value is not None and not isinstance(value, str):
         raise InvalidArgument(f"{name} is {value!r}; expected a string")
     return value or ""
+
+
+def with_query(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a body, and those of the query beside it.
+
+    Raises InvalidArgument for one that has several values.
+    """
+    joined = dict(fields)
+    for name, values in request.args.lists():
+        given = [] if fields.get(name) in (None, "") else [str(fields[name])]
+        if len({*values, *given}) > 1:
+            received = " and ".join(repr(value) for value in (*given, *values))
+            raise InvalidArgument(f"{name} is {received}, in body and query; send it once")
+        joined[name] = fields[name] if given else values[0]
+    return joined
 
 
 def text_list(name: str, value: Any) -> list[str]:
@@ -91,6 +108,10 @@ class Body:
         """
         fields = parse_json(read_body(1, "a fixed limit"))
         checks = {**self.required, **self.optional}
+        if beside := sorted(set(request.args) & set(checks)):
+            raise InvalidArgument(
+                f"expected {', '.join(beside)} in the JSON body, received in the query; send it there"
+            )
         missing = sorted(set(self.required) - set(fields))
         unknown = sorted(set(fields) - set(checks))
         if missing or unknown:

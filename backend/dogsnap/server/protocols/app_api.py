@@ -16,7 +16,13 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies import photo_bodies
 from dogsnap.server.bodies.json_bodies import json_response, parse_json
 from dogsnap.server.bodies.receiving import read_body
-from dogsnap.server.bodies.request_fields import Body, text_field, text_list, whole_number
+from dogsnap.server.bodies.request_fields import (
+    Body,
+    text_field,
+    text_list,
+    whole_number,
+    with_query,
+)
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
 from dogsnap.serving.answers.classification import Classification, require_labels
@@ -228,7 +234,7 @@ def _photos_and_fields(settings: Settings, most: int) -> tuple[list[bytes], dict
     boundary = request.mimetype_params.get("boundary", "")
     if received := photo_bodies.parse(body, request.mimetype, boundary):
         _check_count(len(received.photos), most)
-        return received.photos, {**request.args.to_dict(), **received.fields}
+        return received.photos, with_query(received.fields)
     if not photo_bodies.may_be_json(body):
         raise InvalidArgument(
             'expected a photo: {"image": "<base64>"} as JSON, the bytes of its file '
@@ -242,7 +248,7 @@ def _photos_and_fields(settings: Settings, most: int) -> tuple[list[bytes], dict
     for place, text in enumerate(texts):
         with naming_photo(place, len(texts)):
             photos.append(decode_base64(text))
-    return photos, fields
+    return photos, with_query(fields)
 
 
 def _texts_of_photos(fields: dict[str, Any], most: int) -> list[str]:

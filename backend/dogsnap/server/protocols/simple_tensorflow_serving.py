@@ -26,7 +26,7 @@ from dogsnap.server.bodies.json_bodies import (
     version_header,
 )
 from dogsnap.server.bodies.receiving import too_large
-from dogsnap.server.bodies.request_fields import text_field, whole_number
+from dogsnap.server.bodies.request_fields import text_field, whole_number, with_query
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.pages import generated_clients
@@ -95,10 +95,11 @@ def _from_json(predictor: Predictor, document: TensorDocument) -> Prediction:
     fields = document.fields
     if "data" not in fields:
         raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
-    signature_name = text_field("signature_name", fields.get("signature_name"))
-    base64_decode = _flag("base64_decode", fields.get("base64_decode"))
-    name = text_field("model_name", fields.get("model_name"))
-    spec = _spec(predictor, name, fields.get("model_version"))
+    chosen = with_query({name: value for name, value in fields.items() if name != "data"})
+    signature_name = text_field("signature_name", chosen.get("signature_name"))
+    base64_decode = _flag("base64_decode", chosen.get("base64_decode"))
+    name = text_field("model_name", chosen.get("model_name"))
+    spec = _spec(predictor, name, chosen.get("model_version"))
     if spec.version is None:
         spec = predictor.taking(
             spec,
@@ -125,7 +126,7 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _from_photos(predictor: Predictor, received: photo_bodies.PhotoBody) -> Prediction:
-    fields = {**request.args.to_dict(), **received.fields}
+    fields = with_query(received.fields)
     spec = _spec(predictor, fields.get("model_name", ""), fields.get("model_version"))
     work = Photos(received.photos, fields.get("signature_name", ""))
     (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())

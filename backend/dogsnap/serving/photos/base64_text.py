@@ -11,6 +11,13 @@ DATA_PREFIX = re.compile(rb"\s*data:[^,]*,", re.IGNORECASE)
 TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
 OTHER = re.compile(rb"[^A-Za-z0-9+/]")
 WHITE_SPACE = b" \t\r\n\f\v"
+# An address or the name of a file, as mini programs and browsers give photos.
+ADDRESS = re.compile(
+    rb"\s*(?:[a-z][a-z0-9+.-]*://|[a-z]:\\|(?:blob|file):)"
+    rb"|[^\n]{1,1000}\.(?:jpe?g|png|gif|bmp|webp|hei[cf]|avif)(?:\?|\s*\Z)",
+    re.IGNORECASE,
+)
+SHOWN = 60  # bytes of an address
 TRIED = 128  # characters, of which a data: prefix takes about 25
 EXPECTED = (
     "expected base64 text (standard or web-safe alphabet, padded or not, line breaks "
@@ -54,6 +61,9 @@ def _decode_other_form(text: bytes) -> bytes:
             start = wrong.start()
             character = standard[start : start + 4].decode("utf-8", "replace")[0]
             fault = f"the character {character!r}"
+        if ADDRESS.match(bare):
+            shown = bare.strip()[:SHOWN].decode("utf-8", "replace")
+            fault = f"an address or the name of a file ({shown}); send what that file holds"
         raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
 
 

@@ -5,6 +5,7 @@ No photo is stored, and EXIF data is dropped.
 
 import io
 import math
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -53,6 +54,21 @@ START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 LONG = 2.0
 # Windows along the longer side, each 3/4 of its length after the one before.
 MOST_WINDOWS, STEP = 4, 0.75
+# What comes in place of a photo, by its first bytes.
+OTHER_FILES = (
+    (rb"II\*\0|MM\0\*", "a TIFF or raw camera file"),
+    (rb"%PDF", "a PDF document"),
+    (rb"....ftyp(?:qt|mp4|iso|m4v|3g|avc|msnv|dash|f4v)", "a movie (video)"),
+    (rb"....(?:moov|mdat|wide)|\x1a\x45\xdf\xa3|RIFF....AVI ", "a movie (video)"),
+    (rb"\s*(?:<\?xml.*)?<svg", "an SVG drawing"),
+    (rb"(?:\xef\xbb\xbf)?\s*<", "a web page (HTML)"),
+    (rb"PK\x03\x04|\x1f\x8b|Rar!|7z\xbc\xaf", "an archive"),
+    (rb"\s*[{\[]", "JSON text"),
+    (rb"8BPS", "a Photoshop file"),
+    (rb"\0\0\0\x0cJXL |\xff\x0a", "a JPEG XL picture"),
+    (rb"[a-z][a-z0-9+.-]*://|/[\w./-]+\Z", "an address or the name of a file"),
+)
+SHOWN_START = 256  # bytes of a file that tell what it is
 SRGB = ImageCms.createProfile("sRGB")
 DEFAULTS = Settings()  # the limits of photos that do not come in a request
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of the sides
@@ -279,13 +295,11 @@ def _open(contents: bytes) -> Image.Image:
 
 
 def _describe(contents: bytes) -> str:
-    start = contents[:8]
     if contents[:4] in (b"/9j/", b"iVBO", b"R0lG", b"UklG", b"data"):
         return "base64 text: the photo seems to be encoded twice, encode it once"
-    if start[:4] in (b"II*\0", b"MM\0*"):
-        return "a TIFF or raw camera file"
-    if start.startswith(b"%PDF"):
-        return "a PDF document"
+    for pattern, words in OTHER_FILES:
+        if re.match(pattern, contents[:SHOWN_START], re.DOTALL | re.IGNORECASE):
+            return words
     return f"{len(contents)} bytes that are none of these or damaged at the start"
 
 

@@ -4,6 +4,7 @@ follows the document.
 
 import gc
 import json
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -85,7 +86,7 @@ def _parse(body: bytes, max_depth: int) -> Any:
     try:
         text = body.decode("utf-8-sig")
         start = len(text) - len(text.lstrip())
-        value, _ = json.JSONDecoder().raw_decode(text, start)
+        value, _ = json.JSONDecoder(parse_float=_read_number).raw_decode(text, start)
     except UnicodeDecodeError as error:
         raise InvalidArgument(
             f"JSON Parse error: Invalid encoding in string. at offset: {error.start}"
@@ -105,6 +106,16 @@ def _parse(body: bytes, max_depth: int) -> Any:
         ) from None
     _refuse_lone_surrogates(body, value)
     return value
+
+
+def _read_number(text: str) -> float:
+    """Raises InvalidArgument for what no double holds, which Python takes for infinity."""
+    number = float(text)
+    if math.isinf(number):
+        raise InvalidArgument(
+            f"JSON Parse error: Number too big to be stored in double: {text[:40]}"
+        )
+    return number
 
 
 def _refuse_lone_surrogates(body: bytes, value: Any) -> None:
