@@ -29,6 +29,7 @@ const TIMEOUT_MS = 15 * 1000
  * @property {Text} care
  * @property {Text} description
  * @property {string[]} look_alikes  ids
+ * @property {import('./portrait').Looks} [looks]
  * @property {{url?: string, path?: string, author: string, licence: string}} [image]  path: on the server
  */
 

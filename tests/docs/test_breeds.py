@@ -31,6 +31,7 @@ KEYS = [
         "care",
         "description",
         "look_alikes",
+        "looks",
     ),
 ]
 TEXTS = ("origin", "coat", "care", "description")

@@ -67,6 +67,7 @@ FACTS = {
     "care": dict,
     "description": dict,
     "look_alikes": list,
+    "looks": dict,
 }
 
 

@@ -24,7 +24,7 @@ Page({
     orders: ['name', 'size'],
     /** @type {'name' | 'size'} */
     order: 'name',
-    /** @type {{title: string, breeds: {id: string, photo: string, focus: string, size: string, name: string, detail: string}[]}[]} */
+    /** @type {{title: string, breeds: {id: string, photo: string, focus: string, size: string, looks: import('../../services/portrait').Looks | null, name: string, detail: string}[]}[]} */
     groups: [],
     /** Said where a search finds nothing, and how many breeds there are where nothing is searched. */
     line: '',
@@ -58,7 +58,7 @@ Page({
     const thumbs = dogs.thumbsByBreed(history.list())
     const thumb = ({ id }) => (thumbs.get(id) || [{ photo: '', focus: '' }])[0]
     const detail = (breed) => breeds.inShort(breed, words || order === 'name' ? sizes : {}, language)
-    const toItem = (breed) => Object.assign({}, thumb(breed), { id: breed.id, size: breed.size || 'medium', name: name(breed), detail: detail(breed) })
+    const toItem = (breed) => Object.assign({}, thumb(breed), { id: breed.id, size: breed.size || 'medium', looks: breed.looks || null, name: name(breed), detail: detail(breed) })
     this.setData({
       groups: groups.map(([title, some]) => ({ title, breeds: some.map(toItem) })),
       line: this.line(found),

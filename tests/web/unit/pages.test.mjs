@@ -175,7 +175,7 @@ test('a breed shows its facts in the language of the app, and leaves out what is
     page.data.breed.facts.map(({ value }) => value),
     ['苏格兰', '25–34 公斤', '51–61 厘米', '10–12 年'],
   )
-  assert.deepEqual(page.data.breed.lookAlikes, [{ id: 'n02', name: '拉布拉多寻回犬' }])
+  assert.deepEqual(page.data.breed.lookAlikes, [{ id: 'n02', looks: null, size: 'large', name: '拉布拉多寻回犬' }])
   const other = phone.open('breed', { id: 'n02' })
   await settle()
   assert.deepEqual(
