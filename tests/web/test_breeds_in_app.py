@@ -61,7 +61,7 @@ def test_a_breed_that_was_met_shows_its_snaps_and_the_list_counts_it(open_phone,
     phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
     phone.screen.locator(".choice").first.wait_for()
     count = phone.screen.locator(".choice").count()
-    met = {"zh-CN": f"{count} 个品种，你遇见过 1 个", "en-US": f"You have met 1 of {count}"}
+    met = {"zh-CN": f"共 {count} 个品种，你遇见过 1 个", "en-US": f"You have met 1 of {count}"}
     expect(phone.screen.locator(".hint")).to_have_text(met[locale])
     assert phone.screen.locator(".choice img").count() == 1
     assert drawn(phone) == count - 1
