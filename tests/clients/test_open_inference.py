@@ -58,7 +58,7 @@ def test_tritons_client_finds_server_and_versions(answers) -> None:
     assert answers["ready"] is True
     assert answers["model_ready"] == [True, True, False]
     assert answers["server"]["name"] == "dogsnap"
-    assert answers["server"]["extensions"] == ["binary_tensor_data"]
+    assert answers["server"]["extensions"] == ["binary_tensor_data", "classification"]
     assert answers["metadata"]["name"] == "inception_v3"
     assert answers["metadata"]["versions"] == ["1", "2"]
     (tensor,) = answers["metadata"]["inputs"]
@@ -74,6 +74,12 @@ def test_tritons_client_gets_the_probabilities_of_the_rest_api(answers, server, 
     assert answers["numbers"] == pytest.approx(predicted(server, 1, image.tolist()), abs=1e-6)
     for asked in ("photo_1", "photo_2", "photo"):
         assert answers[asked] == pytest.approx(by_text, abs=1e-6)
+
+
+def test_tritons_client_gets_the_number_of_classes_that_it_counts(answers) -> None:
+    value = max(answers["photo_2"])
+    assert answers["best"][0] == f"{value:f}:0:red dog"
+    assert len(answers["best"]) == 2
 
 
 def test_tritons_client_is_told_what_is_wrong(answers) -> None:
@@ -134,6 +140,29 @@ def test_base64_text_is_taken_by_a_version_that_takes_files_as_well(server) -> N
         answer = ask(server, [given], "/versions/2", parameters={"signature_name": "image_bytes"})
         assert answer.status_code == 200, answer.text
         assert answer.json()["outputs"][0]["data"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_class_count_gives_the_largest_values_with_their_numbers_and_names(server) -> None:
+    expected = predicted(server, 2, [TEXT])
+    best = sorted(range(3), key=lambda index: -expected[index])
+    names = ("red dog", "green dog", "blue dog")
+    texts = [f"{expected[index]:f}:{index}:{names[index]}" for index in best]
+    for count in (1, 2, 9):
+        wanted = {"name": "prediction", "parameters": {"classification": count}}
+        answer = ask(server, [photo_input([TEXT])], "/versions/2", outputs=[wanted]).json()
+        (output,) = answer["outputs"]
+        assert (output["datatype"], output["shape"]) == ("BYTES", [1, min(count, 3)])
+        assert output["data"] == texts[:count]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("labels", 2), ("probabilities", 0), ("probabilities", "2")]
+)
+def test_class_count_of_what_has_no_classes_is_refused(server, name, count) -> None:
+    wanted = {"name": name, "parameters": {"classification": count}}
+    more = {"parameters": {"signature_name": "labels"}, "outputs": [wanted]}
+    answer = ask(server, [photo_input([TEXT])], "/versions/2", **more)
+    assert_refused(answer, 400, f'classification of output "{name}": expected a number of classes')
 
 
 def test_a_label_is_a_version(server) -> None:

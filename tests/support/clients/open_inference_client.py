@@ -27,7 +27,9 @@ def main(kind: str, address: str, model: str, photo: Path, image: Path) -> None:
         tensor = triton.InferInput("image", values.shape, datatype)
         tensor.set_data_from_numpy(values)
         result = client.infer(model, [tensor], version, **options)
-        return [float(value) for value in result.as_numpy("prediction")[0]]
+        found = result.as_numpy("prediction")[0]
+        is_text = found.dtype == object
+        return [value.decode() if is_text else float(value) for value in found]
 
     def refusal(version: str, values: np.ndarray, datatype: str) -> str:
         try:
@@ -37,6 +39,7 @@ def main(kind: str, address: str, model: str, photo: Path, image: Path) -> None:
         return ""
 
     wanted = [triton.InferRequestedOutput("prediction")]
+    counted = [triton.InferRequestedOutput("prediction", class_count=2)]
     answers = {
         "live": client.is_server_live(),
         "ready": client.is_server_ready(),
@@ -48,6 +51,7 @@ def main(kind: str, address: str, model: str, photo: Path, image: Path) -> None:
         "photo_1": infer("1", contents, "BYTES"),
         "photo_2": infer("2", contents, "BYTES", outputs=wanted, request_id="7"),
         "photo": infer("", contents, "BYTES"),
+        "best": infer("2", contents, "BYTES", outputs=counted),
         "no_version": refusal("9", contents, "BYTES"),
         "no_photo": refusal("2", np.array([b"no photo"], object), "BYTES"),
         "wrong_type": refusal("1", numbers.astype(np.float64), "FP64"),

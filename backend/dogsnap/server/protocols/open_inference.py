@@ -5,7 +5,7 @@ MLServer, Triton, OpenVINO Model Server and KServe speak it, too. A version is a
 number or a label. Import it after the fork: it loads TensorFlow.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
@@ -20,12 +20,12 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.message_factory import GetMessageClass
 
-from dogsnap.errors import DogsnapError, InvalidArgument
+from dogsnap.errors import DogsnapError, InvalidArgument, TooLarge
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols.tf_serving_grpc import PredictionService
-from dogsnap.serving.inference.request_kinds import Photos, Values, Work
+from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values, Work
 from dogsnap.serving.photos.photo_values import decode_photos
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.tensors.json_tensors import OtherInputs
@@ -35,12 +35,18 @@ from dogsnap.serving.tensors.open_inference_tensors import (
     describe_specs,
     to_raw,
 )
-from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, Signature
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 
 # Written from the .proto beside it, which describes the messages.
 DESCRIPTORS = Path(__file__).with_name("open_inference.binpb")
-SERVER = {"name": "dogsnap", "version": version("dogsnap"), "extensions": ["binary_tensor_data"]}
+CLASSES = "classification"  # the parameter of an output: how many classes, as texts
+MOST_TEXTS = 100_000  # of classes in an answer: each takes 100 bytes
+SERVER = {
+    "name": "dogsnap",
+    "version": version("dogsnap"),
+    "extensions": ["binary_tensor_data", CLASSES],
+}
 
 
 def _load_service() -> ServiceDescriptor:
@@ -121,6 +127,53 @@ def work_of(
     return Values(read, signature_name, outputs)
 
 
+def classified(
+    repository: ModelRepository, prediction: Prediction, counts: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """The outputs; of those in `counts` the so many largest values of each row, as
+    texts "value:index" or, where the version has labels, "value:index:name", as
+    Triton's classification extension gives them.
+
+    Raises InvalidArgument, TooLarge.
+    """
+    arrays = dict(prediction.outputs)
+    for name, count in counts.items():
+        array = arrays[name]
+        is_right = type(count) is int and count > 0
+        if not is_right or array.ndim == 0 or not np.issubdtype(array.dtype, np.number):
+            raise InvalidArgument(
+                f'classification of output "{name}": expected a number of classes from 1 on, of an '
+                f"output with numbers for classes; received {count!r:.40}, and "
+                f"{array.dtype} {array.shape}"
+            )
+        rows = array.size // max(1, array.shape[-1])
+        if rows * min(count, array.shape[-1]) > MOST_TEXTS:
+            raise TooLarge(
+                f'classification of output "{name}" makes more than {MOST_TEXTS} texts; ask for '
+                "fewer classes, or send fewer rows"
+            )
+        names = _names_of_classes(repository, prediction.servable, array.shape[-1])
+        best = np.argsort(-array, axis=-1, kind="stable")[..., :count]
+        texts = np.empty(best.shape, object)
+        for place in np.ndindex(*best.shape):
+            index = int(best[place])
+            text = f"{float(array[(*place[:-1], index)]):f}:{index}"
+            texts[place] = f"{text}:{names[index]}".encode() if names else text.encode()
+        arrays[name] = texts
+    return arrays
+
+
+def _names_of_classes(repository: ModelRepository, servable: ServableId, count: int) -> list[str]:
+    """The names of a version's classes; none where it has others, or is gone."""
+    with (
+        suppress(DogsnapError),
+        repository.acquire(ModelSpec(servable.name, servable.version)) as loaded,
+    ):
+        names = [label["name"] for label in loaded.description.labels]
+        return names if len(names) == count else []
+    return []
+
+
 class InferenceService:
     """The methods of GRPCInferenceService, which return the fields of their responses;
     they raise DogsnapError. `predictions` answers them within the limits of its own calls.
@@ -169,7 +222,12 @@ class InferenceService:
         names = [output.name for output in request.outputs]
         work = work_of(self._repository, spec, _tensors(request), signature_name, names)
         (prediction,) = self._predictions.answer(spec, [work], context)
-        arrays = prediction.outputs
+        counts = {
+            output.name: output.parameters[CLASSES].int64_param
+            for output in request.outputs
+            if CLASSES in output.parameters
+        }
+        arrays = classified(self._repository, prediction, counts)
         self._predictions.hold(context, sum(map(tensor_bytes, arrays.values())))
         return {
             "model_name": prediction.servable.name,

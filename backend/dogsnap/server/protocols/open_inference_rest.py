@@ -4,6 +4,7 @@ binary tensors behind the JSON.
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,14 @@ from dogsnap.server.bodies.json_bodies import (
     version_header,
 )
 from dogsnap.server.middleware.connections import client_is_gone
-from dogsnap.server.protocols.open_inference import SERVER, describe_model, spec_of, work_of
+from dogsnap.server.protocols.open_inference import (
+    CLASSES,
+    SERVER,
+    classified,
+    describe_model,
+    spec_of,
+    work_of,
+)
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Prediction
 from dogsnap.serving.tensors.open_inference_tensors import Tensor, describe_output, to_raw
@@ -76,7 +84,14 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             head = {"id": fields["id"]} if isinstance(fields.get("id"), str) else {}
             work = work_of(repository, spec, tensors, signature_name, names, document.release)
             (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
-        return _response(prediction, head, wanted, parameters, settings)
+        counts = {
+            output["name"]: parameters_of[CLASSES]
+            for output in wanted
+            if CLASSES in (parameters_of := _parameters(output))
+        }
+        arrays = classified(repository, prediction, counts)
+        answered = replace(prediction, outputs=arrays)
+        return _response(answered, head, wanted, parameters, settings)
 
     return routes
 
