@@ -127,8 +127,9 @@ wheel: $(VENV)/.installed $(APP)/index.html ## a wheel that serves, with the app
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel .
 	@ls build/wheel/*.whl
 
-reference: $(VENV)/.installed ## write docs/reference.md from the code
+reference: $(VENV)/.installed ## write docs/reference.md and docs/architecture.svg from the code
 	@$(BIN)/python docs/reference.py docs/reference.md
+	@$(BIN)/python docs/architecture.py docs/architecture.svg
 
 lint: $(VENV)/.installed-test ## check format, style and types
 	$(BIN)/ruff format --check .

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import architecture
 import click
 import pytest
 import reference
@@ -66,8 +67,10 @@ def test_nothing_else_lies_at_the_top_level() -> None:
 
 
 def folders_in_the_tree() -> set[str]:
-    """The paths of the indented tree in CONTRIBUTING."""
-    (tree,) = re.findall(r"^```text\n(backend/.*?)^```", DOCUMENTS["CONTRIBUTING.md"], re.M | re.S)
+    """The paths of the indented tree in the architecture."""
+    (tree,) = re.findall(
+        r"^```text\n(backend/.*?)^```", DOCUMENTS["docs/architecture.md"], re.M | re.S
+    )
     parents: list[str] = []
     found = set()
     for line in tree.splitlines():
@@ -99,7 +102,7 @@ def test_the_tree_is_the_table_of_contents() -> None:
 
 def test_the_files_to_look_into_are_there() -> None:
     """A path is one below the package, of the repository, or beside the one before it."""
-    table = DOCUMENTS["CONTRIBUTING.md"].partition("## Where to look")[2].partition("\n## ")[0]
+    table = DOCUMENTS["docs/architecture.md"].partition("## Where to look")[2].partition("\n## ")[0]
     package = ROOT / "backend" / "dogsnap"
     for row in re.findall(r"^\|.*\| (.*) \|$", table, re.M):
         folder = package
@@ -157,7 +160,9 @@ def test_every_make_target_in_the_documents_exists() -> None:
 
 def test_every_extra_is_documented_and_every_extra_named_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (sentence,) = re.findall(r"`make setup EXTRAS=vit`, or (.*?);", DOCUMENTS["CONTRIBUTING.md"])
+    (sentence,) = re.findall(
+        r"`make setup EXTRAS=vit`, or (.*?), several", DOCUMENTS["CONTRIBUTING.md"]
+    )
     named = {
         match for span in EVERYWHERE for match in re.findall(r"make setup EXTRAS=([a-z]+)", span)
     }
@@ -170,6 +175,11 @@ def test_every_extra_is_documented_and_every_extra_named_exists() -> None:
 
 def test_the_reference_is_what_the_code_says() -> None:
     assert DOCUMENTS["docs/reference.md"] == reference.text(), "run `make reference`"
+
+
+def test_the_picture_of_the_architecture_is_what_the_imports_say() -> None:
+    drawn = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    assert drawn == architecture.draw(), "run `make reference`"
 
 
 def test_every_route_in_a_document_exists(tmp_path: Path) -> None:
