@@ -250,6 +250,8 @@ class Choice:
         """The same of the version with a second pass, for a dog the larger one
         of both where there is one.
         """
+        if self.passing is None or photos.after is None:
+            raise ValueError("these versions have no second pass")
         before = photos.fast.logarithms(self.calibration)
         after = photos.after.logarithms(self.calibration)
         both, twice = second_pass_choice.mix_passes(self.passing, before, after)
@@ -344,7 +346,7 @@ def calibrate(
         save_arrays(work / FEATURES, features)
     features = load_arrays(work / FEATURES)
     statistics = ClassStatistics.of(**features)
-    teaching_photos = look_at(photos.taught, breeds, recipe, passes) if breeds else None
+    teaching_photos = look_at(photos.taught, breeds, recipe, passes)
     heads = [breed_weights(stored.model, ())] * FOLDS
     checked_folds = known.folds[::2]  # of the validation photos that the statistics hold
     seen = [known, *further, *see_unknown(breeds, teaching_photos)]
@@ -400,6 +402,11 @@ def look_at(
     recipe: Mapping[str, Any],
     passes: Passes,
 ) -> TeachingPhotos:
+    """The photos of `breeds` and those of `folders` that keep others as they are; none
+    where there are no breeds.
+    """
+    if not breeds:
+        return TeachingPhotos((), {}, {})
     known = teaching.known_photos(folders, breeds, recipe)
     own = chain.from_iterable(breed.photos for breed in breeds)
     paths = list(dict.fromkeys([*known, *own]))
@@ -407,9 +414,7 @@ def look_at(
     return TeachingPhotos(known, rows, passes.features("taught", paths, near=True))
 
 
-def see_unknown(
-    breeds: Sequence[teaching.NewBreed], teaching_photos: TeachingPhotos | None
-) -> list[Seen]:
+def see_unknown(breeds: Sequence[teaching.NewBreed], teaching_photos: TeachingPhotos) -> list[Seen]:
     """Photos of breeds that the network was not trained on, without those that
     are named as a near relative for good reason.
     """
@@ -425,9 +430,10 @@ def as_if_unknown(taught: Seen, labels: Sequence[Mapping[str, Any]]) -> Seen:
     """The same of photos that taught breeds, answered as if their own breed had
     not been taught.
     """
-    is_strange = np.array([not has_relatives(labels[breed]["id"]) for breed in taught.breeds])
+    breeds = taught.of_each("breeds")
+    is_strange = np.array([not has_relatives(labels[int(breed)]["id"]) for breed in breeds])
     features = pick_rows(taught.features, is_strange)
-    left_out = taught.breeds[is_strange]
+    left_out = breeds[is_strange]
     return Seen(features, taught.folds[is_strange], UNKNOWN, left_out=left_out)
 
 
@@ -451,10 +457,12 @@ def looks_apart(
         if not chosen.any():
             chosen = ~chosen
         means = list(statistics.means)
-        for breed in np.unique(taught.breeds) if taught else ():
-            own = taught.breeds == breed
-            kept = own & (taught.folds != fold)
-            means.append(exact_of(taught.features)[kept if kept.any() else own].mean(axis=0))
+        if taught:
+            breeds = taught.of_each("breeds")
+            for breed in np.unique(breeds):
+                own = breeds == breed
+                kept = own & (taught.folds != fold)
+                means.append(exact_of(taught.features)[kept if kept.any() else own].mean(axis=0))
         checked, classes = statistics.checked[chosen], statistics.checked_classes[chosen]
         apart.append(Looks.of(np.stack(means), checked, classes))
     return apart
@@ -624,7 +632,7 @@ def fit_decision(
     right = both.argmax(-1) == photos.breeds
     before = photos.fast.logarithms(choice.calibration)
     _, twice = second_pass_choice.mix_passes(choice.passing, before, before)
-    validation = {
+    validation: dict[str, Any] = {
         "photos": len(photos.breeds),
         "top1_one_pass": share(once),
         "top1": share(right),

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from dogsnap.exporting import SECOND_OPINION, TAUGHT, Report
@@ -27,7 +28,7 @@ from dogsnap.exporting.export import (
 from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.files import write_json
 from dogsnap.networks.halves import write_halves
-from dogsnap.networks.second_opinion import FIELD
+from dogsnap.networks.second_opinion import FIELD, SecondOpinion
 from dogsnap.training import teaching
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, breeds_of, paths_of
@@ -47,12 +48,13 @@ NAMES = ("id", "name", "name_zh")
 class Basis:
     """What everything is fitted on.
 
-    `stored`: the first network with the opinion of the one beside it;
+    `stored`: the first network with the `opinion` of the one beside it;
     `precision`: in which both ran. `known`: the validation photos, `further`:
     photos without a dog, and of dogs of any breed.
     """
 
     stored: Stored
+    opinion: SecondOpinion
     precision: str
     statistics: ClassStatistics
     known: Seen
@@ -68,7 +70,7 @@ def fit(
     report: Report,
     one_source: Sequence[str] = (),
     left_out: Sequence[str] = (),
-) -> dict:
+) -> dict[str, Any]:
     """Write the scores and int8 ranges of SECOND_OPINION in `folder`, and the
     scores of taught.json anew; returns the first.
 
@@ -79,7 +81,7 @@ def fit(
     """
     breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
     stated = read_json(folder / SECOND_OPINION)
-    stored = _unfitted(folder, stated)
+    stored, opinion = _unfitted(folder, stated)
     training = with_whole_pictures(photos.training)
     validation = with_whole_pictures(photos.validation)
     work = work / _key(stated, [*training, *validation])
@@ -89,11 +91,11 @@ def fit(
     passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
     known, further = calibration.see(photos, validation, passes)
     recipe = stored.description["recipe"]
-    looked_at = calibration.look_at(photos.taught, breeds, recipe, passes) if breeds else None
+    looked_at = calibration.look_at(photos.taught, breeds, recipe, passes)
     kernel, bias = breed_weights(stored.model, ())
     file = folder / STATISTICS_FILE
     statistics = ClassStatistics.load(file, len(bias), len(kernel), weights)
-    basis = Basis(stored, passes.precision, statistics, known, further, ranks)
+    basis = Basis(stored, opinion, passes.precision, statistics, known, further, ranks)
     report(f"choosing and fitting on {len(validation)} photos")
     scores = _fit_own(basis, calibration.see_unknown(breeds, looked_at))
     found = {INT8_RANGES: vars(ranges), "scores": scores}
@@ -101,13 +103,13 @@ def fit(
     if breeds:
         kept = read_json(folder / TAUGHT)
         fitted = _fit_taught(basis, breeds, kept["taught"], looked_at, folder)
-        write_json({**kept, FIELD: stored.opinion.sha256, "scores": fitted}, folder / TAUGHT)
+        write_json({**kept, FIELD: opinion.sha256, "scores": fitted}, folder / TAUGHT)
     shutil.rmtree(work)
     return scores
 
 
-def _unfitted(folder: Path, stated: Mapping) -> Stored:
-    """Both networks, before anything was fitted on them."""
+def _unfitted(folder: Path, stated: Mapping[str, Any]) -> tuple[Stored, SecondOpinion]:
+    """Both networks, and the second by itself, before anything was fitted on them."""
     stored = read_stored(folder.resolve().name, folder, with_head=False)
     weights = stored.description["scores"]["weights"]
     opinion = read_opinion({**stated, "weights": weights}, folder, weights)
@@ -115,10 +117,10 @@ def _unfitted(folder: Path, stated: Mapping) -> Stored:
     head = {"weights": write_halves(np.zeros(width + 1)), "bias": 0.0}
     scores = {**stored.description["scores"], "dog_head": head}
     description = {**stored.description, "scores": scores}
-    return replace(stored, opinion=opinion, description=description)
+    return replace(stored, opinion=opinion, description=description), opinion
 
 
-def _key(stated: Mapping, examples: Sequence[Example]) -> str:
+def _key(stated: Mapping[str, Any], examples: Sequence[Example]) -> str:
     photos = [str(example.path) for example in examples]
     text = "\n".join([MADE_BY, stated["network"]["sha256"], *photos])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -136,12 +138,13 @@ def _ranges(
     return Ranges(**read_json(file))
 
 
-def _fit_own(basis: Basis, unknown: Sequence[Seen]) -> dict:
+def _fit_own(basis: Basis, unknown: Sequence[Seen]) -> dict[str, Any]:
     """What scores.json says, of the breeds of the weights."""
     stored = basis.stored
     heads = [breed_weights(stored.model, ())] * FOLDS
     labels = stored.description["labels"]
-    own = OpinionHead(*stored.opinion.breed_weights(()), len(labels), stored.opinion.weight)
+    kernel, bias = basis.opinion.breed_weights(())
+    own = OpinionHead(kernel, bias, len(labels), basis.opinion.weight)
     looks = calibration.looks_apart(basis.statistics, basis.known.folds[::2])
     seen = [basis.known, *basis.further, *unknown]
     said = calibration.answers_of(seen, heads, looks, [own] * FOLDS)
@@ -151,10 +154,10 @@ def _fit_own(basis: Basis, unknown: Sequence[Seen]) -> dict:
 def _fit_taught(
     basis: Basis,
     breeds: Sequence[teaching.NewBreed],
-    taught: Sequence[Mapping],
+    taught: Sequence[Mapping[str, Any]],
     looked_at: TeachingPhotos,
     folder: Path,
-) -> dict:
+) -> dict[str, Any]:
     """The same of `taught` breeds behind these, whose rows stay as they are.
 
     Each photo is answered by rows that were taught without its fold.
@@ -166,8 +169,8 @@ def _fit_taught(
     ordered = [by_id[breed["id"]] for breed in taught]
     features, folds, examples = [], [], []
     for place, breed in enumerate(ordered, len(own)):
-        seen = looked_at.of(breed.photos)
-        features.append(np.stack([seen["fast"], seen["after"]], axis=1))
+        looked = looked_at.of(breed.photos)
+        features.append(np.stack([looked["fast"], looked["after"]], axis=1))
         folds.append(breed.folds(breed.photos))
         examples += [Example(path, place) for path in breed.photos]
     prior = stored.calibration.temperature * prior_of(stored, labels, folder)
@@ -187,7 +190,8 @@ def _fit_taught(
     new = Seen(
         looked_at.of(paths_of(examples)), np.concatenate(folds), breeds_of(examples), whole=True
     )
-    opinion = OpinionHead(*stored.opinion.breed_weights(()), len(labels), stored.opinion.weight)
+    known_kernel, known_bias = basis.opinion.breed_weights(())
+    opinion = OpinionHead(known_kernel, known_bias, len(labels), basis.opinion.weight)
     looks = calibration.looks_apart(basis.statistics, basis.known.folds[::2], new)
     seen = [basis.known, new, *basis.further, calibration.as_if_unknown(new, labels)]
     said = calibration.answers_of(seen, heads, looks, [opinion] * FOLDS)

@@ -85,8 +85,15 @@ def _read_storage(stream: BinaryIO, kind: type) -> np.ndarray:
 class _View:
     """A tensor: its storage, and where its numbers are in that."""
 
-    def __init__(self, storage: tuple, offset: int, size: tuple, stride: tuple, *_: Any) -> None:
-        _, self.kind, self.key, *_ = storage
+    def __init__(
+        self,
+        storage: tuple[Any, ...],
+        offset: int,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+        *_: Any,
+    ) -> None:
+        _, self.kind, self.key, *_rest = storage
         self._offset, self._size, self._stride = offset, size, stride
 
     def of(self, numbers: np.ndarray) -> np.ndarray:
@@ -111,7 +118,7 @@ class _Tensors(_Plain):
             return KINDS[name]
         return super().find_class(module, name)
 
-    def persistent_load(self, stated: tuple) -> tuple:
+    def persistent_load(self, stated: tuple[Any, ...]) -> tuple[Any, ...]:
         return stated
 
 

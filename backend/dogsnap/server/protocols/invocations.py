@@ -117,11 +117,19 @@ def _read_data_frame(fields: dict[str, Any]) -> None:
         return
     frame = fields.pop("dataframe_split")
     frame = frame if isinstance(frame, dict) else {}
-    columns, rows = frame.get("columns"), frame.get("data")
-    is_table = isinstance(columns, list) and isinstance(rows, list)
-    is_table = is_table and all(isinstance(column, str) for column in columns)
-    if not is_table or any(not isinstance(row, list) or len(row) != len(columns) for row in rows):
+    columns: Any = frame.get("columns")
+    rows: Any = frame.get("data")
+    if not _is_table(columns, rows):
         raise InvalidArgument(
             'expected "dataframe_split": {"columns": [names], "data": [rows as long as these]}'
         )
     fields["instances"] = [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _is_table(columns: Any, rows: Any) -> bool:
+    """Whether these are names and rows of as many values."""
+    if not isinstance(columns, list) or not isinstance(rows, list):
+        return False
+    if not all(isinstance(column, str) for column in columns):
+        return False
+    return all(isinstance(row, list) and len(row) == len(columns) for row in rows)

@@ -27,6 +27,7 @@ from dogsnap.routing.switch_log import Switch, Who
 from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.differences import Differences, compare
+from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import BaseServable
 
 CONFIGURED = Versions("", ())  # for the configuration of a server, which is no model's
@@ -78,6 +79,21 @@ class ModelRepository(Protocol):
     def versions(self, name: str) -> Versions: ...
     def not_ready(self) -> str: ...
     def _scan_safely(self) -> None: ...
+    def reconfigure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
+        """Serve exactly these models until a restart. Raises Unimplemented where
+        others configure the models.
+        """
+
+    def wait_until_served(
+        self,
+        configs: Sequence[ModelConfig],
+        timeout: float,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Wait until these models are available as configured, at most `timeout` seconds,
+        as long as somebody awaits it; at once where others load them.
+        """
+        return
 
     def try_again(self, name: str, version: int | None = None) -> None:
         """Load at once what is to be loaded and has failed, where versions are
