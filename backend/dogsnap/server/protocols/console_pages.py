@@ -119,7 +119,7 @@ class View:
         }
 
     def _troubles(self) -> list[str]:
-        troubles = [self._repository.not_ready()]
+        troubles = [self._repository.not_ready() if self._repository.models() else ""]
         if self._chosen.trouble:
             troubles.append(f"switches are refused for now: {self._chosen.trouble}")
         return [trouble for trouble in troubles if trouble]
