@@ -3,9 +3,10 @@
 import json
 import socket
 
+import grpc
 import pytest
 from support.colour_photos import RED, encode, plain
-from support.grpc_client import connected
+from support.grpc_client import connected, predict_request
 from support.waiting import wait_until
 
 PHOTO = encode(plain(RED), "JPEG")
@@ -33,7 +34,7 @@ def test_a_line_names_seconds_bytes_and_the_version_that_answered(server) -> Non
     assert (probe["model"], probe["version"]) == ("", "")
 
 
-@pytest.mark.parametrize("door", ["/api/classify", "/v1", "path", "grpc", "/v2"])
+@pytest.mark.parametrize("door", ["/api/classify", "/v1", "path", "grpc"])
 def test_however_long_a_name_is_that_a_client_made_up_its_line_is_short(server, door) -> None:
     long, before = "x" * 100_000, len(lines(server))
     if door == "/api/classify":
@@ -42,12 +43,11 @@ def test_however_long_a_name_is_that_a_client_made_up_its_line_is_short(server, 
         server.post(f"/v1/models/inception_v3/labels/{long[:8000]}:predict", json={"instances": []})
     elif door == "path":
         server.get(f"/{long[:8000]}")
-    elif door == "/v2":
-        body = {"inputs": [], "parameters": {"label": long}}
-        server.post("/v2/models/inception_v3/infer", json=body)
     else:
-        with connected(server.grpc_port) as client, pytest.raises(Exception, match="label"):
-            client.predict("inception_v3", label=long, image_bytes=[PHOTO])
+        request = predict_request("inception_v3", image_bytes=[PHOTO])
+        request.model_spec.version_label = long
+        with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError):
+            client.prediction.Predict(request, timeout=60)
     wait_until(lambda: len(lines(server)) > before)
     last = [line for line in server.log().splitlines() if '"seconds"' in line][-1]
     assert len(last) < 1500

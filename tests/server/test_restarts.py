@@ -264,7 +264,9 @@ def test_switches_while_a_new_server_takes_over_are_all_followed(start_server, m
 def test_a_server_whose_code_is_replaced_on_disk_is_replaced_by_one_of_that_code(
     start_server, models, tmp_path, what
 ):
-    """Also where another model does not load, for which a new server otherwise gives up."""
+    """Also where another model does not load, for which a new server otherwise gives up, and where the folder for
+    temporary files was cleaned away.
+    """
     (models / "broken" / "1").mkdir(parents=True)
     (models / "broken" / "1" / "saved_model.pb").write_bytes(b"no model")
     code = shutil.copytree(
@@ -272,7 +274,9 @@ def test_a_server_whose_code_is_replaced_on_disk_is_replaced_by_one_of_that_code
         tmp_path / "code" / "dogsnap",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    server = start_server(models, environ={"PYTHONPATH": str(code.parent)}, wait=False)
+    (tmp_path / "temporary").mkdir()
+    environ = {"PYTHONPATH": str(code.parent), "TMPDIR": str(tmp_path / "temporary")}
+    server = start_server(models, environ=environ, wait=False)
     wait_until(lambda: "ready: open" in server.log(), 60)
     assert answer(server) == 2.0
     for file, change in (
@@ -280,6 +284,7 @@ def test_a_server_whose_code_is_replaced_on_disk_is_replaced_by_one_of_that_code
         ("serving/answers/levels.py", "from dogsnap.logs import ADDED\n{}"),
     ):
         (code / file).write_text(change.format((code / file).read_text()))
+    (tmp_path / "temporary").rmdir()
     if what == "SIGHUP":
         server.process.send_signal(signal.SIGHUP)
     else:

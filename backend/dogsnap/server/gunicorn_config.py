@@ -2,6 +2,7 @@
 TensorFlow loaded after the fork.
 """
 
+import os
 import resource
 import ssl
 import sys
@@ -20,6 +21,7 @@ MAX_THREADS = 1500
 # load (measured: 40 to 70).
 OWN_FILES = 150
 MANY_FILES = 8192  # the limit on file descriptors is raised to this, if the system allows it
+SHARED_MEMORY = "/dev/shm"
 # With this exit status of a worker gunicorn ends, too; with any other it starts the next one.
 CANNOT_START = 4
 
@@ -96,6 +98,9 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
         "threads": threads,
         "worker_connections": connections,
         **tls_options(settings),
+        # gunicorn's master ends where it can make no file for the next worker, such as in a
+        # folder for temporary files that was cleaned away
+        "worker_tmp_dir": SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None,
         # a worker that takes another's place answers only when its models are loaded
         "timeout": 600,
         "graceful_timeout": settings.drain_seconds,

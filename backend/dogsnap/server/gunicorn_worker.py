@@ -9,6 +9,7 @@ import os
 import signal
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -104,6 +105,7 @@ class Server(BaseApplication):
     def load(self) -> Flask:
         """The application; its models are loaded by a thread of their own."""
         with self._starting():
+            tempfile.tempdir = None  # the master's may be gone: another one is looked for
             self._check_code()
             app = self._create_app()
         # Exempts the libraries' 280,000 objects from garbage collection, during which
