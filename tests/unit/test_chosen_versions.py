@@ -253,6 +253,26 @@ def test_a_redis_that_is_full_or_away_takes_no_switch_and_then_does_again(redis_
     assert move(chosen, 3).id == 3
 
 
+@needs_redis
+def test_a_redis_that_refuses_user_password_or_database_ends_the_start(tmp_path):
+    with RedisServer(tmp_path) as server:
+        with server.client() as client:
+            client.config_set("requirepass", "right")
+            client.execute_command("ACL", "SETUSER", "dog", "on", ">x", "~dogsnap:*", "+xadd")
+        host = f"127.0.0.1:{server.port}"
+        for login in (":right@", "dog:x@"):  # the second one may not PING
+            check_switch_log(f"redis://{login}{host}/0")
+        for login, path, said in (
+            (":wrong@", "/0", "Redis refuses us"),
+            ("", "/0", "Redis refuses us"),
+            (":right@", "/99", "Redis refuses us"),
+            (":right@", "/dogs", "names no database by its number"),
+        ):
+            with pytest.raises(InvalidArgument, match=f"--switch-log.* {said}"):
+                check_switch_log(f"redis://{login}{host}{path}")
+    check_switch_log(f"redis://:right@{host}/0")  # it need not answer yet
+
+
 @pytest.mark.parametrize("url", ["mysql://host/db", "redis://host:port", "redis://h?nonsense=1"])
 def test_an_unknown_store_is_refused_by_the_setting(url):
     with pytest.raises(InvalidArgument, match="--switch-log") as refused:

@@ -8,6 +8,7 @@ always`.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -89,10 +90,19 @@ def check_redis(setting: str, url: str, expected: str) -> None:
     """
     if not url.startswith("unix://"):
         check_url(setting, url, ("redis", "rediss"), expected)
+        database = urlsplit(url).path.strip("/")
+        if database and not database.isdecimal():  # redis-py would take database 0
+            raise InvalidArgument(f"{setting} names no database by its number; {expected}")
     options = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
     try:
         pool = redis.ConnectionPool.from_url(url, retry=Retry(NoBackoff(), 0), **options)
-        pool.make_connection().connect()
+        connection = pool.make_connection()
+        connection.connect()
+        connection.send_command("PING")
+        connection.read_response()
+        connection.disconnect()
+    except redis.exceptions.NoPermissionError:
+        pass  # it knows the user, who needs no PING
     except (ValueError, TypeError) as error:
         raise InvalidArgument(f"{setting} is no Redis URL ({error}); {expected}") from error
     except (redis.AuthenticationError, redis.ResponseError) as error:
