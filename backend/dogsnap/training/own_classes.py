@@ -243,11 +243,9 @@ def features_and_logits(
     photos as they are served.
     """
     both = keras.Model(model.input, [model.get_layer("features").output, model.output["breeds"]])
-    answers = [
-        both.predict_on_batch(images) for images, _ in views_of(examples, model.input_shape[1:3])
-    ]
-    features, logits = zip(*answers, strict=True)
-    return np.concatenate(features), np.concatenate(logits)
+    images = views_of(examples, model.input_shape[1:3]).map(lambda image, _: image)
+    features, logits = both.predict(images, verbose=0)
+    return features, logits
 
 
 def accuracy(model: keras.Model, examples: Sequence[Example]) -> float:
@@ -265,7 +263,7 @@ def _fit_head(
     features, places = [], []
     count = -(-HEAD_VIEWS * len(photos.training) // BATCH)
     for images, classes in _tell_time_left(views, count, "head", report):
-        features.append(extractor.predict_on_batch(images))
+        features.append(extractor(images, training=False).numpy())
         places.append(classes.numpy())
     inputs = keras.Input(features[0].shape[1:])
     head = keras.Sequential([inputs, keras.layers.Dense(len(photos.labels))])
