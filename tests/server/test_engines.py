@@ -164,7 +164,7 @@ def test_an_engine_that_comes_back_without_the_chosen_version_leaves_it_to_the_o
         wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 1)
         assert {gateway.classify(RED, **asked).status_code for _ in range(10)} == {200}
         assert listed() == {2: "1 of 2 engines lack it", 1: ""}
-        assert "lacks version 2 of inception_v3, which is chosen" in gateway.log()
+        wait_until(lambda: "lacks version 2 of inception_v3, which is chosen" in gateway.log())
         assert answers(f"{gateway.url}/readyz")
         first.versions = {1}
         refused = gateway.classify(RED, **asked)
@@ -218,6 +218,18 @@ class Names:
         if self.addresses is None:
             raise Unavailable("no address")
         return [f"{address}:{host[1]}" for address in self.addresses]
+
+
+def test_another_service_at_the_address_of_an_engine_costs_no_request(start_server, version):
+    other = grpc.server(ThreadPoolExecutor(2))  # it knows no method
+    port = other.add_insecure_port("127.0.0.1:0")
+    other.start()
+    with StubEngine(free_port(), version) as engine:
+        target = f"{engine.target},127.0.0.1:{port}"
+        gateway = start_server(version.parents[1], "--engine", target)
+        assert {gateway.classify(RED).status_code for _ in range(10)} == {200}
+        assert answers(f"{gateway.url}/readyz")
+    other.stop(None).wait()
 
 
 @pytest.fixture

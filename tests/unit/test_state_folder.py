@@ -8,7 +8,7 @@ import pytest
 from dogsnap.routing import state_folder
 from dogsnap.routing.choices import Change
 from dogsnap.routing.chosen_versions import ChosenVersions
-from dogsnap.routing.state_folder import file_of_before, find_file, other_files
+from dogsnap.routing.state_folder import find_file, first_file, other_files
 from dogsnap.routing.store_opening import name_store, open_store
 from dogsnap.routing.switch_log import Who
 from dogsnap.settings import Settings
@@ -76,7 +76,7 @@ def test_an_engine_that_comes_goes_or_moves_keeps_the_gateways_file(tmp_path, st
 
 @pytest.mark.parametrize("engine", ["", "grpc://a:1"])
 def test_the_file_of_an_earlier_release_is_found_once_and_then_as_every_other(tmp_path, engine):
-    before = file_of_before(serving(tmp_path, engine=engine))
+    before = first_file(serving(tmp_path, engine=engine))
     before.parent.mkdir(parents=True)
     before.touch()
     assert find_file(serving(tmp_path, engine=engine)) == before
@@ -99,6 +99,12 @@ def test_a_list_that_is_damaged_or_cannot_be_written_still_gives_a_server_one_fi
 
 def refuse(content: object, file: Path) -> None:
     raise OSError(28, "No space left on device")
+
+
+def test_without_its_list_a_server_finds_the_file_that_it_began(tmp_path, state):
+    first = find_file(serving(tmp_path))
+    (state / state_folder.LIST).unlink()
+    assert find_file(serving(tmp_path)) == first == first_file(serving(tmp_path))
 
 
 def test_the_list_names_files_beside_it_alone(tmp_path, state):

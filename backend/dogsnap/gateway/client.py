@@ -59,6 +59,8 @@ TRY_LATER = (
     grpc.StatusCode.CANCELLED,
 )
 FAILURES = (*(code.name for code in TRY_LATER), "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN")
+# It may be at another engine; something else may listen at this one's address.
+NOT_HERE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNIMPLEMENTED)
 # Health is that of the whole server (""), the only name that all engines know; an engine
 # without the health service counts as healthy.
 HEALTH = {"healthCheckConfig": {"serviceName": ""}}
@@ -246,7 +248,7 @@ class EngineClient:
             except Left:
                 tried.discard(engine)  # it has a new connection
             except grpc.RpcError as error:
-                if error.code() not in (*self.again, grpc.StatusCode.NOT_FOUND):
+                if error.code() not in (*self.again, *NOT_HERE):
                     raise
                 self._tokens = max(0, self._tokens - (error.code() in TRY_LATER))
                 if not is_sure:

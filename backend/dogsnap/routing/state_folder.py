@@ -1,15 +1,14 @@
 """Finds the file of switches in the state folder again.
 
-A file has a name of its own. A list beside it says who uses it, by everything
-that a server may be known by: its folder as it is named and as links lead to
-it, and of a gateway its engines. One of them is enough, so that a link that is
-turned or an engine that is added changes nothing.
+A file keeps the name that it got first. A list beside it says who uses it, by
+everything that a server may be known by: its folder as it is named and as links
+lead to it, and of a gateway its engines. One of them is enough, so that a link
+that is turned or an engine that is added changes nothing.
 """
 
 import hashlib
 import json
 import os
-import secrets
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
@@ -28,29 +27,30 @@ def state_folder() -> Path:
 
 
 def find_file(settings: Settings) -> Path:
-    """The file of this server's switches; a new name for one that is not known.
+    """The file of this server's switches, which stays the same.
 
     Raises OSError if the state folder cannot be made.
     """
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     list_file, names = folder / LIST, _names(settings)
-    before = file_of_before(settings)
+    first = first_file(settings)
     known = _read(list_file)
     if not set(names) <= known.keys():
         with suppress(OSError), hold_lock(list_file):  # such as a full disk
             known = _read(list_file)
-            new = f"switches-{secrets.token_hex(4)}.db"
             found = [known[name] for name in names if name in known]
-            file = (found or [before.name if before.exists() else new])[0]
+            file = (found or [first.name])[0]
             more = dict.fromkeys(names, file) | known
             write_json(more, list_file)
             known = more
-    return folder / next((known[name] for name in names if name in known), before.name)
+    return folder / next((known[name] for name in names if name in known), first.name)
 
 
-def file_of_before(settings: Settings) -> Path:
-    """As earlier releases named it: by path and engines."""
+def first_file(settings: Settings) -> Path:
+    """The file of a server that is not listed: the one that earlier releases, and a
+    server whose list was lost, find by path and engines.
+    """
     served = f"{_models(settings).resolve()} {settings.model_name} {settings.engine}"
     digest = hashlib.sha256(os.fsencode(served)).hexdigest()[:16]
     return state_folder() / f"switches-{digest}.db"
