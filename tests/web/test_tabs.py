@@ -122,8 +122,7 @@ def test_the_settings_lead_back_to_the_photo_whose_version_is_gone(phone, red_do
     phone.page.wait_for_timeout(500)  # two taps in one place within less are taken for one
     phone.tap(phone.screen.get_by_role("radio", name="The server's default"))
     phone.back()
-    phone.tap("retry")
-    phone.screen.locator(".state-breed").wait_for()
+    phone.screen.locator(".state-breed").wait_for()  # it waited, and is asked about again by itself
 
 
 def test_the_words_of_the_tabs_are_all_seen_in_text_of_twice_the_size(phone):
