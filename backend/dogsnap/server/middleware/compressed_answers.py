@@ -13,10 +13,11 @@ def compress(response: Response) -> Response:
         response.is_streamed
         or response.direct_passthrough
         or "Content-Encoding" in response.headers
+        or len(response.get_data()) < GZIP_FROM_BYTES  # first: a refusal is small, and quick
     ):
         return response
     response.vary.add("Accept-Encoding")
-    if request.accept_encodings["gzip"] <= 0 or len(response.get_data()) < GZIP_FROM_BYTES:
+    if request.accept_encodings["gzip"] <= 0:
         return response
     response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
