@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -27,7 +28,7 @@ from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.teaching import TeachingError, breeds_in
 from lab import artefacts, calibration, trainer
 from PIL import Image
-from support.command_line import dogsnap, output_of, refused
+from support.command_line import dogsnap, lab, output_of, refused
 from support.photos import BREEDS, make_data_set
 from support.tiny_network import tiny, tiny_recipe
 
@@ -124,7 +125,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--work",
         folder / "work",
     ]
-    output_of(dogsnap("calibrate", out, *fitting))
+    output_of(lab("calibrate", out, *fitting))
     output_of(dogsnap("export", "colours", "--out", folder / "models"))
     output_of(dogsnap("merge", out / "1"))
     return out
@@ -176,6 +177,36 @@ def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         "teach", model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬", "--known", known
     )
     return model, photos, output_of(result)
+
+
+def test_what_does_not_teach_the_breed_is_named_with_its_reason(
+    trained: Path, model: Path, tmp_path: Path
+) -> None:
+    scores = json.loads((model / "scores.json").read_text(encoding="utf-8"))
+    scores["calibration"]["confident_threshold"] = 0.4  # which this small network reaches
+    (model / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    photos = dogs(tmp_path / "yellow", YELLOW, 12)
+    for red in sorted((trained.parents[1] / "dogs").rglob("n00000001_*.jpg"))[:4]:
+        shutil.copy(red, photos / f"red_{red.name}")
+    whole = (photos / "00.jpg").read_bytes()
+    (photos / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    with Image.open(photos / "01.jpg") as first:
+        first.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(photos / "mirrored.png")
+    dogs(photos / "more", YELLOW, 2)
+    for name in ("a.tif", "b.MOV", "notes.txt"):
+        (photos / name).write_bytes(b"no photo")
+    said = output_of(dogsnap("teach", model / "2", photos, "--name", "Yellow dog", "--dry-run"))
+    assert "Graph execution error" not in said
+    for words in (
+        f"skipped {photos}/cut.jpg: ",
+        f"skipped {photos}/mirrored.png: the same photo as {photos}/01.jpg, mirrored",
+        f"skipped {photos}/more: a folder within; its photos are read if it is given",
+        f"skipped {photos}/a.tif: expected a photo (.jpg, ",
+        f"skipped {photos}/b.MOV: expected a photo (.jpg, ",
+    ):
+        assert words in said
+    assert "notes.txt" not in said
+    assert re.search(rf"{photos}/red_\S+ surely shows the red hound \(\d+%\), by what", said)
 
 
 def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(taught, tmp_path: Path) -> None:

@@ -148,14 +148,15 @@ def _breeds(
                 "Missing option '--name'; without it, PHOTOS are folders with a folder "
                 "for each breed."
             )
-        return teaching.breeds_in(photos, {each.get("name", ""): each for each in facts})
+        by_name = {each.get("name", ""): each for each in facts}
+        return teaching.breeds_in(photos, by_name, report=click.echo)
     if len(facts) > 1:
         raise click.UsageError(f"--facts holds {len(facts)} breeds; with --name it holds one")
     known = facts[0] if facts else {}
     return [
         teaching.NewBreed(
             name,
-            teaching.photos_in(photos),
+            teaching.photos_in(photos, click.echo),
             name_zh or known.get("name_zh", ""),
             teaching.without_names(known),
         )

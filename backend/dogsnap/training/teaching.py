@@ -38,11 +38,13 @@ from dogsnap.photo_endings import READ_ENDINGS
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.serving.versions.servable import kernel_sentence
 from dogsnap.training import dataset
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, class_ids
 
 FEWEST_PHOTOS = 8
+NOTES = (".txt", ".json", ".csv", ".tsv", ".md")  # files beside photos, which nobody takes for one
 BREEDS_FILE = "breeds.json"
 # Share of the bits of two fingerprints that may differ where the photos are one, scaled
 # or compressed anew. Measured on 521 photos of dogs: half the width and JPEG at quality
@@ -239,6 +241,7 @@ class Teacher:
         photos, features, folds = [], [], []
         for place, breed in enumerate(breeds, len(before.labels)):
             paths, shown = self._features_of(breed, report)
+            self._report_others(before, paths, shown, report)
             photos += [Example(path, place) for path in paths]
             features.append(shown)
             folds.append(breed.folds(paths))
@@ -267,6 +270,21 @@ class Teacher:
             expected.append(self._expect(breed, logits, checked, group))
         parts = [before.with_classes(labels, *part) for part in added.parts]
         return Taught(expected, parts, photos, np.concatenate(folds))
+
+    def _report_others(
+        self, before: Head, paths: Sequence[Path], features: np.ndarray, report: Report
+    ) -> None:
+        """Report photos that, before the breed is known, surely show another one."""
+        decision = Decision.read(self.stored.description["decision"])
+        logits = before.logits(features[:, 0]) / self.stored.calibration.temperature
+        for path, probabilities in zip(paths, softmax(logits), strict=True):
+            best = int(probabilities.argmax())
+            if decision.confident is not None and probabilities[best] >= decision.confident:
+                name = before.labels[best]["name"]
+                report(
+                    f"{path} surely shows the {name} ({probabilities[best]:.0%}), by what "
+                    f"{self.source} knows: if it does, leave it out"
+                )
 
     def _leave_groups(self, breeds: Sequence[str]) -> None:
         """Breeds taught anew leave their groups; one breed alone is no group."""
@@ -363,10 +381,12 @@ class Teacher:
         seen: dict[Path, np.ndarray] = {}
         paths, kept = [], []
         for path, contents, image in self._images(breed.photos, report):
-            bits = fingerprint(image)
+            bits, mirrored = fingerprint(image), fingerprint(image[:, :, ::-1])
             same = [other for other in seen if (seen[other] != bits).mean() <= SAME_PHOTO]
-            if same:
-                report(f"skipped {path}: the same photo as {same[0]}")
+            turned = [other for other in seen if (seen[other] != mirrored).mean() <= SAME_PHOTO]
+            if same or turned:
+                other = same[0] if same else f"{turned[0]}, mirrored"
+                report(f"skipped {path}: the same photo as {other}")
                 continue
             seen[path] = bits
             look = self._looks.get(path)
@@ -417,7 +437,11 @@ class Teacher:
                 upright = photo.check(path.read_bytes()).upright()
                 yield path, upright, photos_to_images(tf.constant([upright]), size)
             except (OSError, DogsnapError, tf.errors.InvalidArgumentError) as error:
-                report(f"skipped {path}: {str(getattr(error, 'message', error)).splitlines()[0]}")
+                reason = kernel_sentence(str(getattr(error, "message", error)))
+                of_graph = isinstance(error, tf.errors.InvalidArgumentError)
+                report(
+                    f"skipped {path}: {'it is damaged or cut off: ' if of_graph else ''}{reason}"
+                )
 
     def _expect(
         self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]
@@ -510,8 +534,9 @@ def fingerprint(image: tf.Tensor) -> np.ndarray:
     return (small[:, 1:] > small[:, :-1]).ravel()
 
 
-def photos_in(places: Iterable[Path]) -> list[Path]:
-    """The photo files among `places` and directly in the folders among them.
+def photos_in(places: Iterable[Path], report: Report = lambda _: None) -> list[Path]:
+    """The photo files among `places` and directly in the folders among them;
+    what else lies there goes to `report`.
 
     Raises TeachingError for one that is missing.
     """
@@ -520,7 +545,16 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
         if not each.exists():
             raise TeachingError(f"{each} does not exist; expected a photo or a folder of photos")
         if each.is_dir():
-            found += sorted(path for path in each.iterdir() if path.suffix.lower() in READ_ENDINGS)
+            for path in sorted(each.iterdir()):
+                if path.is_dir():
+                    if any(within.suffix.lower() in READ_ENDINGS for within in path.rglob("*")):
+                        report(
+                            f"skipped {path}: a folder within; its photos are read if it is given"
+                        )
+                elif path.suffix.lower() in READ_ENDINGS:
+                    found.append(path)
+                elif not path.name.startswith(".") and path.suffix.lower() not in NOTES:
+                    report(f"skipped {path}: expected a photo ({', '.join(READ_ENDINGS)})")
         else:
             found.append(each)
     return found
@@ -553,6 +587,7 @@ def breeds_in(
     facts: Mapping[str, Mapping[str, Any]],
     one_source: Sequence[str] = (),
     left_out: Collection[str] = (),
+    report: Report = lambda _: None,
 ) -> list[NewBreed]:
     """One breed for each folder in the first of `folders`, named as the folder
     with spaces for `_`; `facts` by name.
@@ -560,9 +595,9 @@ def breeds_in(
     Photos in the others' folders of the same names are added. A folder with an
     `index.tsv` has the photos that this lists, of the sources in its column
     `source`; `one_source`: see `dataset.sources_of`. `left_out`: folders of the
-    first that are no breeds to teach.
+    first that are no breeds to teach. `report`: see `photos_in`.
     """
-    photos = [_photos_by_breed(folder, one_source) for folder in folders]
+    photos = [_photos_by_breed(folder, one_source, report) for folder in folders]
     folder, first = folders[0], photos[0]
     if strange := sorted(set(left_out) - set(first)):
         raise TeachingError(f"there is no folder {strange[0]} in {folder} to be left out")
@@ -592,13 +627,15 @@ def holds_breeds(folder: Path) -> bool:
     return (folder / dataset.INDEX).is_file() or any(path.is_dir() for path in folder.iterdir())
 
 
-def _photos_by_breed(folder: Path, one_source: Sequence[str]) -> dict[str, dict[Path, str]]:
+def _photos_by_breed(
+    folder: Path, one_source: Sequence[str], report: Report
+) -> dict[str, dict[Path, str]]:
     """The photos of each breed and their sources, "" where that is not known."""
     found: dict[str, dict[Path, str]] = {}
     if not (folder / dataset.INDEX).is_file():
         for path in folder.iterdir():
             if path.is_dir():
-                found[path.name] = dict.fromkeys(photos_in([path]), "")
+                found[path.name] = dict.fromkeys(photos_in([path], report), "")
         return found
     for row in dataset.rows_of_index(folder):
         source = dataset.source_of(row, one_source)
