@@ -5,13 +5,10 @@
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
-const candidates = require('../../services/candidates')
-const captions = require('../../services/captions')
 const card = require('../../services/card')
 const dialogs = require('../../services/dialogs')
 const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
-const frame = require('../../services/frame')
 const history = require('../../services/history')
 const { texts } = require('../../services/language')
 const picking = require('../../services/picking')
@@ -19,17 +16,9 @@ const refusals = require('../../services/refusals')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
+const view = require('../../services/view')
 const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
-
-/** Rows of an answer. */
-const ROWS = 3
-
-/** Asking again with the same photo could end otherwise. */
-const WORTH_A_RETRY = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected', 'noModel', 'wrongModel']
-
-/** Kinds of failure that may be over after a while: what to do is another thing where the photo waits for that by itself. */
-const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
 
 /** Two taps within it are one. */
 const DOUBLE_TAP_MS = 1000
@@ -42,9 +31,6 @@ const AGAIN_ONCE_TURNED = ['no_dog', 'unknown', 'unsure']
 
 /** Whether the user was told that this phone keeps nothing. */
 let isTold = false
-
-/** Another model can be chosen in the settings. */
-const BY_MODEL = ['noModel', 'wrongModel']
 
 Page({
   data: {
@@ -59,37 +45,8 @@ Page({
     wasAsked: false,
     /** Width divided by height; 0 until the photo is loaded. */
     photoRatio: 0,
-    /** Where the dog is, as CSS; '' where the server did not say. */
-    boxStyle: '',
-    /** Each dog on the photo, where there are several. @type {{style: string, name: string, label: string, isChosen: boolean}[]} */
-    dogs: [],
-    dogsHeadline: '',
-    /** What of the photo has to be seen, as CSS: the dogs, or all of it. */
-    focus: frame.focus([]),
-    /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
-    rows: [],
-    /** The one breed of a sure answer, which stands in the headline; its id is '' where there is none. */
-    best: { id: '', percent: '', width: 0 },
-    /** What is known of it in a few words, once that is there. */
-    about: '',
+    ...view.NOTHING,
     isInfoShown: false,
-    headline: '',
-    /** The look-alikes of the breed that is named, as a line. */
-    alike: '',
-    lead: '',
-    remark: '',
-    /** How to tell the candidates apart, a sentence each. @type {string[]} */
-    apart: [],
-    answeredBy: '',
-    /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
-    feedback: '',
-    canConfirm: false,
-    /** What the user said that it is, as a sentence. */
-    said: '',
-    /** Whether the answer names one thing, which can be shared. */
-    isOne: false,
-    /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
-    question: '',
     failure: { kind: '', headline: '', sentence: '', waits: '', reference: '', retry: false, settings: false },
     /** Whether the photo is kept until there is an answer. */
     waits: false,
@@ -141,8 +98,7 @@ Page({
     if (outcome && !this.outcome) {
       this.answer(outcome) // it waited, or another window was asked about it
       this.showUpright()
-    }
-    this.showFeedback()
+    } else this.showAnswer()
     waiting.send()
   },
 
@@ -152,9 +108,9 @@ Page({
 
   dress() {
     if (!appearance.dress(this, 'result')) return
-    if (this.outcome) this.showOutcome()
-    this.showFeedback()
-    if (this.problem) this.showProblem()
+    this.showAnswer()
+    this.showDetails()
+    this.showProblem()
   },
 
   start() {
@@ -172,7 +128,6 @@ Page({
       this.small = small
       this.answer(outcome)
       this.showUpright()
-      this.showFeedback()
       breeds.all().catch(() => {}) // so that the breed opens at once, also offline
     }
     if (outcome || failure) this.showWhetherKept()
@@ -189,71 +144,28 @@ Page({
     if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
     this.stop()
     this.outcome = outcome
-    this.showOutcome()
-    this.setData({ state: outcome.state })
+    this.setData({ about: '', apart: [] })
+    this.showAnswer()
+    this.showDetails()
   },
 
-  showOutcome() {
-    const { text, language } = this.data
-    const { box, model } = this.outcome
-    const rows = candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language))
-    const { state } = this.outcome
-    const named = candidates.named(this.outcome)
-    this.setData({
-      headline: captions.headline(this.outcome),
-      alike: captions.alike(this.outcome),
-      lead: state === 'group' && named ? text.oneLookAlike : text.leads[state] || '',
-      remark: candidates.mayBeMix(this.outcome) ? text.mix : text.remarks[state] || '',
-      isOne: candidates.isOne(this.outcome),
-      rows,
-      best: named ? toRow(named, language) : { id: '', percent: '', width: 0 },
-      focus: frame.focus(dogs.places(this.outcome)),
-      boxStyle: box ? frame.css(frame.fromBox(box)) : '',
-      dogs: dogs.boxes(this.outcome, text.dog),
-      dogsHeadline: captions.count(this.outcome),
-      answeredBy: wording.fill(text.answeredBy, model),
-    })
-    this.showDifferences()
-    this.showAbout()
+  /** The answer, with what was said of it: that is known only of what is in the history. */
+  showAnswer() {
+    const { outcome } = this
+    if (!outcome) return
+    const { outcome: kept = null, time = 0, said = null } = history.find(this.snapId) || {}
+    this.setData(view.answer(outcome, { said, feedback: kept ? feedback.stateOf(outcome, time) : '' }, this.data))
   },
 
-  async showAbout() {
-    const { best, language } = this.data
-    const { sizes } = texts().pages.breed
-    this.setData({ about: '' })
-    const all = best.id ? await breeds.all().catch(() => []) : []
-    const known = all.find(({ id }) => id === best.id)
-    if (known && this.data.best.id === best.id) this.setData({ about: breeds.inShort(known, sizes, language) })
+  async showDetails() {
+    const { outcome } = this
+    if (!outcome) return
+    const details = await view.details(outcome, this.data)
+    if (this.outcome === outcome) this.setData(details)
   },
 
   onInfo() {
     this.setData({ isInfoShown: !this.data.isInfoShown })
-  },
-
-  /** The server's facts may have to be fetched; without them the answer stands as it is. */
-  async showDifferences() {
-    const { outcome } = this
-    const { text, language } = this.data
-    const apart = await candidates.differences(outcome, text.candidate, language).catch(() => [])
-    if (this.outcome === outcome) this.setData({ apart })
-  },
-
-  /** Only of what is in the history: that knows when it was answered. */
-  showFeedback() {
-    const kept = history.find(this.snapId)
-    if (!kept || !kept.outcome) return
-    const { outcome, time, said } = kept
-    const canConfirm = outcome.asked || outcome.state === 'no_dog' || candidates.isOne(outcome)
-    this.setData({ said: said ? captions.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
-    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm, question: this.question(outcome) })
-  },
-
-  /** The same words at every level, about the first breed, but where the answer is that it is none: who answers must not depend on how sure the answer is. */
-  question({ asked, state, breeds: guesses }) {
-    const { text, language } = this.data
-    if (!asked) return ''
-    const { breed, [state]: own = breed } = text.questions
-    return wording.fill(own, { name: wording.asked(guesses[0], language, this.data.areDogs) })
   },
 
   async onRight() {
@@ -266,17 +178,17 @@ Page({
     } catch (failure) {
       dialogs.say(this.data.text.notSent)
     }
-    this.showFeedback()
+    this.showAnswer()
   },
 
   async onTakeBack() {
     const { feedbackId, chosen } = this.outcome
     const forgotten = feedback.forget([feedbackId])
     history.say(this.snapId, null, chosen)
-    this.showFeedback()
+    this.showAnswer()
     await forgotten
     history.say(this.snapId, null, chosen) // it may have been on its way until now
-    this.showFeedback()
+    this.showAnswer()
   },
 
   onCorrect() {
@@ -294,24 +206,8 @@ Page({
   },
 
   showProblem() {
-    const { text } = this.data
-    const { kind: told = 'unexpected', retryAfter, requestId } = this.problem
-    const kind = told === 'noModel' && !settings.get().model ? 'noneReady' : told
-    const time = retryAfter ? wording.duration(retryAfter, text.durations) : ''
-    const { waits } = this.data
-    const advice = waits || !LATER.includes(kind) ? '' : adviceOf(kind, time, text.advice)
-    const after = kind === 'offline' ? text.waits.offline : time ? wording.fill(text.waits.againFor, { time }) : text.waits.again
-    const kept = kind === 'offline' ? text.keptOffline : text.keptHeadline
-    const failure = {
-      kind,
-      headline: waits ? kept : text.failedHeadline,
-      sentence: wording.sentences([text.failures[kind], advice], this.data.language),
-      waits: waits ? after : '',
-      reference: requestId ? wording.fill(text.requestId, { id: requestId }) : '',
-      retry: WORTH_A_RETRY.includes(told),
-      settings: BY_MODEL.includes(kind) && Boolean(settings.get().model),
-    }
-    this.setData({ failure })
+    if (!this.problem) return
+    this.setData({ failure: view.problem(this.problem, this.data.waits, Boolean(settings.get().model), this.data) })
   },
 
   /** The phone may have cleared the file, and the server may have had no time for a copy before. */
@@ -335,7 +231,6 @@ Page({
     const { place } = currentTarget.dataset
     history.choose(this.snapId, place)
     this.answer(dogs.choose(this.outcome, place))
-    this.showFeedback()
   },
 
   onFrame() {
@@ -369,16 +264,9 @@ Page({
     routes.go(routes.breed(currentTarget.dataset.id), this)
   },
 
-  /** What the user said that it is, else what the answer names; id: of a breed, else ''. */
   shared() {
     const { said = null } = history.find(this.snapId) || {}
-    const { text, rows, language } = this.data
-    if (isNamed(said)) {
-      return { id: said.breed, title: wording.names(said, language).main, subtitle: captions.said(said), percent: '' }
-    }
-    const { title, percent } = captions.shared(this.outcome)
-    const second = title === rows[0].name ? rows[0].second : ''
-    return { id: rows[0].id, title, subtitle: captions.count(this.outcome) || second || text.note, percent }
+    return view.shared(this.outcome, said, this.data)
   },
 
   /** @returns {Promise<string>} temporary file */
@@ -447,26 +335,3 @@ Page({
     return Object.assign({ promise: drawn.catch(() => share) }, share)
   },
 })
-
-/** @param {{id: string, name: string, name_zh: string, probability: number}} guess  a breed or a group */
-function toRow(guess, language) {
-  const { main, second } = wording.names(guess, language)
-  return {
-    id: guess.id,
-    name: main,
-    second,
-    percent: wording.percent(guess.probability),
-    width: Math.round(guess.probability * 100),
-  }
-}
-
-/** What to do about a failure that may be over after a while. @param {string} time  after which the server may be asked again; '' if it did not say */
-function adviceOf(kind, time, advice) {
-  if (kind === 'busy' && time) return wording.fill(advice.busyFor, { time })
-  return advice[kind] || advice.later
-}
-
-/** Whether the user said a name. @param {import('../../services/feedback').Said | null} said */
-function isNamed(said) {
-  return Boolean(said && said.name)
-}

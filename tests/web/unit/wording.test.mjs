@@ -74,6 +74,7 @@ test('every text is used by its page', () => {
       program.files.get(`pages/${page}/${page}.js`) +
       program.files.get(`pages/${page}/${page}.wxml`) +
       program.files.get('services/appearance.js') +
+      program.files.get('services/view.js') +
       program.files.get('services/wording.js')
     for (const key of Object.keys(texts)) assert.match(source, new RegExp(`\\b${key}\\b`), `${page}.${key}`)
   }

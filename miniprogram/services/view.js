@@ -1,0 +1,175 @@
+/**
+ * What the result page shows of a snap: of its answer with what was said of it, or of what went wrong. It keeps nothing,
+ * asks nothing but for facts of breeds, and knows no page: the same answer is shown alike, whenever it comes.
+ *
+ * @typedef {import('./classifier').Outcome} Outcome
+ * @typedef {import('./feedback').Said} Said
+ * @typedef {{text: any, language: import('./language').Language, areDogs: boolean}} Dress  as appearance.js puts it on the page
+ */
+const breeds = require('./breeds')
+const candidates = require('./candidates')
+const captions = require('./captions')
+const dogs = require('./dogs')
+const frame = require('./frame')
+const { texts } = require('./language')
+const wording = require('./wording')
+
+/** Rows of an answer. */
+const ROWS = 3
+
+/** Asking again with the same photo could end otherwise. */
+const WORTH_A_RETRY = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected', 'noModel', 'wrongModel']
+
+/** Kinds of failure that may be over after a while: what to do is another thing where the photo waits for that by itself. */
+const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
+
+/** Another model can be chosen in the settings. */
+const BY_MODEL = ['noModel', 'wrongModel']
+
+/** Before there is an answer. */
+const NOTHING = {
+  headline: '',
+  /** The look-alikes of the breed that is named, as a line. */
+  alike: '',
+  lead: '',
+  remark: '',
+  /** @type {ReturnType<typeof toRow>[]} */
+  rows: [],
+  /** The one breed of a sure answer, which stands in the headline; its id is '' where there is none. */
+  best: { id: '', percent: '', width: 0 },
+  /** What is known of it in a few words, once that is there. */
+  about: '',
+  /** How to tell the candidates apart, a sentence each. @type {string[]} */
+  apart: [],
+  /** What of the photo has to be seen, as CSS: the dogs, or all of it. */
+  focus: frame.focus([]),
+  /** Where the dog is, as CSS; '' where the server did not say. */
+  boxStyle: '',
+  /** Each dog on the photo, where there are several. @type {ReturnType<typeof dogs.boxes>} */
+  dogs: [],
+  dogsHeadline: '',
+  answeredBy: '',
+  /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
+  feedback: '',
+  canConfirm: false,
+  /** What the user said that it is, as a sentence. */
+  said: '',
+  /** Whether the answer names one thing, which can be shared. */
+  isOne: false,
+  /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
+  question: '',
+}
+
+/**
+ * @param {Outcome} outcome
+ * @param {{said: Said | null, feedback: 'open' | 'given' | ''}} entry  what the history and the server have of what the user said
+ * @param {Dress} dress
+ */
+function answer(outcome, { said, feedback }, { text, language, areDogs }) {
+  const { state, box, model, asked } = outcome
+  const named = candidates.named(outcome)
+  const isOne = candidates.isOne(outcome)
+  return {
+    state,
+    headline: captions.headline(outcome),
+    alike: captions.alike(outcome),
+    lead: state === 'group' && named ? text.oneLookAlike : text.leads[state] || '',
+    remark: candidates.mayBeMix(outcome) ? text.mix : text.remarks[state] || '',
+    rows: candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language)),
+    best: named ? toRow(named, language) : NOTHING.best,
+    focus: frame.focus(dogs.places(outcome)),
+    boxStyle: box ? frame.css(frame.fromBox(box)) : '',
+    dogs: dogs.boxes(outcome, text.dog),
+    dogsHeadline: captions.count(outcome),
+    answeredBy: wording.fill(text.answeredBy, model),
+    feedback,
+    canConfirm: Boolean(asked) || state === 'no_dog' || isOne,
+    said: said ? captions.said(said) : text.thanks,
+    isOne: isOne || isNamed(said),
+    question: asked ? question(outcome, text.questions, language, areDogs) : '',
+  }
+}
+
+/** The same words at every level, about the first breed, but where the answer is that it is none: who answers must not depend on how sure the answer is. */
+function question({ state, breeds: guesses }, questions, language, areDogs) {
+  const { breed, [state]: own = breed } = questions
+  return wording.fill(own, { name: guesses.length ? wording.asked(guesses[0], language, areDogs) : '' })
+}
+
+/**
+ * What has to be known of the breeds for it, which may have to be fetched; without that the answer stands as it is.
+ * @param {Outcome} outcome
+ * @param {Dress} dress
+ * @returns {Promise<{about: string, apart: string[]}>}
+ */
+async function details(outcome, { text, language }) {
+  const named = candidates.named(outcome)
+  const all = named ? await breeds.all().catch(() => []) : []
+  const known = all.find(({ id }) => id === named.id)
+  return {
+    about: known ? breeds.inShort(known, texts().pages.breed.sizes, language) : '',
+    apart: await candidates.differences(outcome, text.candidate, language).catch(() => []),
+  }
+}
+
+/**
+ * @param {{kind?: string, retryAfter?: number, requestId?: string}} failure
+ * @param {boolean} waits  whether the photo waits to be sent again by itself
+ * @param {boolean} isPinned  whether the user chose the model
+ * @param {Dress} dress
+ */
+function problem({ kind: told = 'unexpected', retryAfter, requestId }, waits, isPinned, { text, language }) {
+  const kind = told === 'noModel' && !isPinned ? 'noneReady' : told
+  const time = retryAfter ? wording.duration(retryAfter, text.durations) : ''
+  const kept = kind === 'offline' ? text.keptOffline : text.keptHeadline
+  const advice = waits || !LATER.includes(kind) ? '' : adviceOf(kind, time, text.advice)
+  return {
+    kind,
+    headline: waits ? kept : text.failedHeadline,
+    sentence: wording.sentences([text.failures[kind], advice], language),
+    waits: waits ? whenSent(kind, time, text.waits) : '',
+    reference: requestId ? wording.fill(text.requestId, { id: requestId }) : '',
+    retry: WORTH_A_RETRY.includes(told),
+    settings: BY_MODEL.includes(kind) && isPinned,
+  }
+}
+
+/** What to do about a failure that may be over after a while. @param {string} time  after which the server may be asked again; '' if it did not say */
+function adviceOf(kind, time, advice) {
+  if (kind === 'busy' && time) return wording.fill(advice.busyFor, { time })
+  return advice[kind] || advice.later
+}
+
+/** When a photo that waits is sent. */
+function whenSent(kind, time, waits) {
+  if (kind === 'offline') return waits.offline
+  return time ? wording.fill(waits.againFor, { time }) : waits.again
+}
+
+/**
+ * What is shared of it: what the user said that it is, else what the answer names.
+ * @param {Outcome} outcome
+ * @param {Said | null} said
+ * @param {Dress} dress
+ * @returns {{id: string, title: string, subtitle: string, percent: string}}  id: of a breed, else ''
+ */
+function shared(outcome, said, { text, language }) {
+  if (isNamed(said)) return { id: said.breed, title: wording.names(said, language).main, subtitle: captions.said(said), percent: '' }
+  const [first] = candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language))
+  const { title, percent } = captions.shared(outcome)
+  const second = title === first.name ? first.second : ''
+  return { id: first.id, title, subtitle: captions.count(outcome) || second || text.note, percent }
+}
+
+/** @param {{id: string, name: string, name_zh: string, probability: number}} guess  a breed or a group */
+function toRow({ id, name, name_zh, probability }, language) {
+  const { main, second } = wording.names({ name, name_zh }, language)
+  return { id, name: main, second, percent: wording.percent(probability), width: Math.round(probability * 100) }
+}
+
+/** Whether the user said a name. @param {Said | null} said */
+function isNamed(said) {
+  return Boolean(said && said.name)
+}
+
+module.exports = { NOTHING, answer, details, problem, shared }

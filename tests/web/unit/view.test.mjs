@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { answerBody, GUESSES, HUSKY, LEVELS, Phone } from './phone.mjs'
+
+/** The view of an answer of the server, in a language. */
+function viewOf(changes, language = 'en', entry = { said: null, feedback: 'open' }) {
+  const phone = new Phone()
+  phone.language = language
+  const { text } = phone.open('result').data
+  const { feedback_asked: asked = false, group = null, set = null, box = null, ...body } = answerBody(changes)
+  const outcome = { ...body, group, set, box, asked, state: body.level ?? 'breed', feedbackId: 'f' }
+  return phone.service('view').answer(outcome, entry, { text, language, areDogs: true })
+}
+
+const SHOWN = {
+  breed: { headline: 'Golden retriever', lead: 'Most likely', rows: 4, best: 'n01', isOne: true },
+  group: { headline: 'Husky', lead: 'Very likely one of these look-alikes', rows: 2, best: '', isOne: true },
+  set: { headline: 'Golden retriever or Labrador retriever', lead: 'Probably', rows: 2, best: '', isOne: false },
+  unsure: { headline: 'Not sure: Golden retriever?', lead: '', rows: 3, best: '', isOne: false },
+  unknown: { headline: "Perhaps a breed I don't know", lead: '', rows: 3, best: '', isOne: false },
+  no_dog: { headline: 'No dog seen', lead: '', rows: 3, best: '', isOne: false },
+}
+for (const [level, { headline, lead, rows, best, isOne }] of Object.entries(SHOWN)) {
+  test(`an answer of the level "${level}" is shown whole, whatever was shown before`, () => {
+    const view = viewOf(LEVELS[level])
+    const shown = [view.state, view.headline, view.lead, view.best.id, view.isOne]
+    assert.deepEqual(shown, [level, headline, lead, best, isOne])
+    assert.ok(view.rows.length <= rows && view.rows.length > 0)
+    assert.deepEqual(Object.keys(view).sort(), Object.keys(viewOf(LEVELS.breed)).sort())
+  })
+}
+
+test('the same answer gives the same view', () => {
+  assert.deepEqual(viewOf({ ...LEVELS.group, feedback_asked: true }), viewOf({ ...LEVELS.group, feedback_asked: true }))
+})
+
+test('a question is asked as one would say it', () => {
+  const questions = [
+    ['golden retriever', 'Is it a golden retriever?'],
+    ['Airedale terrier', 'Is it an Airedale terrier?'],
+    ['otterhound', 'Is it an otterhound?'],
+    ['Eurasier', 'Is it a Eurasier?'],
+  ]
+  for (const [name, question] of questions) {
+    const breeds = [{ ...GUESSES[0], name }]
+    assert.equal(viewOf({ level: 'breed', breeds, feedback_asked: true }).question, question)
+  }
+  assert.equal(viewOf({ ...LEVELS.breed, feedback_asked: true }, 'zh').question, '是金毛寻回犬吗？')
+  assert.equal(viewOf({ ...LEVELS.no_dog, feedback_asked: true }).question, 'Is there really no dog?')
+  assert.equal(viewOf({ ...LEVELS.breed, feedback_asked: false }).question, '')
+})
+
+test('what the user said can be shared where the answer itself names nothing', () => {
+  const said = { verdict: '', breed: 'n04', name: 'redbone', name_zh: '' }
+  const view = viewOf(LEVELS.unsure, 'en', { said, feedback: 'given' })
+  assert.deepEqual([view.isOne, view.said, view.feedback], [true, 'You said: Redbone', 'given'])
+})
+
+test('a failure tells what happened, and what to do only where that does not happen by itself', () => {
+  const phone = new Phone()
+  phone.language = 'en'
+  const { text } = phone.open('result').data
+  const problem = (failure, waits, isPinned = false) => phone.service('view').problem(failure, waits, isPinned, { text, language: 'en', areDogs: true })
+  assert.equal(problem({ kind: 'server' }, false).sentence, 'Something went wrong on the server. Please try again later.')
+  assert.equal(problem({ kind: 'server' }, true).sentence, 'Something went wrong on the server.')
+  assert.equal(problem({ kind: 'busy', retryAfter: 90 }, false).sentence, 'Too many people are asking right now. Please try again in 90 seconds.')
+  assert.match(problem({ kind: 'busy', retryAfter: 90 }, true).waits, /90 seconds at the earliest/)
+  assert.deepEqual([problem({ kind: 'noModel' }, false).settings, problem({ kind: 'noModel' }, false, true).settings], [false, true])
+  assert.equal(problem({}, false).kind, 'unexpected')
+  assert.equal(problem({ kind: 'photoGone' }, false).retry, false)
+})
+
+test('a group whose one breed is nearly sure is told as that, with its look-alikes', () => {
+  const breeds = GUESSES.map((guess, place) => ({ ...guess, probability: [0.92, 0.03, 0.02, 0.01][place] }))
+  const view = viewOf({ level: 'group', group: HUSKY, breeds })
+  assert.deepEqual([view.best.id, view.lead], ['n01', 'Very likely this, or a look-alike'])
+})
