@@ -7,6 +7,8 @@ module.exports = {
     result: {
       frame: 'Frame a part',
       mix: "These don't look alike.",
+      together: 'Judged from {count} photos',
+      apartPhotos: 'The photos do not show the same: each has its own answer in the history.',
       remarks: {
         unsure: 'It looks a bit like these:',
         unknown: "It doesn't quite look like anything I know. The closest are:",

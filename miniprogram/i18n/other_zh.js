@@ -8,6 +8,8 @@ module.exports = {
       leads: { group: '很可能是下面几种相像的之一' },
       oneLookAlike: '很可能是它，或与它相像的',
       mix: '这些长得并不像。',
+      together: '根据 {count} 张照片',
+      apartPhotos: '这些照片拍的不一样：每张都有自己的结果，见识别记录。',
       remarks: {
         unsure: '它和下面这些长得像：',
         unknown: '它和我认识的都不太像。最接近的是：',

@@ -35,16 +35,18 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {number} [turned]  degrees clockwise by which the photo has to be turned to be seen as the server saw it
  * @property {import('./request').FailureKind} [kind]  why it was refused
  * @property {boolean} [moreDogs]  whether the photo shows more dogs than these
+ * @property {{count: number, isSame: boolean, others: Outcome[]}} [together]  of several photos that were asked about: whether they
+ *   show the same dog, of which this answer is then that of all, and the answers to the others
  */
 
 /**
  * How many breeds come back is left to the server: a model may know fewer than any number asked for.
- * @param {string} image  base64
+ * @param {string[]} images  base64, of one dog
  * @returns {{outcome: Promise<Outcome>, cancel: () => void}}  outcome rejects with a Failure
  */
-function classify(image) {
+function classify(images) {
   const { model } = settings.get()
-  const data = Object.assign({ image }, model)
+  const data = Object.assign(images.length > 1 ? { images } : { image: images[0] }, model)
   const header = { [STICKY_HEADER]: install.key() }
   const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, header, timeoutMs: TIMEOUT_MS })
   const outcome = answer.then(toOutcome)
@@ -73,11 +75,26 @@ function blameModel(failure) {
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
+  if (Array.isArray(answer.photos) && answer.photos.length > 1) return ofSeveral(answer)
   const { model, dogs = [], more_dogs: moreDogs, turned = 0 } = answer
   const first = Object.assign(toDog(answer, model), turned ? { turned } : {})
   if (dogs.length < 2 || !dogs.every(({ box }) => box)) return first
   const others = dogs.slice(1).map((dog) => toDog(Object.assign({ dog: true }, dog), model))
   return Object.assign({}, first, { dogs: [first, ...others], chosen: 0, moreDogs: Boolean(moreDogs) })
+}
+
+/**
+ * The answer to the first of several photos, with those to the others: where all show the same dog, what they say together,
+ * and where it is in each.
+ * @returns {Outcome}
+ */
+function ofSeveral({ photos, same_dog: isSame, ...joint }) {
+  const { model } = joint
+  const alone = photos.map((photo) => toOutcome(Object.assign({ model }, photo)))
+  const place = ({ box, turned }) => Object.assign({ box }, turned ? { turned } : {})
+  const all = isSame ? alone.map((photo) => Object.assign(toDog(joint, model), place(photo))) : alone
+  const [first, ...others] = all.map((outcome, index) => (index ? Object.assign(outcome, { feedbackId: '' }) : outcome))
+  return Object.assign(first, { together: { count: photos.length, isSame: Boolean(isSame), others } })
 }
 
 /** @returns {Outcome}  of one dog; throws a Failure where something of it is missing */

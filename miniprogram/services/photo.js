@@ -44,23 +44,26 @@ const UPRIGHT = {
 const WHOLE = { left: 0, top: 0, right: 1, bottom: 1 }
 const ON_ITS_SIDE = ['left-mirrored', 'right', 'right-mirrored', 'left']
 
+/** The server looks at as many photos of one dog. */
+const MOST_AT_ONCE = 5
+
 /**
- * Asks the user for a photo.
+ * Asks the user for photos of one dog.
  * @param {('camera' | 'album')[]} sources
- * @returns {Promise<string | null>}  temporary file, or null when the user cancelled; rejects with an errMsg
- *   where camera or album may not be used
+ * @returns {Promise<string[]>}  temporary files, none when the user cancelled; rejects with an errMsg where camera or album
+ *   may not be used
  */
 async function choose(sources) {
   try {
     const { tempFiles } = await wx.chooseMedia({
-      count: 1,
+      count: sources.includes('album') ? MOST_AT_ONCE : 1,
       mediaType: ['image'],
       sourceType: sources,
       sizeType: ['compressed'],
     })
-    return tempFiles[0].tempFilePath
+    return tempFiles.map(({ tempFilePath }) => tempFilePath)
   } catch (error) {
-    if (/cancel/.test(error.errMsg)) return null
+    if (/cancel/.test(error.errMsg)) return []
     throw error
   }
 }

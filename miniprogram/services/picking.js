@@ -1,5 +1,5 @@
 /**
- * Lets the user pick a photo, and says what to do where the phone does not allow it. What becomes of the photo is the
+ * Lets the user pick photos of one dog, and says what to do where the phone does not allow it. What becomes of them is the
  * pages' business.
  */
 const dialogs = require('./dialogs')
@@ -16,14 +16,14 @@ let open = { sources: '', time: 0 }
 
 /**
  * @param {('camera' | 'album')[]} sources
- * @returns {Promise<string | null>}  temporary file, or null without a photo: the user cancelled or was told why
+ * @returns {Promise<string[]>}  temporary files; none where the user cancelled or was told why
  */
 async function pick(sources) {
-  if (open.sources === sources.join() && Math.abs(Date.now() - open.time) < DOUBLE_TAP_MS) return null
+  if (open.sources === sources.join() && Math.abs(Date.now() - open.time) < DOUBLE_TAP_MS) return []
   const opened = (open = { sources: sources.join(), time: Date.now() })
   if (routes.isSinglePage()) {
     dialogs.say(texts().singlePage)
-    return null
+    return []
   }
   try {
     return await photo.choose(sources)
@@ -33,7 +33,7 @@ async function pick(sources) {
     const { title, undeclared, privacy, camera, other } = texts().refused.photo
     const sentence = { undeclared, privacy }[reason] || (isOfCamera(refused, sources) ? camera : other)
     await refusals.explain(title, sentence, reason)
-    return null
+    return []
   } finally {
     if (open === opened) open = { sources: '', time: 0 }
   }

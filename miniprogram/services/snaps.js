@@ -18,6 +18,7 @@ const { Failure } = request
  * @property {'resting' | 'watched' | 'cancelled'} state  watched: its page asks about it; cancelled: the user does not want it
  * @property {string} photo  as large as there is one; '' where only the history has it
  * @property {Promise<boolean>} kept  whether the phone keeps it
+ * @property {string[]} others  ids of the snaps that were chosen with it, and are asked about together
  * @property {{outcome: Promise<classifier.Outcome>, cancel: () => void} | null} request  under way
  */
 
@@ -26,7 +27,7 @@ const snaps = new Map()
 
 /** @returns {Snap} */
 function recordOf(id) {
-  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), request: null })
+  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), others: [], request: null })
   return snaps.get(id)
 }
 
@@ -54,6 +55,18 @@ function open(path) {
   const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
   recordOf(id).photo = path
   keep(id, path, null, true)
+  return id
+}
+
+/**
+ * Each photo is a snap of its own, kept and with an answer, whatever becomes of the others.
+ * @param {string[]} paths  at least one, of one dog
+ * @returns {string}  id of the snap of the first
+ */
+function openAll(paths) {
+  const others = paths.slice(1).map(open)
+  const id = open(paths[0])
+  recordOf(id).others = others
   return id
 }
 
@@ -153,13 +166,41 @@ function ask(id, small) {
     const before = history.find(id)
     if (wasKept && !before) throw new Failure('photoGone') // deleted while another window was asked
     if (before && before.outcome) return before.outcome
-    const asked = classifier.classify(small.base64)
-    cancelRequest = asked.cancel
-    const answer = await asked.outcome.catch((failure) => note(id, failure))
+    const answer = await askTogether().catch((failure) => note(id, failure))
     if (!wasKept || history.find(id)) keep(id, small.path, answer, false)
     await isKept(id)
     return answer
   }
+
+  /** Together with those that were chosen with it; a server that takes no several photos is asked about this one. */
+  async function askTogether() {
+    const others = await prepareOthers(snap.others)
+    const classify = (images) => {
+      const asked = classifier.classify(images)
+      cancelRequest = asked.cancel
+      return asked.outcome
+    }
+    const images = [small, ...others].map(({ base64 }) => base64)
+    const answer = await classify(images).catch((failure) => {
+      if (images.length < 2 || failure.kind !== 'refused') throw failure
+      return classify(images.slice(0, 1))
+    })
+    const { together } = answer
+    if (!together) return answer
+    others.forEach((other, place) => history.find(other.id) && keep(other.id, other.path, together.others[place], false))
+    return Object.assign({}, answer, { together: Object.assign({}, together, { others: [] }) })
+  }
+}
+
+/** What cannot be prepared, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<{id: string, path: string, base64: string}[]>} */
+async function prepareOthers(ids) {
+  const ready = []
+  for (const id of ids) {
+    const { outcome = null } = history.find(id) || {}
+    const small = outcome ? null : await prepare(id, best(id)).catch(() => null)
+    if (small) ready.push({ id, path: small.path, base64: small.base64 })
+  }
+  return ready
 }
 
 /** What a failure means for a photo that is kept: it is not sent any more, or later. @returns {never} */
@@ -232,7 +273,8 @@ function alone(name, act) {
 function run(id, tell) {
   let stopped = false
   const snap = recordOf(id)
-  snap.state = 'watched'
+  const together = [snap, ...snap.others.map(recordOf)]
+  for (const each of together) each.state = 'watched'
   let small = { path: '', base64: '' }
   const say = (news) => {
     if (!stopped) tell(news)
@@ -257,7 +299,7 @@ function run(id, tell) {
 
   const stop = () => {
     stopped = true
-    if (snap.state === 'watched') snap.state = 'resting'
+    for (const each of together) if (each.state === 'watched') each.state = 'resting'
   }
   go()
     .catch((failure) => say({ failure, photo: small.path }))
@@ -268,6 +310,7 @@ function run(id, tell) {
 /** The user does not want it: it is neither kept nor sent later. */
 function cancel(id) {
   const snap = recordOf(id)
+  snap.others.forEach(cancel)
   snap.state = 'cancelled'
   if (snap.request) snap.request.cancel()
   snap.kept.then(() => history.remove(id))
@@ -284,4 +327,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, isKept, photoOf, best, original, forward, takeForwarded, send, isRefusal, isWatched, run, show, turn, cancel }
+module.exports = { open, openAll, isKept, photoOf, best, original, forward, takeForwarded, send, isRefusal, isWatched, run, show, turn, cancel }

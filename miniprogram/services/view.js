@@ -33,6 +33,8 @@ const NOTHING = {
   alike: '',
   lead: '',
   remark: '',
+  /** Where several photos were asked about, whether they show the same dog. */
+  together: '',
   /** @type {ReturnType<typeof toRow>[]} */
   rows: [],
   /** The one breed of a sure answer, which stands in the headline; its id is '' where there is none. */
@@ -66,7 +68,7 @@ const NOTHING = {
  * @param {Dress} dress
  */
 function answer(outcome, { said, feedback }, { text, language, areDogs }) {
-  const { state, box, model, asked } = outcome
+  const { state, box, model, asked, together } = outcome
   const named = candidates.named(outcome)
   const isOne = candidates.isOne(outcome)
   return {
@@ -75,6 +77,7 @@ function answer(outcome, { said, feedback }, { text, language, areDogs }) {
     alike: captions.alike(outcome),
     lead: state === 'group' && named ? text.oneLookAlike : text.leads[state] || '',
     remark: candidates.mayBeMix(outcome) ? text.mix : text.remarks[state] || '',
+    together: together ? wording.fill(together.isSame ? text.together : text.apartPhotos, together) : '',
     rows: candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language)),
     best: named ? toRow(named, language) : NOTHING.best,
     focus: frame.focus(dogs.places(outcome)),

@@ -36,7 +36,7 @@ Page({
     this.dress()
     this.showRecent()
     const forwarded = snaps.takeForwarded()
-    if (forwarded) this.snap(forwarded)
+    if (forwarded) this.snap([forwarded])
     waiting.send()
   },
 
@@ -61,13 +61,13 @@ Page({
 
   /** @param {'camera' | 'album'} source */
   async choose(source) {
-    const path = await picking.pick([source])
-    if (path) this.snap(path)
+    const paths = await picking.pick([source])
+    if (paths.length) this.snap(paths)
   },
 
-  /** @param {string} path */
-  snap(path) {
-    routes.go(routes.result(snaps.open(path)))
+  /** @param {string[]} paths  of one dog */
+  snap(paths) {
+    routes.go(routes.result(snaps.openAll(paths)))
   },
 
   onRecent({ currentTarget }) {

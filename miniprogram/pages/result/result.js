@@ -255,9 +255,9 @@ Page({
   },
 
   async onAgain() {
-    const path = await picking.pick(['camera', 'album'])
+    const paths = await picking.pick(['camera', 'album'])
     const lead = appearance.isInView(this) ? routes.replace : routes.go
-    if (path) lead(routes.result(snaps.open(path)))
+    if (paths.length) lead(routes.result(snaps.openAll(paths)))
   },
 
   onBreed({ currentTarget }) {

@@ -230,7 +230,7 @@ function fakeWx(phone) {
     chooseMedia: async (options) => {
       phone.chooseOptions = options
       if (phone.chosen instanceof Error) throw phone.chosen
-      return { tempFiles: [{ tempFilePath: phone.chosen }] }
+      return { tempFiles: [phone.chosen].flat().map((tempFilePath) => ({ tempFilePath })) }
     },
     getImageInfo: async ({ src }) => ({ orientation: 'up', ...phone.pictures[src] }),
     createSelectorQuery: () => ({

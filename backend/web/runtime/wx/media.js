@@ -1,18 +1,21 @@
-/** Choosing, measuring and saving pictures. Several at once, and videos, are not offered. */
+/** Choosing, measuring and saving pictures. Videos are not offered. */
 import { api } from './api.js'
 import { hasWebcam, takePhoto } from '../webcam.js'
 import { addTemporary, read } from './file_store.js'
 
 export const media = {
-  chooseMedia: api('chooseMedia', async ({ sourceType = ['album', 'camera'] }) => {
+  chooseMedia: api('chooseMedia', async ({ sourceType = ['album', 'camera'], count = 9 }) => {
     const onlyCamera = sourceType.join() === 'camera'
-    const file = await (onlyCamera && hasWebcam() ? takePhoto() : pickFile(onlyCamera))
-    return { type: 'image', tempFiles: [{ tempFilePath: addTemporary(file), size: file.size, fileType: 'image' }] }
+    const files = onlyCamera && hasWebcam() ? [await takePhoto()] : await pickFiles(onlyCamera, count)
+    const tempFiles = files.slice(0, count).map((file) => ({ tempFilePath: addTemporary(file), size: file.size, fileType: 'image' }))
+    return { type: 'image', tempFiles }
   }),
   getImageInfo: api('getImageInfo', async ({ src }) => {
     const blob = await read(src)
     // "up": whatever its EXIF says, a browser only ever shows the upright picture
-    const { width, height } = await createImageBitmap(blob, { imageOrientation: 'from-image' })
+    const bitmap = await createImageBitmap(blob, { imageOrientation: 'from-image' })
+    const { width, height } = bitmap
+    bitmap.close()
     return { width, height, path: src, orientation: 'up', type: blob.type.replace('image/', '') }
   }),
   saveImageToPhotosAlbum: api('saveImageToPhotosAlbum', async ({ filePath }) => download(await read(filePath))),
@@ -24,14 +27,15 @@ let leaveDialog = () => {}
  * Opens the browser's file dialog; on a phone, the camera where only that is asked for. Some browsers do not
  * tell when a dialog is left, so the next one ends it.
  */
-function pickFile(onlyCamera) {
+function pickFiles(onlyCamera, count) {
   leaveDialog()
   const input = Object.assign(document.createElement('input'), { type: 'file', accept: 'image/*', hidden: true })
   if (onlyCamera) input.setAttribute('capture', 'environment')
+  else input.multiple = count > 1
   document.body.append(input) // Safari forgets an input that is not in the page
   return new Promise((resolve, reject) => {
     leaveDialog = () => reject(new Error('cancel'))
-    input.addEventListener('change', () => resolve(input.files[0]))
+    input.addEventListener('change', () => resolve([...input.files]))
     input.addEventListener('cancel', leaveDialog)
     input.click()
   }).finally(() => input.remove())

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { plain } from './canvas.mjs'
+import { answerBody, GUESSES, Phone, settle } from './phone.mjs'
+
+let phone, history
+const PATHS = ['tmp/dog.jpg', 'tmp/two.jpg', 'tmp/three.jpg']
+beforeEach(() => {
+  phone = new Phone()
+  history = phone.service('history')
+  for (const path of PATHS) Object.assign(phone.files, { [path]: path }), (phone.pictures[path] = plain(800, 600))
+  phone.chosen = PATHS
+})
+
+async function wait() {
+  for (let turn = 0; turn < 8; turn++) await settle()
+}
+
+/** The page of three photos that were chosen at once, while the server looks at them. */
+async function choosing() {
+  await phone.open('home').onAlbum()
+  assert.equal(phone.chooseOptions.count, 5)
+  const page = phone.open('result', { id: phone.routes.at(-1).split('id=')[1] })
+  await wait()
+  return page
+}
+
+const classified = () => phone.requests.filter(({ url }) => url.endsWith('/api/classify'))
+const photoOf = (breeds, box) => ({ dog: true, level: 'breed', breeds, box })
+const joint = (changes) => answerBody({ level: 'breed', photos: [0, 1, 2].map((place) => photoOf(GUESSES.slice(place), [place / 10, 0, 1, 1])), feedback_id: 'f', ...changes })
+const names = () => history.list().map(({ outcome }) => outcome && outcome.breeds[0].id).sort()
+
+test('photos of one dog are asked about together, and each is kept with what they say and with its own box', async () => {
+  const page = await choosing()
+  assert.deepEqual(classified().map(({ data }) => data.images.length), [3])
+  await classified()[0].answer(200, joint({ same_dog: true }))
+  await wait()
+  assert.deepEqual([page.data.state, page.data.best.id], ['breed', 'n01'])
+  assert.match(page.data.together, /3 张/)
+  assert.deepEqual(names(), ['n01', 'n01', 'n01'])
+  assert.deepEqual(history.list().map(({ outcome }) => outcome.box[0]).sort(), [0, 0.1, 0.2])
+  assert.deepEqual(history.list().map(({ outcome }) => outcome.feedbackId).sort(), ['', '', 'f'])
+  assert.equal(classified().length, 1)
+})
+
+test('photos of different dogs have each their own answer', async () => {
+  const page = await choosing()
+  await classified()[0].answer(200, joint({ same_dog: false }))
+  await wait()
+  assert.match(page.data.together, /不一样/)
+  assert.deepEqual(names(), ['n01', 'n02', 'n03'])
+})
+
+test('a server that takes one photo alone is asked about each', async () => {
+  const page = await choosing()
+  await classified()[0].answer(400, { error: 'unknown field images' })
+  await wait()
+  assert.ok(classified()[1].data.image)
+  phone.network = 'wifi'
+  await classified()[1].answer(200, answerBody({ level: 'breed' }))
+  await wait()
+  assert.deepEqual([page.data.state, page.data.together], ['breed', ''])
+  assert.equal(history.list().filter(({ outcome }) => !outcome).length, 2) // they wait
+  phone.service('waiting').send()
+  await wait()
+  assert.ok(classified()[2].data.image)
+})
+
+test('without a connection all of them wait; one that cannot be read is told, and the others are answered', async () => {
+  const page = await choosing()
+  await classified()[0].lose('request:fail ')
+  await wait()
+  assert.deepEqual([page.data.state, page.data.waits], ['failed', true])
+  assert.deepEqual(names(), [null, null, null])
+})
+
+test('one photo alone is asked about as before, and the camera takes one', async () => {
+  phone.chosen = 'tmp/dog.jpg'
+  await choosing()
+  assert.ok(classified()[0].data.image)
+  await phone.open('home').onCamera()
+  assert.equal(phone.chooseOptions.count, 1)
+})
