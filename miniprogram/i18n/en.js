@@ -161,6 +161,7 @@ module.exports = {
       met: 'You have met {met} of {count}',
       mix: "That's a mix, or a breed that's not listed.",
       mixOf: '{mix} is a mix of {names}.',
+      and: ' and ',
       noSize: 'Size not known',
     },
     breed: {

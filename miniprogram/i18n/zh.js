@@ -156,6 +156,7 @@ module.exports = {
       met: '共 {count} 个品种，你遇见过 {met} 个',
       mix: '那是混血犬，或列表里没有的品种。',
       mixOf: '{mix}是{names}的混血犬。',
+      and: '和',
       noSize: '体型不详',
     },
     breed: {

@@ -49,7 +49,7 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device):
     phone.tap("edit")
     phone.tap("remove")
     phone.page.get_by_role("dialog").wait_for()
-    phone.confirm("cancel")
+    phone.confirm("no")
     assert phone.screen.locator(".entry").count() == 1
     phone.tap("remove")
     phone.confirm("delete")
@@ -60,7 +60,7 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device):
 
 HEADLINES = {
     "unsure": ("不太确定", "Not sure"),
-    "unknown": ("可能是我不认识的品种", "Perhaps a breed I do not know"),
+    "unknown": ("可能是我不认识的品种", "Perhaps a breed I don't know"),
     "no_dog": ("没看到狗", "No dog seen"),
 }
 
@@ -185,7 +185,7 @@ def test_the_finger_that_asks_to_delete_all_does_not_say_yes_to_it_as_well(open_
     phone.page.get_by_role("dialog").wait_for()
     under = phone.page.evaluate("([x, y]) => document.elementFromPoint(x, y).textContent", place)
     assert under == phone.words["delete"]
-    phone.confirm("cancel")
+    phone.confirm("no")
     assert phone.screen.locator(".entry").count() == 1
 
 

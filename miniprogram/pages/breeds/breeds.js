@@ -71,8 +71,8 @@ Page({
     const values = { words, count: found.length, met: this.all.filter(({ id }) => met.all()[id]).length }
     if (!words) return found.length ? wording.fill(values.met ? text.met : text.count, values) : ''
     if (search.isNamedMix(words) && found.length) {
-      const names = wording.list(found.map((breed) => wording.names(breed, language).main), language)
-      return wording.fill(text.mixOf, { mix: words, names })
+      const names = found.map((breed) => (language === 'en' ? breed.name : wording.names(breed, language).main)).join(text.and)
+      return wording.fill(text.mixOf, { mix: words.charAt(0).toUpperCase() + words.slice(1), names })
     }
     return wording.fill(found.length ? text.found : search.isMix(words) ? text.mix : text.notKnown, values)
   },
