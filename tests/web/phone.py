@@ -32,7 +32,8 @@ WORDS = {
     "camera": ("拍照", "Take a photo"), "album": ("从相册选择", "Choose from album"), "again": ("再拍一张", "Snap another"),
     "history": ("识别记录", "History"), "settings": ("设置", "Settings"), "share": ("分享", "Share"),
     "save": ("存为图片", "Save picture"), "retry": ("重试", "Try again"), "cancel": ("取消", "Cancel"),
-    "clear": ("全部删除", "Delete all"), "delete": ("删除", "Yes"), "no": ("取消", "No"), "remove": ("删除这条", "Delete this one"),
+    "clear": ("全部删除", "Delete all"), "delete": ("删除", "Yes"), "no": ("取消", "No"),
+    "remove": ("删除这条", "Delete this one"),
     "edit": ("编辑", "Edit"),
     "right": ("认对了", "That's right"), "wrong": ("不对，它是…", "No, it's …"),
 }  # fmt: skip
