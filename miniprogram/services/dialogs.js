@@ -34,7 +34,8 @@ async function say(sentence) {
 /** Stays until the user has read it. @param {string} title @param {string} content */
 async function tell(title, content) {
   const { ok: confirmText } = texts().common
-  await open({ title, content, showCancel: false }, { confirmText })
+  const answer = await open({ title, content, showCancel: false }, { confirmText })
+  if (!answer) await attempt(() => wx.showToast({ title: title || Array.from(content).slice(0, TOAST_WIDTH).join(''), icon: 'none' }))
 }
 
 /**

@@ -64,12 +64,17 @@ for (const line of MIXES.trim().split('\n')) {
 const OF_POODLES = /^[a-z]{3,}(doodle|oodle|apoo|ipoo|ypoo)$/
 
 /**
- * @param {string} folded  words as search.js folds them
+ * @param {string[]} names  what is searched as search.js folds it: all of it, then each word of it, as "mini goldendoodle" has two
  * @returns {string[] | null}  words for the breeds of the parents; null where it is no such mix
  */
-function parentsOf(folded) {
-  const known = parents.get(folded) || parents.get(folded.replace(/s$/, ''))
-  return known || (OF_POODLES.test(folded) && !folded.endsWith('poodle') ? parents.get('doodle') : null)
+function parentsOf(names) {
+  const known = names.find((name) => parents.has(singular(name)))
+  if (known) return parents.get(singular(known))
+  return names.some((name) => OF_POODLES.test(name) && !name.endsWith('poodle')) ? parents.get('doodle') : null
+}
+
+function singular(name) {
+  return parents.has(name) ? name : name.replace(/s$/, '')
 }
 
 module.exports = { parentsOf }

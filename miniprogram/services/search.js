@@ -18,7 +18,7 @@ const traditional = require('./traditional')
 function search(breeds, words) {
   const wanted = fold(words)
   if (!wanted) return words ? [] : breeds
-  const parents = mixes.parentsOf(wanted)
+  const parents = parentsOf(words)
   if (parents) return parents.map((name) => ranked(breeds, fold(name))[0]).filter(Boolean)
   const found = ranked(breeds, wanted)
   return found.length || isMix(words) ? found : nearly(breeds, words)
@@ -137,7 +137,12 @@ const MIX = ['土狗', '串串', '串儿', '杂种', '杂交', '混血', '混种
 
 /** Whether the words are the name of a mix, whose parents' breeds a search finds. @param {string} words */
 function isNamedMix(words) {
-  return Boolean(mixes.parentsOf(fold(words)))
+  return Boolean(parentsOf(words))
+}
+
+/** @returns {string[] | null} */
+function parentsOf(words) {
+  return mixes.parentsOf([fold(words), ...toTokens(words)])
 }
 
 /** Whether the words are for a dog of no breed, or of two. @param {string} words */

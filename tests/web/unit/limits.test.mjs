@@ -71,6 +71,15 @@ test('where the phone refuses the words of a dialog it asks in its own, and wher
   assert.equal(phone.service('history').list().length, 1)
 })
 
+test('where no dialog opens at all its title is said', async (t) => {
+  t.mock.method(console, 'warn', () => {})
+  const phone = new Phone()
+  phone.wx.showModal = async () => Promise.reject({ errMsg: 'showModal:fail' })
+  phone.chosen = Object.assign(new Error(), { errno: 112, errMsg: 'chooseMedia:fail api scope is not declared' })
+  await phone.open('home').onAlbum()
+  assert.equal(phone.toast, '不能使用相机或相册')
+})
+
 test('a dialog that never answers does not keep a later one from being asked, and two taps open one', async (t) => {
   const phone = new Phone()
   let opened = 0

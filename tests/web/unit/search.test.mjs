@@ -76,6 +76,8 @@ test('the commonest mixes are known as such, with the breeds of the parents', ()
     puggle: ['pug', 'beagle'],
     pomsky: ['Pomeranian', 'Siberian husky'],
     boxerdoodle: ['standard poodle'],
+    'golden doodle': ['golden retriever', 'standard poodle'],
+    'mini goldendoodle': ['golden retriever', 'standard poodle'],
     马尔泰迪: ['Maltese', 'toy poodle'],
   }
   for (const [words, names] of Object.entries(expected)) {
