@@ -25,12 +25,14 @@ def half_red(tmp_path):
 
 
 def size_becomes(phone: Phone, width: int, height: int) -> None:
+    """Of the copy that is shown, whose longest side has 640 pixels."""
+    scale = 640 / max(width, height)
     phone.page.wait_for_function(
         """([width, height]) => {
             const image = document.querySelector('.wx-frame:not([hidden]) .photo-picture img')
             return image?.naturalWidth === width && image.naturalHeight === height
         }""",
-        arg=[width, height],
+        arg=[round(width * scale), round(height * scale)],
     )
 
 

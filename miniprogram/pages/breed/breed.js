@@ -97,7 +97,7 @@ function toView(breed, all, { text, language }) {
     wild: breed.wild,
     picture: picture(breed, text),
     looks: breed.looks || null,
-    size: breed.size,
+    size: breed.size || '',
     sizes: SIZES.map((size) => ({ size, current: size === breed.size })),
     sizeName: text.sizes[breed.size],
     facts: facts(breed, text, language),
@@ -105,7 +105,7 @@ function toView(breed, all, { text, language }) {
     passages: passages(breed, text, language),
     lookAlikes: all
       .filter(({ id }) => (breed.look_alikes || []).includes(id))
-      .map((other) => ({ id: other.id, looks: other.looks || null, size: other.size, name: wording.names(other, language).main })),
+      .map((other) => ({ id: other.id, looks: other.looks || null, size: other.size || '', name: wording.names(other, language).main })),
   }
 }
 
