@@ -145,8 +145,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/state")
     def state() -> Response:
-        chosen = {name: chosen.choices(name) for name in repository.models()}
-        return json_response(describe_state(chosen))
+        of_models = {name: chosen.choices(name) for name in repository.models()}
+        return json_response(describe_state(of_models))
 
     @routes.post("/apply")
     def apply() -> Response:
