@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from dogsnap.exporting.export import export_classifier
-from dogsnap.exporting.inspection import meta_graphs
 from dogsnap.networks.architectures import backbone_of
 from dogsnap.networks.temperature import Calibration
+from tensorflow.core.protobuf import saved_model_pb2
 
 from support.photos import striped
 from support.tiny_network import tiny
@@ -69,7 +69,8 @@ class Loaded:
 
 def nodes_of(folder: Path) -> list[tf.compat.v1.NodeDef]:
     """All nodes of a version, those of its functions included."""
-    graph = meta_graphs(folder)[0].graph_def
+    contents = (folder / "saved_model.pb").read_bytes()
+    graph = saved_model_pb2.SavedModel.FromString(contents).meta_graphs[0].graph_def
     return [
         node
         for nodes in [graph.node, *(each.node_def for each in graph.library.function)]
