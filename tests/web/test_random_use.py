@@ -15,7 +15,7 @@ BUSY = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "busy"
 SIZES = [(390, 844), (844, 390), (360, 640)]
 WORDS = ["red", "zzz", "犬", ""]
 ASKS = ("Identify", "识别", "識別")
-TAKES_AWAY = ("Cancel", "取消", "Delete", "删除", "刪除")
+TAKES_AWAY = ("Cancel", "取消", "Delete", "Yes", "删除", "刪除")
 
 # What can be tapped on the dialog in view, or else on the page.
 TARGETS = """() => {
