@@ -18,7 +18,9 @@ from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, INTEGERS, Signature
 
 SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
-BASE64_SHOWN = '{"b64": ...}'  # of bytes, which tell nobody anything
+# Of the bytes of a photo, which tell nobody anything; few characters are repeated as
+# TensorFlow Serving does.
+BASE64_SHOWN, FEW_CHARACTERS = '{"b64": ...}', 16
 MAX_RANK = 32  # dimensions; NumPy holds at most 64
 # The JSON types (in Python) of each tensor type, and bytes. Unlike in Python, a bool is
 # not a number here.
@@ -310,7 +312,8 @@ def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
         wrong = next(item for item in level if type(item) not in types)
         if isinstance(wrong, list):
             raise InvalidArgument(f"Encountered list at unexpected level: {rank} expected < {rank}")
-        shown = BASE64_SHOWN if is_base64(wrong) else show(wrong)
+        is_long = is_base64(wrong) and len(wrong["b64"]) > FEW_CHARACTERS
+        shown = BASE64_SHOWN if is_long else show(wrong)
         raise InvalidArgument(
             f"JSON Value: {shown} Type: {type_name(wrong)} is not of expected type: {_name(dtype)}"
         )
