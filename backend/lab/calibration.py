@@ -105,16 +105,19 @@ class Photos:
 @dataclass(frozen=True)
 class Pass:
     """What a pass of the network gives for photos: `features` float32 (n, f),
-    `logits` and `looks` (n, classes).
+    `logits` and `looks` (n, classes), `largest` (n,): the largest logit without
+    a second opinion.
     """
 
     features: np.ndarray
     logits: np.ndarray
     looks: np.ndarray
+    largest: np.ndarray
 
     def where(self, chosen: np.ndarray) -> "Pass":
         """Those of the photos where `chosen` bool (n,) is true."""
-        return Pass(self.features[chosen], self.logits[chosen], self.looks[chosen])
+        arrays = self.features, self.logits, self.looks, self.largest
+        return Pass(*(array[chosen] for array in arrays))
 
     def logarithms(self, calibration: Calibration) -> np.ndarray:
         """The log-probabilities (n, classes)."""
@@ -122,7 +125,7 @@ class Pass:
 
     def dogs(self, head: DogHead) -> np.ndarray:
         """The probabilities of a dog, (n,)."""
-        return head.probabilities(self.features, self.logits.max(-1))
+        return head.probabilities(self.features, self.largest)
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,8 @@ class Answers:
 
     `breeds` int (n,), NO_DOG where there is none, ANY where nobody says it,
     UNKNOWN where these networks were not taught it; `whole` bool (n,): whole
-    pictures of a breed; `folds` int (n,). `exact`: the network in float32;
+    pictures of a breed; `folds` int (n,). `surest`: what is tried as the
+    certainty up to which there is a second pass. `exact`: the network in float32;
     `fast`: that in the fastest precision, `after`: its second pass; None
     without one.
     """
@@ -181,6 +185,7 @@ class Answers:
     exact: Pass
     fast: Pass
     after: Pass | None
+    surest: Sequence[float] = second_pass_choice.SUREST
 
     def where(self, chosen: np.ndarray) -> "Answers":
         """Those of the photos where `chosen` bool (n,) is true."""
@@ -191,6 +196,7 @@ class Answers:
             self.exact.where(chosen),
             self.fast.where(chosen),
             self.after and self.after.where(chosen),
+            self.surest,
         )
 
     def in_both_passes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +205,7 @@ class Answers:
         """
         passes = [self.fast, self.after] if self.after else [self.fast]
         features = [each.features for each in passes]
-        largest = [each.logits.max(-1) for each in passes]
+        largest = [each.largest for each in passes]
         return np.concatenate(features), np.concatenate(largest)
 
 
@@ -237,7 +243,9 @@ class Choice:
         if photos.after is None:
             return cls(calibration, groups, None, dog)
         first, second = photos.fast.logarithms(calibration), photos.after.logarithms(calibration)
-        passing = second_pass_choice.choose(first, second, photos.breeds, photos.whole, weights)
+        passing = second_pass_choice.choose(
+            first, second, photos.breeds, photos.whole, weights, said.surest
+        )
         return cls(calibration, groups, passing, dog)
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
@@ -501,15 +509,20 @@ def answers_of(
             own = folds_of_all == fold
             logits[own] = features[own] @ kernel + bias
             looked[own] = looks[fold].of_features(features[own])
-            if opinions:
-                logits[own] += opinions[fold].of(joined[OPINION_OF[name]][own])
-        if opinions:
-            features = np.column_stack([features, joined[OPINION_OF[name]][:, -1]])
         logits[lacking, left_out[lacking]] = -np.inf
-        passes[name] = Pass(features, logits, looked)
+        largest = logits.max(-1)
+        if opinions:
+            told = joined[OPINION_OF[name]]
+            features = np.column_stack([features, told[:, -1]])
+            for fold, opinion in enumerate(opinions):
+                own = folds_of_all == fold
+                logits[own] += opinion.of(told[own])
+        passes[name] = Pass(features, logits, looked, largest)
     fast = passes["fast"]
     exact = passes.get("exact", fast)  # versions with a second opinion are the fast ones alone
-    return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, passes.get("after"))
+    surest = second_pass_choice.SUREST_OF_BOTH if opinions else second_pass_choice.SUREST
+    after = passes.get("after")
+    return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, after, surest)
 
 
 def _key(

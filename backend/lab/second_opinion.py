@@ -28,20 +28,22 @@ from dogsnap.exporting.export import (
 from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.files import write_json
 from dogsnap.networks.halves import write_halves
-from dogsnap.networks.second_opinion import FIELD, SecondOpinion
+from dogsnap.networks.second_opinion import FIELD, OPINION, SecondOpinion
 from dogsnap.training import teaching
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, breeds_of, paths_of
 from dogsnap.training.ranges import calibrate as find_ranges
+from dogsnap.training.stored_arrays import Arrays
 
 from lab import calibration, second_pass_choice
 from lab.calibration import Photos, Seen, TeachingPhotos
 from lab.opinion_head import OpinionHead
-from lab.passes import Passes
+from lab.passes import OPINION_OF, Passes
 from lab.trainer import with_whole_pictures
 
 MADE_BY = "python -m lab calibrate --opinion 1"
 NAMES = ("id", "name", "name_zh")
+FIRST, SECOND = tuple(OPINION_OF), tuple(OPINION_OF.values())  # passes, by the network
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ def fit(
     one_source: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the scores and int8 ranges of SECOND_OPINION in `folder`, and the
-    scores of taught.json anew; returns the first.
+    """Write the scores and int8 ranges of SECOND_OPINION in `folder`, and in
+    taught.json the scores and a row of the network beside for each breed;
+    returns the first scores.
 
     The folder has what `calibration.calibrate` writes, the weights of the
     network beside, and a SECOND_OPINION that tells `network`, `classes`, `dogs`
@@ -102,8 +105,9 @@ def fit(
     write_json({**stated, "made_by": MADE_BY, "weights": weights, **found}, folder / SECOND_OPINION)
     if breeds:
         kept = read_json(folder / TAUGHT)
-        fitted = _fit_taught(basis, breeds, kept["taught"], looked_at, folder)
-        write_json({**kept, FIELD: opinion.sha256, "scores": fitted}, folder / TAUGHT)
+        fitted, rows = _fit_taught(basis, breeds, kept["taught"], looked_at, folder)
+        added = {FIELD: opinion.sha256, "taught": rows, "scores": fitted}
+        write_json({**kept, **added}, folder / TAUGHT)
     shutil.rmtree(work)
     return scores
 
@@ -157,42 +161,66 @@ def _fit_taught(
     taught: Sequence[Mapping[str, Any]],
     looked_at: TeachingPhotos,
     folder: Path,
-) -> dict[str, Any]:
-    """The same of `taught` breeds behind these, whose rows stay as they are.
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The same of `taught` breeds behind these, whose rows stay as they are;
+    each gets a row of the network beside.
 
-    Each photo is answered by rows that were taught without its fold.
+    Each photo is answered by rows of both that were taught without its fold.
     """
     stored = basis.stored
     own = stored.description["labels"]
     labels = [*own, *({name: breed[name] for name in NAMES} for breed in taught)]
     by_id = {breed.id: breed for breed in breeds}
     ordered = [by_id[breed["id"]] for breed in taught]
-    features, folds, examples = [], [], []
+    folds, examples = [], []
     for place, breed in enumerate(ordered, len(own)):
-        looked = looked_at.of(breed.photos)
-        features.append(np.stack([looked["fast"], looked["after"]], axis=1))
         folds.append(breed.folds(breed.photos))
         examples += [Example(path, place) for path in breed.photos]
     prior = stored.calibration.temperature * prior_of(stored, labels, folder)
     kernel, bias = breed_weights(stored.model, ())
+    checked_folds = basis.known.folds[::2]
     lesson = basis.statistics.fit_new_classes(
-        features,
+        [_views(looked_at.of(breed.photos), FIRST) for breed in ordered],
         kernel,
         bias + prior[: len(own)],
         looked_at.of(looked_at.known)["fast"],
         folds,
-        basis.known.folds[::2],
+        checked_folds,
     )
     heads = []
     for weights, offset in lesson.parts:
         head = np.column_stack([kernel, weights]), np.append(bias, offset - prior[len(own) :])
         heads.append(head)
+    known = basis.known.features[OPINION_OF["fast"]][:, :-1]
+    shown = basis.known.of_each("breeds")
+    beside = ClassStatistics.of(known, shown, known[::2], shown[::2])
+    kernel, bias = basis.opinion.breed_weights(())
+    taken = beside.fit_new_classes(
+        [_views(looked_at.of(breed.photos), SECOND) for breed in ordered],
+        kernel,
+        bias,
+        looked_at.of(looked_at.known)[OPINION_OF["fast"]][:, :-1],
+        folds,
+        checked_folds,
+    )
+    opinions = []
+    for weights, offset in taken.parts:
+        both = np.column_stack([kernel, weights]), np.append(bias, offset)
+        opinions.append(OpinionHead(*both, len(labels), basis.opinion.weight))
+    rows = []
+    for row, weights, offset in zip(taught, taken.weights.T, taken.bias, strict=True):
+        rows.append({**row, OPINION: {"weights": write_halves(weights), "bias": float(offset)}})
     new = Seen(
         looked_at.of(paths_of(examples)), np.concatenate(folds), breeds_of(examples), whole=True
     )
-    known_kernel, known_bias = basis.opinion.breed_weights(())
-    opinion = OpinionHead(known_kernel, known_bias, len(labels), basis.opinion.weight)
-    looks = calibration.looks_apart(basis.statistics, basis.known.folds[::2], new)
+    looks = calibration.looks_apart(basis.statistics, checked_folds, new)
     seen = [basis.known, new, *basis.further, calibration.as_if_unknown(new, labels)]
-    said = calibration.answers_of(seen, heads, looks, [opinion] * FOLDS)
-    return calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks, len(own))
+    said = calibration.answers_of(seen, heads, looks, opinions)
+    fitted = calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks, len(own))
+    return fitted, rows
+
+
+def _views(seen: Arrays, passes: Sequence[str]) -> np.ndarray:
+    """Features (n, views, f) of photos, without the odds of a dog."""
+    width = -1 if passes == SECOND else None
+    return np.stack([seen[name][:, :width] for name in passes], axis=1)

@@ -11,30 +11,23 @@ from dogsnap.exporting import SECOND_OPINION, TAUGHT
 from dogsnap.exporting.export import ExportError, export_answering, export_stored
 from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import write_json
-from dogsnap.networks import architectures, second_opinion
+from dogsnap.networks import architectures, dogs_head, second_opinion
+from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.efficientnet_lite import efficientnet_lite0
+from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.halves import write_halves
+from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.serving.versions import checksums
 from support.exported import LABELS, SIZE, Loaded, network
-from support.tiny_network import tiny
+from support.tiny_network import BESIDE_FEATURES, beside, store_beside, tiny, tiny_with_box
 
 CLASSES = [4, 0, 2]  # of the five of the network beside, the breeds
 DOGS = [1]
 WEIGHT = 0.5
-FEATURES = 6
 IMAGES = tf.constant(np.random.default_rng(3).uniform(size=(5, *SIZE, 3)), tf.float32)
 RANDOM = np.random.default_rng(5)
 HEAD = RANDOM.normal(0, 1, 17)  # on 16 features of the first network, and the odds of a dog
-ROW = RANDOM.normal(0, 1, FEATURES)
-
-
-def beside(classes: int) -> keras.Model:
-    """The interface of `efficientnet_lite0`, of smaller images, with one convolution."""
-    image = keras.Input((8, 8, 3), name="image")
-    maps = keras.layers.Conv2D(FEATURES, 3, activation="relu6", name="stem")(image)
-    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
-    logits = keras.layers.Dense(classes, name="logits", dtype="float32")(features)
-    return keras.Model(image, {"features": features, "logits": logits}, name="beside")
+ROW = RANDOM.normal(0, 1, BESIDE_FEATURES)
 
 
 def described(head: np.ndarray) -> dict:
@@ -73,18 +66,13 @@ def artefacts(own, tmp_path) -> Path:
     write_json(LABELS, folder / "labels.json")
     write_json({"architecture": "tiny", "size": SIZE, "seed": 1}, folder / "recipe.json")
     write_json({"weights": weights, **described(HEAD[:16])}, folder / "scores.json")
-    architectures.save_half_weights(own, lambda: beside(5), folder / second_opinion.WEIGHTS)
-    digest = checksums.digest(folder / second_opinion.WEIGHTS)
-    stated = {
-        "weights": weights,
-        "network": {"architecture": "beside", "classes": 5, "sha256": digest},
-        "classes": CLASSES,
-        "dogs": DOGS,
-        "weight": WEIGHT,
-        "scores": described(HEAD),
-        "int8_ranges": {"kernels": [], "inputs": [], "images": 1, "weights": weights},
-    }
-    write_json(stated, folder / SECOND_OPINION)
+    store_beside(
+        own,
+        folder,
+        weights=weights,
+        scores=described(HEAD),
+        int8_ranges={"kernels": [], "inputs": [], "images": 1, "weights": weights},
+    )
     return folder
 
 
@@ -112,7 +100,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
 
 
-def answers_of_both(own: keras.Model, taught: bool) -> tuple[np.ndarray, np.ndarray]:
+def answers_of_both(own: keras.Model, taught: Path) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities and logits of a dog by plain arithmetic."""
     first = network()
     inner = keras.Model(first.input, first.get_layer("features").output)
@@ -121,7 +109,7 @@ def answers_of_both(own: keras.Model, taught: bool) -> tuple[np.ndarray, np.ndar
     told = own(tf.image.resize(IMAGES, (8, 8)))
     logits, seen = told["logits"].numpy().astype(np.float64), told["features"].numpy()
     known = logits[:, CLASSES]
-    if taught:
+    if taught.is_file():
         rows = json.loads(taught.read_text())["taught"]
         for row in rows:
             weights = second_opinion.read_halves(row["weights"])
@@ -131,12 +119,13 @@ def answers_of_both(own: keras.Model, taught: bool) -> tuple[np.ndarray, np.ndar
         opinion = np.column_stack([shares[:, :3], np.full(len(shares), -np.log(5)), shares[:, 3]])
     else:
         opinion = log_softmax(known)
-    breeds = features @ kernel + bias + WEIGHT * opinion
+    alone = features @ kernel + bias
+    breeds = alone + WEIGHT * opinion
     others = np.setdiff1d(np.arange(5), [*CLASSES, *DOGS])
     odds = np.logaddexp.reduce(logits[:, [*CLASSES, *DOGS]], axis=1)
     odds -= np.logaddexp.reduce(logits[:, others], axis=1)
     dog = np.column_stack([features, odds]) @ np.float16(HEAD).astype(np.float64) + 0.25
-    return np.exp(log_softmax(breeds)), dog + breeds.max(axis=1)
+    return np.exp(log_softmax(breeds)), dog + alone.max(axis=1)
 
 
 @pytest.mark.parametrize("is_taught", [False, True])
@@ -147,12 +136,28 @@ def test_the_answering_version_adds_the_log_probabilities_and_the_odds_of_a_dog(
         teach(artefacts)
     version = export_answering("tiny", artefacts, tmp_path / "models").folder
     answer = Loaded(version).scores(image=IMAGES)
-    probabilities, dog = answers_of_both(own, is_taught and artefacts / TAUGHT)
+    probabilities, dog = answers_of_both(own, artefacts / TAUGHT)
     np.testing.assert_allclose(answer["prediction"], probabilities, atol=5e-3)
     np.testing.assert_allclose(answer["dog"], 1 / (1 + np.exp(-dog)), atol=5e-3)
     stated = read_description(version)["second_opinion"]
     digest = checksums.digest(artefacts / second_opinion.WEIGHTS)
     assert (stated["architecture"], stated["weight"], stated["sha256"]) == ("beside", 0.5, digest)
+
+
+def test_a_network_with_a_head_that_finds_every_dog_gives_its_boxes_beside_both_opinions(own):
+    model = tiny_with_box(3)
+    head = dogs_head.head_for(model, 4)
+    both = SecondOpinion(own, CLASSES, DOGS, WEIGHT)
+    whole = dogs_head.with_dogs(second_opinion.with_features(model), head)
+    answering = both.add_to(whole, DogHead(HEAD.astype(np.float32), 0.25))
+    images = tf.random.stateless_uniform((2, 32, 32, 3), (1, 2))
+    answer = answering(images)
+    alone = dogs_head.with_dogs(model, head)(images)
+    assert set(answer) == set(alone)
+    np.testing.assert_allclose(answer[CELLS], alone[CELLS], atol=1e-6)
+    told = own(tf.image.resize(images, (8, 8)))["logits"].numpy()
+    added = WEIGHT * log_softmax(told[:, CLASSES])
+    np.testing.assert_allclose(answer["breeds"], alone["breeds"] + added, atol=1e-5)
 
 
 def test_the_other_versions_are_the_first_network_alone(artefacts, tmp_path):

@@ -11,12 +11,13 @@ import keras
 import numpy as np
 import pytest
 from click.testing import Result
-from dogsnap.exporting import TAUGHT
-from dogsnap.exporting.export import STATISTICS_FILE, export_stored
-from dogsnap.exporting.merging.merge import merge_all
+from dogsnap.exporting import SECOND_OPINION, TAUGHT
+from dogsnap.exporting.export import STATISTICS_FILE, export_answering, export_stored
+from dogsnap.exporting.merging.merge import merge_all, merge_answering
 from dogsnap.exporting.quantization import RANGES
-from dogsnap.networks import architectures
+from dogsnap.networks import architectures, second_opinion
 from dogsnap.networks.architectures import STORED_WEIGHTS
+from dogsnap.networks.halves import read_halves
 from dogsnap.serving.versions import checksums
 from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
@@ -25,7 +26,7 @@ from lab.trainer import with_whole_pictures
 from support import accelerated
 from support.command_line import lab, output_of, refused
 from support.photos import make_data_set, make_frames, striped
-from support.tiny_network import tiny_recipe, tiny_with_box
+from support.tiny_network import beside, store_beside, tiny_recipe, tiny_with_box
 
 pytestmark = pytest.mark.early
 
@@ -280,3 +281,49 @@ def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
     (folder / "labels.json").unlink()
     is_named("labels.json does not exist")
     is_named("cannot be written to", of=folder.parent / "none")
+
+
+@pytest.fixture
+def with_beside(run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What was calibrated, and a network beside."""
+    monkeypatch.setitem(second_opinion.NETWORKS, "beside", beside)
+    folder = shutil.copytree(run.folder, tmp_path / "models" / "tiny")
+    keras.utils.set_random_seed(4)
+    store_beside(beside(5), folder)
+    return folder
+
+
+def test_the_second_opinion_is_fitted_on_the_answers_that_the_built_version_gives(
+    run: SimpleNamespace, with_beside: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (with_beside / TAUGHT).unlink()
+    choices = spied(monkeypatch, calibration.Choice, "on")
+    output_of(calibrate(with_beside, data, "--opinion"))
+    (photos, *_), choice = choices[0]  # on all photos
+    exported = export_answering("tiny", with_beside, with_beside.parent / "built")
+    (answering,) = merge_answering(exported, required=True)
+    (_, asked, *_), _ = run.calibrated[0]
+    files = [example.path for example in with_whole_pictures(asked.validation)]
+    probabilities, dogs = choice.twice(photos.where(photos.breeds >= 0))
+    given = answers(ExportedVersion.load(answering), files)
+    np.testing.assert_allclose(given["prediction"], probabilities, atol=2e-3)
+    np.testing.assert_allclose(given["dog"], dogs, atol=2e-3)
+
+
+def test_further_breeds_are_fitted_with_the_second_opinion_and_other_files_stay(
+    with_beside: Path, data: Path, further: Path
+) -> None:
+    before = {name: (with_beside / name).read_bytes() for name in WRITTEN}
+    known = json.loads((with_beside / SECOND_OPINION).read_text(encoding="utf-8"))
+    taught = ("--taught", further, "--taught", further.parent / "others")
+    rows = json.loads((with_beside / TAUGHT).read_text(encoding="utf-8"))["taught"]
+    output_of(calibrate(with_beside, data, "--opinion", *taught))
+    assert {name: (with_beside / name).read_bytes() for name in WRITTEN} == before
+    kept = json.loads((with_beside / TAUGHT).read_text(encoding="utf-8"))
+    assert kept["second_opinion"] == known["network"]["sha256"]
+    assert all(len(read_halves(each.pop("opinion")["weights"])) == 6 for each in kept["taught"])
+    assert kept["taught"] == rows
+    both = json.loads((with_beside / SECOND_OPINION).read_text(encoding="utf-8"))
+    assert known.items() <= both.items()
+    assert both["weights"] == checksums.digest(with_beside / STORED_WEIGHTS)
+    assert len(kept["scores"]["dog_head"]["weights"]) == len(both["scores"]["dog_head"]["weights"])

@@ -1,11 +1,22 @@
 """A network of the same shape as the real one, small enough to train within seconds: backbone, features, breeds, dog."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import keras
-from dogsnap.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
+from dogsnap.exporting import SECOND_OPINION
+from dogsnap.files import write_json
+from dogsnap.networks import second_opinion
+from dogsnap.networks.architectures import (
+    AttentionPooling,
+    StoredStatistics,
+    box_head,
+    heads,
+    save_half_weights,
+)
 from dogsnap.networks.dogs_head import MIDDLE
+from dogsnap.serving.versions import checksums
 from lab.recipes import RECIPES, Recipe
 
 
@@ -52,3 +63,27 @@ def _backbone(size: tuple[int, int]) -> tuple[Any, Any]:
             keras.layers.ReLU(name=name),
         ]
     return image, StoredStatistics(keras.Sequential(layers), name="backbone")(scaled)
+
+
+BESIDE_FEATURES = 6
+
+
+def beside(classes: int) -> keras.Model:
+    """The interface of `efficientnet_lite0`, of smaller images, with one convolution."""
+    image = keras.Input((8, 8, 3), name="image")
+    maps = keras.layers.Conv2D(BESIDE_FEATURES, 3, activation="relu6", name="stem")(image)
+    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
+    logits = keras.layers.Dense(classes, name="logits", dtype="float32")(features)
+    return keras.Model(image, {"features": features, "logits": logits}, name="beside")
+
+
+def store_beside(model: keras.Model, folder: Path, **stated: Any) -> dict[str, Any]:
+    """Store such a network of five classes, of which three are the breeds and one is another dog, as the real one is stored;
+    returns what is known of it, `stated` included.
+    """
+    save_half_weights(model, lambda: beside(5), folder / second_opinion.WEIGHTS)
+    digest = checksums.digest(folder / second_opinion.WEIGHTS)
+    network = {"architecture": "beside", "classes": 5, "sha256": digest}
+    known = {"network": network, "classes": [4, 0, 2], "dogs": [1], "weight": 0.5, **stated}
+    write_json(known, folder / SECOND_OPINION)
+    return known

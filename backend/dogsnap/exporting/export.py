@@ -76,21 +76,21 @@ class Stored:
     def export(self, model_folder: Path, report: Report = lambda _: None) -> Source:
         """Write it as the next version of `model_folder`: see `export_classifier`."""
         return export_classifier(
-            self.answering(),
+            self.model,
             self.calibration,
             self.description,
             model_folder,
             report,
             self.dogs,
             self.looks,
+            self._how_to_add_opinion(),
         )
 
-    def answering(self) -> keras.Model:
-        """The classifier, with the opinion of the network beside it."""
+    def _how_to_add_opinion(self) -> Callable[[keras.Model], keras.Model] | None:
         if not self.opinion:
-            return self.model
+            return None
         head = DogHead.of(self.description["scores"]["dog_head"])
-        return self.opinion.add_to(self.model, head, self.description.get("taught", ()))
+        return partial(self.opinion.add_to, head=head, taught=self.description.get("taught", ()))
 
 
 def export_stored(
@@ -371,6 +371,7 @@ def export_classifier(
     report: Report = lambda _: None,
     head: keras.Model | None = None,
     looks: Looks | None = None,
+    add_opinion: Callable[[keras.Model], keras.Model] | None = None,
 ) -> Source:
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits
     (n, 1)} as the next version of `model_folder`.
@@ -384,9 +385,13 @@ def export_classifier(
     --second-pass` makes every dog. `looks`: what `calibration` needs, if it
     weighs how much a photo looks like its first breed. Where the description
     says that the subject is no dogs, `scores` has the prediction alone.
+    `add_opinion`: as `SecondOpinion.add_to`.
     """
+    model = second_opinion.with_features(model) if add_opinion else model
     model = looks.add_to(model) if looks else model
     model = dogs.with_dogs(model, head) if head else model
+    # The last step: it sees the image itself, which the others do not.
+    model = add_opinion(model) if add_opinion else model
     height, width, channels = model.input_shape[1:]
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
     is_of_dogs = description.get("subject") != "other"

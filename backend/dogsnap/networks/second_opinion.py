@@ -19,6 +19,13 @@ WEIGHTS = "second_opinion.float16.weights.h5"  # beside the first network's own
 FIELD = "second_opinion"  # of a version's description
 OPINION = "opinion"  # of a taught breed: its row of the small network
 NETWORKS = {"efficientnet_lite0": efficientnet_lite0}
+FEATURES = "features"
+
+
+def with_features(model: keras.Model) -> keras.Model:
+    """A classifier that gives its features, too, as `SecondOpinion.add_to` takes it."""
+    features = model.get_layer(FEATURES).output
+    return keras.Model(model.input, model.output | {FEATURES: features}, name=model.name)
 
 
 @dataclass(frozen=True)
@@ -45,11 +52,12 @@ class SecondOpinion:
     def add_to(
         self, model: keras.Model, head: DogHead, taught: Sequence[Mapping[str, Any]] = ()
     ) -> keras.Model:
-        """A classifier of the breeds, and of `taught` ones behind them, whose
-        outputs "breeds" and "dog" are those of both networks.
+        """A classifier `with_features` of the breeds, and of `taught` ones
+        behind them -> one whose outputs "breeds" and "dog" are those of both
+        networks, without its features.
 
         `head`: tells dogs by the classifier's features and, behind them, the
-        odds of `look`.
+        odds of `look`; with its own largest logit, as `DogHead` does.
         """
         told = self.look(model.input)
         kernel, bias = self.breed_weights(taught)
@@ -57,12 +65,13 @@ class SecondOpinion:
         logits = scores(told["features"])
         scores.set_weights([kernel, bias])
         opinion = self.opinion_of(logits, taught)
-        breeds = model.output["breeds"] + self.weight * opinion
-        joined = ops.concatenate([model.get_layer("features").output, told["odds"]], axis=-1)
+        outputs = dict(model.output)
+        alone = outputs["breeds"]
+        joined = ops.concatenate([outputs.pop(FEATURES), told["odds"]], axis=-1)
         own = keras.layers.Dense(1, name="dog_of_both", dtype="float32")
-        dog = own(joined) + ops.max(breeds, axis=-1, keepdims=True)
+        dog = own(joined) + ops.max(alone, axis=-1, keepdims=True)
         own.set_weights([head.weights[:, np.newaxis], np.array([head.bias])])
-        outputs = model.output | {"breeds": breeds, "dog": dog}
+        outputs |= {"breeds": alone + self.weight * opinion, "dog": dog}
         return keras.Model(model.input, outputs, name=model.name)
 
     def look(self, image: keras.KerasTensor) -> dict[str, keras.KerasTensor]:
