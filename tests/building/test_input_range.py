@@ -103,4 +103,4 @@ def test_a_file_of_keras_is_told_how_to_export_it(tmp_path, ending) -> None:
     file = tmp_path / f"mine{ending}"
     network().save(file)
     for source in (file, tmp_path):
-        refused(dogsnap("merge", source), '.export("models/NAME/1") writes one')
+        refused(dogsnap("merge", source), '.export("models/NAME/1") writes a version')

@@ -110,7 +110,7 @@ def test_cors_adds_its_headers_to_every_reply(server):
         assert headers["Access-Control-Allow-Headers"] == "Content-Type"
         assert (
             headers["Access-Control-Expose-Headers"]
-            == "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
+            == "X-Request-Id, Retry-After, X-Dogsnap-Model-Version, Inference-Header-Content-Length"
         )
 
 

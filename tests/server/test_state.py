@@ -117,7 +117,8 @@ def test_a_default_of_null_is_the_largest_then_compared_with_the_one_before_and_
 
 
 def version_there(server, number: int) -> bool:
-    return server.get(f"/v1/models/half/versions/{number}").ok
+    answer = server.get(f"/v1/models/half/versions/{number}")
+    return answer.ok and answer.json()["model_version_status"][0]["state"] == "AVAILABLE"
 
 
 def answering(server) -> int:

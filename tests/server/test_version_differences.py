@@ -150,7 +150,8 @@ def test_going_back_is_never_refused(door):
 
 
 def test_every_command_says_with_dry_run_what_it_would_change(server):
-    settle(server, "half", 1)
+    for version in (3, 1):  # a default that moves ends a split that another test has left
+        settle(server, "half", version)
     commands = (
         "label set new 1", "label move stable 4", "label remove stable", "default 4", "shadow 4",
         "split --to 4 --percent 5", "unload 3", "load 3", "undo",
