@@ -41,6 +41,10 @@ from lab.opinion_head import OpinionHead
 from lab.passes import OPINION_OF, Passes
 from lab.trainer import with_whole_pictures
 
+# From which probability on the version before, of one network, was sure of a breed, by its
+# validation photos. What a second network wins goes into being right, not into naming more
+# dogs, of unknown breeds, too.
+LEAST_SURE = 0.915
 MADE_BY = "python -m lab calibrate --opinion 1"
 NAMES = ("id", "name", "name_zh")
 FIRST, SECOND = tuple(OPINION_OF), tuple(OPINION_OF.values())  # passes, by the network
@@ -152,7 +156,14 @@ def _fit_own(basis: Basis, unknown: Sequence[Seen]) -> dict[str, Any]:
     looks = calibration.looks_apart(basis.statistics, basis.known.folds[::2])
     seen = [basis.known, *basis.further, *unknown]
     said = calibration.answers_of(seen, heads, looks, [own] * FOLDS)
-    return calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks)
+    return _keep_sure(calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks))
+
+
+def _keep_sure(scores: dict[str, Any]) -> dict[str, Any]:
+    """The scores with a breed sure from no smaller probability on than LEAST_SURE."""
+    decision = scores["second_pass"]["decision"]
+    decision["confident_threshold"] = max(decision["confident_threshold"], LEAST_SURE)
+    return scores
 
 
 def _fit_taught(
@@ -217,7 +228,7 @@ def _fit_taught(
     seen = [basis.known, new, *basis.further, calibration.as_if_unknown(new, labels)]
     said = calibration.answers_of(seen, heads, looks, opinions)
     fitted = calibration.fit_decision(said, stored, basis.precision, labels, basis.ranks, len(own))
-    return fitted, rows
+    return _keep_sure(fitted), rows
 
 
 def _views(seen: Arrays, passes: Sequence[str]) -> np.ndarray:
