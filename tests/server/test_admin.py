@@ -100,12 +100,6 @@ def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claim
         ("models/half/default", {"version": 1, "by": 7}, 400, "by is 7; expected a string"),
         ("models/half/labels/x", {"version": -1}, 400, "version is -1"),
         ("models/half/labels/x", {"version": 2**63}, 400, "expected 0 to"),
-        (
-            "models/half/labels/split",
-            {"version": 2, "from": 2},
-            409,
-            "points to 1, not 2",
-        ),
         ("models/half/split", {"version": 2, "percent": 101}, 400, "at most 100"),
         ("models/half/split", {"version": 2, "percent": -1}, 400, "expected more than 0"),
         ("models/half/split", {"version": 2, "percent": "5"}, 400, "percent is '5'"),
@@ -125,6 +119,12 @@ def test_a_switch_that_makes_no_sense_is_refused_with_a_sentence(
     server, path, fields, status, sentence
 ):
     assert_refused(admin(server, path, fields), status, sentence)
+
+
+def test_a_label_that_points_elsewhere_by_now_is_not_moved(server):
+    admin(server, "models/half/labels/moved", {"version": 1})
+    refused = admin(server, "models/half/labels/moved", {"version": 2, "from": 2})
+    assert_refused(refused, 409, "points to 1, not 2")
 
 
 @pytest.mark.parametrize(
