@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from support.grpc_client import connected, predict_request
 from support.half_models import PATH, answer, switched
 from support.loading import Load, percentile
 from support.process_readings import children, held, sample, worker_of
+from support.waiting import answers as is_ready
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.early
@@ -238,6 +240,41 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
             assert last.result().status_code == 200
             wait_until(lambda: is_gone(server.process.pid), 60)
             assert answer(server) == 2.0
+
+
+@pytest.fixture
+def service_manager(tmp_path) -> Iterator[socket.socket]:
+    """What systemd binds for a unit with Type=notify."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(tmp_path / "notify"))
+        channel.settimeout(60)
+        yield channel
+
+
+def test_the_service_manager_is_told_when_the_models_answer_and_when_the_server_stops(
+    start_server, models, sleeper, service_manager
+):
+    address = service_manager.getsockname()
+    slow = with_sleeper(models, sleeper, load_seconds=2)
+    environ = {"NOTIFY_SOCKET": address, "DOGSNAP_WARM_UP": "true"}
+    server = start_server(slow, environ=environ, wait=False)
+    assert service_manager.recv(1000) == b"READY=1"
+    assert is_ready(f"{server.url}/readyz")
+    server.begin_to_stop()
+    assert service_manager.recv(1000) == b"STOPPING=1"
+
+
+@pytest.mark.long
+def test_a_new_server_is_the_main_process_of_the_same_service(
+    start_server, models, service_manager
+):
+    server = start_server(models, environ={"NOTIFY_SOCKET": service_manager.getsockname()})
+    assert service_manager.recv(1000) == b"READY=1"
+    with new_server(server) as new:
+        wait_until(lambda: is_gone(server.process.pid), 60)
+        told = {service_manager.recv(1000).decode() for _ in range(2)}
+        assert told == {"READY=1", f"MAINPID={new}\nREADY=1"}
+    assert service_manager.recv(1000) == b"STOPPING=1"
 
 
 @pytest.mark.long

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from dogsnap.admin_token import keep_token, token_files
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.server.gunicorn_config import CANNOT_START, gunicorn_options
 from dogsnap.server.health import is_alive
+from dogsnap.server.service_manager import keep_socket, notify
 from dogsnap.server.tracing import Tracing
 from dogsnap.settings import Settings
 
@@ -81,7 +81,8 @@ class Server(BaseApplication):
         self.tracing: Tracing | None = None
         self._access_control: Any = None
         self._replaced = replaced_process()
-        self._has_taken_over = mmap(-1, 1)  # a byte that master and workers share
+        # A byte each that master and workers share.
+        self._has_taken_over, self._has_successor = mmap(-1, 1), mmap(-1, 1)
         self._starts = 0  # of workers
         self._is_serving = self._is_stopping = False
         # As they are now: a later worker may find them changed, or may not read them.
@@ -90,12 +91,15 @@ class Server(BaseApplication):
         if settings.tls_cert:
             files = (Path(settings.tls_key), Path(settings.tls_cert))
             self._certificate = (files[0].read_bytes(), files[1].read_bytes())
-        os.environ[MASTER] = str(os.getpid())  # before gunicorn keeps the environment for SIGUSR2
+        # Before gunicorn keeps the environment for SIGUSR2.
+        os.environ[MASTER] = str(os.getpid())
+        keep_socket()
         super().__init__()
 
     def load_config(self) -> None:
         hooks = {
             "pre_fork": self._count_start,
+            "pre_exec": self._note_successor,
             "post_worker_init": self._serve,
             "worker_exit": self._close,
         }
@@ -112,10 +116,13 @@ class Server(BaseApplication):
         # all threads wait. Nothing is collected first: importing leaves nothing to
         # collect, and to look at every object takes 0.2 s.
         gc.freeze()
-        announce = partial(log.info, "ready: open %s/", local_url(self.settings))
-        self.predictor.repository.start(self.settings.poll_seconds, announce)
+        self.predictor.repository.start(self.settings.poll_seconds, self._announce)
         self.predictor.series.start()
         return app
+
+    def _announce(self) -> None:
+        log.info("ready: open %s/", local_url(self.settings))
+        notify("READY=1")
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
@@ -180,6 +187,9 @@ class Server(BaseApplication):
         if self._has_taken_over[0] or os.getppid() != self._replaced:  # or it has ended
             self._replaced = None
 
+    def _note_successor(self, _server: Any) -> None:
+        self._has_successor[0] = 1
+
     def _serve(self, _worker: Any) -> None:
         """A worker that takes another's place first loads its models: clients
         wait for it, or the old server answers them.
@@ -198,6 +208,7 @@ class Server(BaseApplication):
                 self._replaced,
             )
             self._has_taken_over[0] = 1
+            notify(f"MAINPID={os.getppid()}", "READY=1")
             os.kill(self._replaced, signal.SIGTERM)
 
     def _serve_grpc(self) -> None:
@@ -239,6 +250,8 @@ class Server(BaseApplication):
 
         def stop(number: int, frame: Any) -> None:
             self._is_stopping = True
+            if not self._has_successor[0]:  # which goes on as the same service
+                notify("STOPPING=1")
             if self.grpc is not None:
                 # In a separate thread: the signal may interrupt this one while it holds
                 # a lock that draining needs.
