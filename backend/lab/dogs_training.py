@@ -14,7 +14,7 @@ from dogsnap.exporting import Report
 from dogsnap.exporting.export import read_stored
 from dogsnap.files import write_json
 from dogsnap.networks import dogs_head as dogs
-from dogsnap.networks.architectures import in_precision, load_stored_weights, save_half_weights
+from dogsnap.networks.architectures import in_precision, save_half_weights
 from dogsnap.networks.box_head import overlap
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
@@ -250,19 +250,14 @@ def _match_boxes(photo: Judged, boxes: np.ndarray) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Sources:
-    """Folders: `data`, `frames`, `not_dogs` (each second photo), `more_not_dogs`
-    and `more_dogs`, real photos with the boxes of all dogs, to train on;
-    `judged` to choose and to measure on. `weights`: a file of those to start
-    with.
+    """Folders: `data`, `frames` and `not_dogs` (each second photo) to train on;
+    `judged` to choose and to measure on.
     """
 
     data: Path
     judged: Path
     frames: Path | None = None
     not_dogs: Path | None = None
-    more_not_dogs: Path | None = None
-    more_dogs: Path | None = None
-    weights: Path | None = None
 
 
 def run(
@@ -289,8 +284,6 @@ def run(
     work.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
     head = dogs.head_for(network)
-    if sources.weights:
-        load_stored_weights(head, sources.weights)
     train(network, head, scenes, pictures, epochs, work, report)
     head = in_precision("float32", head, lambda: dogs.head_for(network))
     report(f"choosing on {len(photos[::2])} photos")
@@ -312,19 +305,12 @@ def run(
 
 def _examples(
     sources: Sources, judged: Sequence[Judged], report: Report
-) -> tuple[list[Example], list[Example], list[Example]]:
-    """Photos of dogs, of none, and real ones with the boxes of all dogs."""
+) -> tuple[list[Example], list[Example]]:
+    """Photos of dogs, and of none."""
     names = {each.path.stem.removeprefix("sd_") for each in judged}
     listed = dataset.read_list(sources.data, "train_list")
     apart = [example for example in listed if example.path.stem not in names]
     boxed = dataset.with_boxes(apart, sources.data, sources.frames, report)
     examples = dataset.readable(boxed, report)
     without = dataset.every_second_photo(sources.not_dogs, 0, report)
-    if sources.more_not_dogs:
-        without += dataset.sources_of(sources.more_not_dogs)
-    real = []
-    for photo in read_judged(sources.more_dogs) if sources.more_dogs else ():
-        first, *others = map(tuple, photo.boxes.tolist())
-        if photo.path.stem not in names:
-            real.append(Example(photo.path, 0, photo.path, first, tuple(others)))
-    return examples, [Example(path, 0) for path in without], real
+    return examples, [Example(path, 0) for path in without]

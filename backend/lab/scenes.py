@@ -31,15 +31,13 @@ class Scenes:
     """Draws pictures at random; the same `seed` and number give the same one.
 
     `dogs`: photos with what is known of the whole pictures around them.
-    `no_dogs`: photos without one, and `real`: photos as people take them, with
-    the boxes of all dogs; may be empty.
+    `no_dogs`: photos without one; may be empty.
     """
 
     def __init__(
         self,
         dogs: Sequence[Example],
         no_dogs: Sequence[Example],
-        real: Sequence[Example],
         size: tuple[int, int],
         seed: int,
     ) -> None:
@@ -57,13 +55,6 @@ class Scenes:
             (0.12, self._paste),
             (0.10, self._without),
         ]
-        if real:
-            several = [each for each in real if each.others] or real
-            self.kinds += [
-                (0.09, partial(self._cut_frame, examples=real)),
-                (0.21, partial(self._cut_frame, examples=several)),
-                (0.10, self._without),
-            ]
 
     def draw(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Picture `number`: float32 (height, width, 3) in [0, 1], and its boxes (k, 4)."""

@@ -5,8 +5,7 @@ checkpoints to resume from.
 import json
 import os
 import shutil
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +40,6 @@ def train(
     weights: str,
     folder: Path,
     report: Report,
-    stored_classes: int | None = None,
 ) -> keras.Model:
     """Train `recipe` and return the model in float32, its weights averaged over
     the last steps.
@@ -49,15 +47,13 @@ def train(
     `weights`: `imagenet`, from which the breed head is fitted first, or a file
     of a whole network (`artefacts` writes it). `folder` keeps a file per
     finished stage and the checkpoint of the running one: called again with the
-    same folder it goes on where it stopped. `stored_classes`: how many a file
-    of other classes has; the breed head is then fitted anew. Raises ValueError
-    when `folder` belongs to another recipe, the weights do not fit, or the loss
-    stops being a number.
+    same folder it goes on where it stopped. Raises ValueError when `folder`
+    belongs to another recipe, the weights do not fit, or the loss stops being a
+    number.
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = {"recipe": asdict(recipe), "classes": classes}
     refuse_other_training(run, folder)
-    progress = Progress(_costs(recipe, len(training), weights, stored_classes), report)
     keras.utils.set_random_seed(recipe.seed)
     build = partial(
         architectures.ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout
@@ -69,82 +65,24 @@ def train(
     else:
         if weights == "imagenet":
             architectures.load_imagenet_weights(model)
-        elif stored_classes is None:
-            architectures.load_stored_weights(model, Path(weights))
         else:
-            stored = architectures.ARCHITECTURES[recipe.architecture](stored_classes, recipe.size)
-            architectures.load_all_but_breeds(model, stored, Path(weights))
+            architectures.load_stored_weights(model, Path(weights))
         remember(run, folder)
-        if weights == "imagenet" or stored_classes is not None:
-            progress.begin("head")
+        if weights == "imagenet":
             fit_head(model, recipe, training, validation, report)
         _save_weights(model, head)
     remember(run, folder)
     teacher = None
     if recipe.teacher_share:
-        if not (folder / "teacher.npy").is_file():
-            progress.begin("teacher")
         teacher = _run_teacher(model, recipe, training, folder, report)
     for place, stage in enumerate(recipe.stages):
         staged = build(stage.size) if stage.size else model
         staged.set_weights(model.get_weights())
-        if not (folder / f"{stage.name}{WEIGHTS}").is_file():
-            progress.begin(stage.name)
         _run_stage(staged, recipe, place, training, validation, folder, report, teacher)
         model.set_weights(staged.get_weights())
     if recipe.soup:
         _average(model, recipe, folder)
     return architectures.in_precision("float32", model, lambda: build(recipe.size))
-
-
-class Progress:
-    """Says which step of how many begins, and about how long the whole still
-    takes, by the time of the steps before.
-    """
-
-    def __init__(self, costs: Mapping[str, float], report: Report) -> None:
-        """`costs` of the steps in their order, in any unit."""
-        self._costs, self._report = dict(costs), report
-        self._begun = time.monotonic()
-
-    def begin(self, step: str) -> None:
-        names = list(self._costs)
-        index = names.index(step)
-        before = sum(self._costs[name] for name in names[:index])
-        left = sum(self._costs.values()) - before
-        elapsed = time.monotonic() - self._begun
-        text = f"step {index + 1} of {len(names)}: {step}"
-        if before and elapsed > 1:
-            minutes = max(1, round(elapsed * left / before / 60))
-            text += f"; about {minutes} min left of the training"
-        self._report(text)
-
-
-def _costs(
-    recipe: Recipe, photos: int, weights: str, stored_classes: int | None
-) -> dict[str, float]:
-    """What each step of a training costs, in photos run forward; a training
-    step costs three of them.
-    """
-    costs: dict[str, float] = {}
-    if weights == "imagenet" or stored_classes is not None:
-        costs["head"] = recipe.head_views * photos
-    if recipe.teacher_share:
-        costs["teacher"] = photos
-    for stage in recipe.stages:
-        height, width = stage.size or recipe.size
-        area = height * width / (recipe.size[0] * recipe.size[1])
-        costs[stage.name] = 3 * area * stage.epochs * photos
-    return costs
-
-
-def with_epochs(recipe: Recipe, epochs: float) -> Recipe:
-    """The recipe with so many epochs in all, in the proportions of its stages."""
-    whole = sum(stage.epochs for stage in recipe.stages)
-    stages = []
-    for stage in recipe.stages:
-        stages.append(replace(stage, epochs=round(stage.epochs * epochs / whole, 4)))
-    return replace(recipe, stages=tuple(stages))
 
 
 def _run_teacher(

@@ -237,21 +237,6 @@ def breed_weights_of(run: SimpleNamespace, head: teaching.Head) -> tuple[np.ndar
     return head.kernel, head.bias - np.resize(prior, len(head.bias)) * 0
 
 
-def test_further_photos_by_an_index_are_fitted_on_too(
-    folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    photo = sorted((data / "images" / BREEDS[0]).iterdir())[-1]
-    (tmp_path / "index.tsv").write_text(f"breed\tphoto\tsource\nn00000001\t{photo}\tsomewhere\n")
-    given = []
-    monkeypatch.setattr(
-        calibration,
-        "calibrate",
-        lambda *args: given.append(args[1]) or {"validation": {"top1": 1.0}},
-    )
-    output_of(calibrate(folder, data, "--more", tmp_path))
-    assert photo in [example.path for example in given[0].validation]
-
-
 def test_one_validation_photo_a_breed_gives_numbers(folder: Path, data: Path) -> None:
     recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
     (folder / "recipe.json").write_text(
@@ -268,12 +253,6 @@ def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
         refused(calibrate(of, data, *more), words)
         assert not (of / "scores.json").exists()
 
-    (tmp_path / "index.tsv").write_text("breed\tphoto\nn00000009\tphoto.jpg\n")
-    is_named(
-        "index.tsv:2 does not name a photo of a breed that the model knows",
-        "--more-training",
-        tmp_path,
-    )
     (folder / TAUGHT).write_text('{"taught": [{"id": "white_dog", "name": "White dog"}]}')
     is_named(
         f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further

@@ -195,20 +195,13 @@ def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_
     assert (data.parent / "out" / STORED_WEIGHTS).read_bytes() == b"of before"
 
 
-def test_other_classes_start_from_stored_weights_with_a_new_head(data: Path) -> None:
-    folder = data.parent / "stored"
-    folder.mkdir()
-    start = folder / "start.weights.h5"
-    tiny(5).save_weights(start)
-    ids = ["n00000001", "a", "b", "c", "d"]
-    (folder / "labels.json").write_text(json.dumps([{"id": name, "name": name} for name in ids]))
-    said = output_of(_train(data, "--weights", str(start), "--epochs", "1"))
-    assert "has 5 classes, of which 1 are among the 3 here" in said
-    assert "step 1 of 3: head" in said
-    assert "step 3 of 3: all" in said
-    assert "all: 2 steps of 8 photos" in said
-    recipe = json.loads((data.parent / "out" / "recipe.json").read_text())
-    assert [stage["epochs"] for stage in recipe["stages"]] == [1.0]
+def test_a_network_with_the_weights_of_imagenet_gets_a_head_of_these_breeds_first(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(architectures, "load_imagenet_weights", lambda model: None)
+    said = output_of(_train(data))
+    assert "head: validation top-1" in said
+    assert "all: 4 steps of 8 photos" in said
 
 
 def test_a_start_that_fails_leaves_no_record_and_nothing_is_overwritten_by_default(

@@ -136,7 +136,7 @@ def read_list(
     folders, images, path = breed_folders(data), images_folder(data), data / f"{name}.txt"
     index = {folder: place for place, folder in enumerate(folders)}
     if labels:
-        places = _places(labels)
+        places = {breed: place for place, breed in enumerate(class_ids(labels))}
         for folder in folders:
             breed, _ = _id_and_name(folder)
             if breed not in places:
@@ -159,10 +159,6 @@ def read_list(
             )
         examples.append(Example(images / line.strip(), index[folder]))
     return examples
-
-
-def _places(labels: Sequence[dict[str, Any]]) -> dict[str, int]:
-    return {breed: place for place, breed in enumerate(class_ids(labels))}
 
 
 def with_boxes(
@@ -287,20 +283,6 @@ def check_taught(folders: list[str], training: list[Example]) -> None:
                 f"class folder {folder} has only validation photos in train_list.txt; "
                 "list more photos than are kept for validation, or remove the folder"
             )
-
-
-def read_index(data: Path, labels: list[dict[str, Any]]) -> list[Example]:
-    """The photos of `index.tsv`: columns `breed`, an id of `labels`, and
-    `photo`, a path below `data`. Raises DatasetError.
-    """
-    places, examples = _places(labels), []
-    for number, row in enumerate(rows_of_index(data), 2):
-        if row["breed"] not in places or not row["photo"]:
-            raise DatasetError(
-                f"{data / INDEX}:{number} does not name a photo of a breed that the model knows"
-            )
-        examples.append(Example(data / row["photo"], places[row["breed"]]))
-    return examples
 
 
 def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:

@@ -20,19 +20,6 @@ from lab.commands.train import POPULARITY, WORK, work_option
 @option("--frames", "whole pictures that they were cut from, see `python -m lab train`", PATH)
 @option("--not-dogs", "folder of photos without a dog: the half that taught the dog head", PATH)
 @option(
-    "--more",
-    "folder with index.tsv (columns breed and photo) of further photos that taught "
-    "nothing, to choose and fit on",
-    PATH,
-    multiple=True,
-)
-@option(
-    "--more-training",
-    "the same of further photos that the weights were trained on",
-    PATH,
-    multiple=True,
-)
-@option(
     "--taught",
     "folder of photos of breeds to teach the version that answers the app, see PHOTOS "
     "of `dogsnap teach`; photos that an "
@@ -102,11 +89,7 @@ def calibrate(
     listed = dataset.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
-    for part, name in zip(boxed, ("more_training", "more"), strict=True):
-        for further_folder in further[name]:
-            part.extend(dataset.read_index(further_folder, labels))
-    training = dataset.readable(boxed[0], click.echo)
-    validation = dataset.readable(boxed[1], click.echo)
+    training, validation = (dataset.readable(part, click.echo) for part in boxed)
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)

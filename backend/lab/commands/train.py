@@ -2,7 +2,7 @@
 `dogsnap export` builds a version from.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,6 @@ def work_option(name: str) -> Callable[[Decorated], Decorated]:
 @option("--recipe", "a recipe of training/recipes.py", name="recipe_name", default="inception_v3")
 @option("--not-dogs", "folder of photos without a dog: every second one teaches what is none", PATH)
 @option("--out", "where the artefacts go, such as models/mine", PATH)
-@option(
-    "--epochs",
-    "how often each photo is seen in all stages together  [default: the recipe's]",
-    click.FloatRange(min=0, min_open=True),
-)
 @work_option("RECIPE")
 @option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))
 @option(
@@ -93,8 +88,6 @@ def train(
     if recipe_name not in RECIPES:
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
     recipe = RECIPES[recipe_name]
-    if named["epochs"]:
-        recipe = trainer.with_epochs(recipe, named["epochs"])
     folders = dataset.breed_folders(data)
     labels = dataset.labels_of(folders, named["breeds"])
     ranks = named["popularity"] or POPULARITY
@@ -113,10 +106,7 @@ def train(
     trainer.use_precision(named["precision"])
     work = work or WORK / recipe_name
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
-    stored_classes = _other_classes(Path(weights), labels)
-    model = trainer.train(
-        recipe, fitted, validation, len(labels), weights, work, click.echo, stored_classes
-    )
+    model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
     artefacts.finish(model, recipe, labels, fitted, out, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)
     scores = calibration.calibrate(
@@ -126,27 +116,6 @@ def train(
         f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; "
         f"now: dogsnap export {out.name}"
     )
-
-
-def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | None:
-    """How many classes a file of weights has, by the labels.json beside it, if
-    they are not `labels`; None if they are.
-    """
-    from dogsnap.exporting.export import read_json
-    from dogsnap.training.dataset import class_ids
-
-    file = weights.with_name("labels.json")
-    if not (weights.is_file() and file.is_file()):
-        return None
-    stored, wanted = class_ids(read_json(file)), class_ids(labels)
-    if stored == wanted:
-        return None
-    click.echo(
-        f"{weights} has {len(stored)} classes, of which "
-        f"{len(set(stored) & set(wanted))} are among the {len(wanted)} here: "
-        "all layers but the last are taken from it, which is new"
-    )
-    return len(stored)
 
 
 @train.command()
@@ -159,12 +128,6 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
     PATH,
 )
 @option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
-@option("--more-not-dogs", "see `python -m lab calibrate`; all of them teach the head", PATH)
-@option(
-    "--more-dogs",
-    "folder of real photos with the boxes of all dogs, one or more, in boxes.tsv",
-    PATH,
-)
 @option(
     "--judged",
     "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses "
@@ -172,7 +135,6 @@ def _other_classes(weights: Path, labels: Sequence[Mapping[str, str]]) -> int | 
     PATH,
     required=True,
 )
-@option("--weights", "of a head for the same network, which is trained on", PATH)
 @option("--out", "folder with the network, where the head goes", PATH, required=True)
 @work_option("dogs")
 @option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
