@@ -2,12 +2,18 @@
 
 import io
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email import message_from_bytes
 
 import pytest
 import requests
+from dogsnap.server.app import create_app
+from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.photos import photo as photos
+from dogsnap.serving.photos.hostile_files import check_structure
+from dogsnap.settings import Settings
 from PIL import Image
 from support import colour_photos
 from support.colour_photos import RED, encode, plain
@@ -111,6 +117,29 @@ def test_a_small_upright_jpeg_without_exif_is_sent_and_nothing_about_the_sender(
         name.lower() for name in headers
     )
     assert len(body) < 1_000_000
+
+
+def test_a_photo_that_passes_is_not_checked_again_before_it_runs(
+    colour_models, service, monkeypatch
+):
+    checked = []
+
+    def count(contents: bytes) -> None:
+        checked.append(len(contents))
+        check_structure(contents)
+
+    settings = Settings(models=colour_models, content_check=f"{service.url}{PATH}")
+    predictor = create_predictor(settings)
+    predictor.repository.scan(skip_settling=True)
+    client = create_app(settings, predictor).test_client()
+    monkeypatch.setattr(photos, "check_structure", count)
+    for sent in ([RED_PHOTO], [RED_PHOTO, encode(plain(RED), "PNG")]):
+        checked.clear()
+        texts = [b64encode(each).decode() for each in sent]
+        answer = client.post("/api/classify", json={"images": texts})
+        assert (answer.status_code, answer.json["breeds"][0]["id"]) == (200, "c1")
+        assert checked == [len(each) for each in sent]
+    predictor.close()
 
 
 @pytest.mark.parametrize("kind", colour_photos.every_kind())

@@ -6,9 +6,12 @@ import time
 
 import numpy as np
 import pytest
+from dogsnap import local_model
 from dogsnap.exporting.merging.merge import Options, merge
+from dogsnap.serving.answers.classification import name_breeds
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.execution.executor import within
+from dogsnap.serving.inference import request_kinds
 from dogsnap.serving.inference.request_kinds import Breeds, turned_back
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos.photo import turn
@@ -128,8 +131,22 @@ def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
     work = Breeds(upright_dogs.photo("left"), None)
     signature = work.prepare(servable, settings, metrics)
     with within(time.monotonic() + seconds):
-        outputs, answering = work.run(servable, signature)
-    assert work.answer(answering, outputs, metrics).level is level
+        run = work.run(servable, signature, metrics)
+    assert work.answer(run).level is level
+
+
+@pytest.mark.parametrize(("half", "times"), [("top", 1), ("left", 4)])
+def test_a_photo_is_named_once_and_so_is_each_of_its_turns(models, monkeypatch, half, times):
+    named = []
+
+    def count(servable, outputs, row, top_k):
+        named.append(row)
+        return name_breeds(servable, outputs, row, top_k)
+
+    monkeypatch.setattr(request_kinds, "name_breeds", count)
+    with local_model.load(models / "unsure" / "2") as model:
+        assert model.classify(upright_dogs.photo(half)).level is Level.BREED
+    assert len(named) == times
 
 
 @pytest.mark.parametrize("degrees", [90, 180, 270])

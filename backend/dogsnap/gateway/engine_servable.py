@@ -19,7 +19,6 @@ from dogsnap.errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
-    Unavailable,
 )
 from dogsnap.gateway.client import spec_message
 from dogsnap.routing.spec import ModelSpec
@@ -27,7 +26,7 @@ from dogsnap.serving.photos.photo_values import Decoding
 from dogsnap.serving.tensors.signatures import ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import to_arrays
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
-from dogsnap.serving.versions.servable import BaseServable, Feed
+from dogsnap.serving.versions.servable import BaseServable, Switched
 
 if TYPE_CHECKING:
     from dogsnap.gateway.engine_repository import EngineRepository
@@ -85,31 +84,23 @@ class EngineServable(BaseServable):
         return request
 
     def answer(
-        self, signature: Signature, feed: Feed
+        self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
-        """Call the engine, and again if an error shows that the label or
+        """Call the engine; raises Switched if an error shows that the label or
         default now means another version.
         """
         try:
-            outputs, servable = self._call(signature, feed)
-        except (InvalidArgument, FailedPrecondition, NotFound):
+            return self._call(signature, inputs)
+        except (InvalidArgument, FailedPrecondition, NotFound) as error:
             successor = self._find_successor()
             if successor is None:
                 raise
-            current = successor.signatures.get(signature.name, signature)
-            outputs, servable = successor._call(current, feed)
-        if not set(signature.outputs) <= set(outputs):
-            raise Unavailable(
-                f"the engine has just switched to {servable.id}, which gives other outputs; "
-                "try again"
-            )
-        return outputs, servable
+            raise Switched(successor) from error
 
     def _call(
-        self, signature: Signature, feed: Feed
+        self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
         """The outputs that the version that answered promises, and that version."""
-        inputs = feed(self, signature)
         response = self._versions.engine.predict(
             predict_request(self._spec, signature, inputs), self._spec
         )

@@ -3,7 +3,7 @@
 import base64
 import logging
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.photos.content_check import ContentCheck
-from dogsnap.serving.photos.photo import check
+from dogsnap.serving.photos.photo import Photo
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.settings import Settings
 
@@ -59,17 +59,15 @@ BODIES = {
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint(PROTOCOL, __name__, url_prefix="/api")
-    content_check = ContentCheck(settings.content_check) if settings.content_check else None
+    url = settings.content_check
+    content_check = ContentCheck(url, settings) if url else None
 
     @routes.post("/classify")
     def classify() -> Response:
-        photos, received = _photos_and_fields(settings, MOST_PHOTOS)
+        found, received = _photos_and_fields(settings, MOST_PHOTOS)
         spec = _find_spec(received, predictor)
         top_k = whole_number("top_k", received.get("top_k"))
-        if content_check:
-            for place, photo in enumerate(photos):
-                with naming_photo(place, len(photos)):
-                    content_check.require_passed(check(photo, settings))
+        photos = _require_passed(content_check, found) if content_check else found
         if len(photos) > 1:
             joined = predictor.classify_together(photos, spec, top_k, PROTOCOL, client_is_gone())
             result, answer = joined.answer, joined.to_json()
@@ -129,6 +127,16 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         )
 
     return routes
+
+
+def _require_passed(
+    content_check: ContentCheck, photos: Sequence[bytes]
+) -> Sequence[bytes | Photo]:
+    passed = []
+    for place, photo in enumerate(photos):
+        with naming_photo(place, len(photos)):
+            passed.append(content_check.require_passed(photo))
+    return passed
 
 
 def _answer(fields: Mapping[str, Any]) -> Response:

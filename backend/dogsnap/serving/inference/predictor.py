@@ -17,10 +17,10 @@ from dogsnap.serving.answers.classification import IMAGES_RANK, Classification
 from dogsnap.serving.answers.several_photos import JoinedAnswer
 from dogsnap.serving.execution.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guard import Guard
-from dogsnap.serving.inference.request_kinds import Breeds, BreedsTogether, Outputs, Work
+from dogsnap.serving.inference.request_kinds import Breeds, BreedsTogether, Run, Work
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord
-from dogsnap.serving.photos.photo import check
+from dogsnap.serving.photos.photo import Photo, check
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.series import Series
 from dogsnap.serving.tensors.json_tensors import BASE64_SHOWN
@@ -91,16 +91,14 @@ class Predictor:
                 record.servable = servable.id
                 for work in works:
                     run = partial(self._run, servable, work, record, time.perf_counter())
-                    # The engine may have switched versions.
-                    outputs, servable = self._executor.run(run, deadline, is_gone)
+                    found = self._executor.run(run, deadline, is_gone)
+                    servable = found.servable  # the engine may have switched versions
                     record.servable = servable.id
-                    self.shadow.offer(servable, outputs, work.repeat)
-                    answers.append(work.answer(servable, outputs, self.metrics))
+                    self.shadow.offer(servable, found.outputs, work.repeat)
+                    answers.append(work.answer(found))
         return answers
 
-    def _run(
-        self, servable: BaseServable, work: Work, record: RequestRecord, queued: float
-    ) -> tuple[Outputs, BaseServable]:
+    def _run(self, servable: BaseServable, work: Work, record: RequestRecord, queued: float) -> Run:
         """Check the values and run, in a run thread; `queued`: when it was
         queued, by time.perf_counter().
         """
@@ -113,9 +111,9 @@ class Predictor:
             self.metrics.ran(servable.id, work.size)
         started = time.perf_counter()
         with self.metrics.step("run", servable.id):
-            answer = work.run(servable, signature)
+            run = work.run(servable, signature, self.metrics)
         record.run_seconds += time.perf_counter() - started
-        return answer
+        return run
 
     def _with_version_of_kind(
         self, servable: BaseServable, error: InvalidArgument
@@ -144,13 +142,13 @@ class Predictor:
 
     def classify(
         self,
-        contents: bytes,
+        contents: bytes | Photo,
         spec: ModelSpec,
         top_k: int | None,
         protocol: str,
         is_gone: IsGone | None = None,
     ) -> Classification:
-        """Name the breed in a photo (the bytes of its file)."""
+        """Name the breed in a photo: the bytes of its file, or one that was checked."""
         result: Classification
         (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
         version = result.servable
@@ -159,7 +157,7 @@ class Predictor:
 
     def classify_together(
         self,
-        contents: Sequence[bytes],
+        contents: Sequence[bytes | Photo],
         spec: ModelSpec,
         top_k: int | None,
         protocol: str,

@@ -7,6 +7,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -36,7 +37,7 @@ from dogsnap.serving.tensors.signatures import (
     join_names,
 )
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
-from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable
+from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable, Switched
 from dogsnap.settings import Settings
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
@@ -56,8 +57,8 @@ SURE = (Level.GROUP, Level.BREED)
 LEAST_DOG_TURNED = 0.99
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
-# Makes the pictures that a version is shown.
-Upright = Callable[[BaseServable], Sequence[bytes]]
+# Makes other pictures of an upright one.
+View = Callable[[bytes], list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,48 @@ class Prediction:
     outputs: Outputs
     servable: ServableId
     signature: Signature
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gave: every output by alias, and the version that answered,
+    which may be another one behind a gateway.
+
+    `named`: the answer to each photo, where breeds were asked for. `is_one_row`:
+    the inputs were lists of one that became values.
+    """
+
+    outputs: Outputs
+    servable: BaseServable
+    named: tuple[Classification, ...] = ()
+    is_one_row: bool = False
+
+
+def run_where_it_answers(
+    servable: BaseServable,
+    signature: Signature,
+    answer: Callable[[BaseServable, Signature], tuple[Outputs, BaseServable]],
+) -> Run:
+    """Have a version `answer`; where that has become another one, have that answer.
+
+    Behind a gateway, a label or default can move to another version while a
+    request is under way. That may take pictures of another size, so that what
+    it is shown is made anew: hence the loop. Raises Unavailable where it does
+    not give the outputs of `signature`.
+    """
+    asked = signature
+    while True:
+        try:
+            outputs, answering = answer(servable, signature)
+            break
+        except Switched as switched:
+            servable = switched.servable
+            signature = servable.signatures.get(signature.name, signature)
+    if not set(asked.outputs) <= set(outputs):
+        raise Unavailable(
+            f"the engine has just switched to {answering.id}, which gives other outputs; try again"
+        )
+    return Run(outputs, answering)
 
 
 @dataclass(frozen=True)
@@ -122,42 +165,46 @@ class Values:
         self.size = shape[0] if shape else 1
         return self._runs
 
-    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """Run the signature; also returns the version that answered, which may
-        be another one behind a gateway.
-        """
+    def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
         with photo.place_to_decode(self._pixels):
-            try:
-                return servable.answer(signature, self._feed)
-            except InvalidArgument:
-                # A placeholder of shape [] may take a list of one as it is, or only its value.
-                values = _without_lists_of_one(self._runs, self._arrays)
-                if not values:
-                    raise
-                self._arrays, self._is_one_row = {**self._arrays, **values}, True
-                return servable.answer(signature, self._feed)
+            return self._run(servable, signature)
 
-    def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
-        if signature.inputs != self._runs.inputs:
-            raise Unavailable(
-                f"the engine has just switched to {servable.id}, which takes other "
-                "inputs; try again"
-            )
-        return self._arrays
+    def _run(self, servable: BaseServable, signature: Signature) -> Run:
+        try:
+            run = self._run_on(servable, signature, self._arrays)
+            return replace(run, is_one_row=self._is_one_row)
+        except InvalidArgument:
+            # A placeholder of shape [] may take a list of one as it is, or only its value.
+            values = _without_lists_of_one(self._runs, self._arrays)
+            if not values:
+                raise
+            run = self._run_on(servable, signature, {**self._arrays, **values})
+            return replace(run, is_one_row=True)
+
+    def _run_on(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> Run:
+        def answer(version: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+            if signature.inputs != self._runs.inputs:
+                raise Unavailable(
+                    f"the engine has just switched to {version.id}, which takes other "
+                    "inputs; try again"
+                )
+            return version.answer(signature, arrays)
+
+        return run_where_it_answers(servable, signature, answer)
 
     def repeat(self, other: BaseServable) -> Outputs | None:
         """Run the same on a shadow version; None if it has no such signature."""
         same = other.signatures.get(self._runs.name)
         if same is None or same.inputs != self._runs.inputs:
             return None
-        return other.answer(same, self._feed)[0]
+        return self._run(other, same).outputs
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
-        """The result for the client; `servable` is the version that answered."""
-        wanted = {alias: outputs[alias] for alias in self._filter or outputs}
-        if self._is_one_row:
+    def answer(self, run: Run) -> Any:
+        """The result for the client."""
+        wanted = {alias: run.outputs[alias] for alias in self._filter or run.outputs}
+        if run.is_one_row:
             wanted = {alias: _as_row(output) for alias, output in wanted.items()}
-        return Prediction(wanted, servable.id, self._signature)
+        return Prediction(wanted, run.servable.id, self._signature)
 
 
 def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
@@ -191,29 +238,27 @@ class Examples(Values):
         self._method = task.method
         self._hold = hold
 
-    def answer(
-        self, servable: BaseServable, outputs: Outputs, metrics: Metrics
-    ) -> tuple[ServableId, list[Any]]:
+    def answer(self, run: Run) -> tuple[ServableId, list[Any]]:
         """The version that answered, and the rows that `examples` gives for the method."""
+        outputs = run.outputs
         texts = sum(tensor_bytes(value) for value in outputs.values() if value.dtype == object)
         size = PAIR_BYTES * sum(np.size(value) for value in outputs.values()) + texts
-        servable.check_answer_size(size)
+        run.servable.check_answer_size(size)
         self._hold(size)
         rows = classify_rows if self._method == "classify" else regress_rows
-        return servable.id, rows(outputs, self._count)
+        return run.servable.id, rows(outputs, self._count)
 
 
 class Photos:
-    """A signature on photos (the bytes of their files), in whatever form it
-    takes them: one row for each.
-    """
+    """A signature on photos, in whatever form it takes them: one row for each."""
 
     def __init__(
         self,
-        contents: Sequence[bytes],
+        contents: Sequence[bytes | photo.Photo],
         signature_name: str = DEFAULT_SIGNATURE,
         output_filter: Sequence[str] = (),
     ):
+        """`contents`: the bytes of files, or photos that were checked already."""
         self._contents, self._signature_name = contents, signature_name
         self._filter = output_filter
         self._ready: dict[int, list[bytes]] = {}  # by the least side
@@ -231,7 +276,8 @@ class Photos:
         self._signature.check_outputs(self._filter)
         return self._signature
 
-    def _upright(self, servable: BaseServable) -> list[bytes]:
+    def _pictures_for(self, servable: BaseServable) -> list[bytes]:
+        """The photos as `Photo.upright` makes them for the size that a version takes."""
         size = servable.description.input_size
         least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
         if least not in self._ready:
@@ -239,14 +285,18 @@ class Photos:
                 self._ready[least] = [each.upright(least) for each in self._photos]
         return self._ready[least]
 
-    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        return self._run_on(servable, signature, self.size, self._upright)
+    def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
+        return self._run(servable, signature)
 
-    def _run_on(
-        self, servable: BaseServable, signature: Signature, count: int, upright: Upright
-    ) -> tuple[Outputs, BaseServable]:
+    def _run(self, servable: BaseServable, signature: Signature, view: View | None = None) -> Run:
+        """Run the photos, or what `view` makes of the first one."""
+
+        def answer(version: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+            pictures = self._pictures_for(version)
+            return version.answer_photos(signature, view(pictures[0]) if view else pictures)
+
         try:
-            return servable.answer_photos(signature, count, upright)
+            return run_where_it_answers(servable, signature, answer)
         except (UnsupportedPhoto, TooLarge):
             raise
         except InvalidArgument as error:  # of the graph, to which photos are the only values
@@ -254,11 +304,11 @@ class Photos:
             raise UnsupportedPhoto(sentence) from error
 
     def repeat(self, other: BaseServable) -> Outputs:
-        return other.answer_photos(other.photo_signature(), self.size, self._upright)[0]
+        return self._run(other, other.photo_signature()).outputs
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
-        wanted = {alias: outputs[alias] for alias in self._filter or outputs}
-        return Prediction(wanted, servable.id, self._signature)
+    def answer(self, run: Run) -> Any:
+        wanted = {alias: run.outputs[alias] for alias in self._filter or run.outputs}
+        return Prediction(wanted, run.servable.id, self._signature)
 
 
 class Breeds(Photos):
@@ -271,10 +321,9 @@ class Breeds(Photos):
     are the same whichever way is up: a phone held flat lays dogs on their side.
     """
 
-    def __init__(self, contents: bytes, top_k: int | None):
+    def __init__(self, contents: bytes | photo.Photo, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
-        self._degrees = 0  # clockwise, of the turn that answers
 
     @property
     def checked(self) -> photo.Photo:
@@ -285,69 +334,69 @@ class Breeds(Photos):
         check_top_k(servable, self._top_k)
         return servable.photo_signature()
 
-    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        began = time.monotonic()
-        outputs, answering = super().run(servable, signature)
-        if not _sees_dog(answering, outputs):
-            windows = photo.windows(self._upright(answering)[0])
-            in_window = windows and self._run_windows(answering, signature, windows)
-            if in_window:
-                return in_window
-        needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
-        if not answering.description.is_turned or remaining(math.inf) < needed:
-            return outputs, answering
-        if not _says_little(self._name_row(answering, outputs)):
-            return outputs, answering
-        return self._run_turned(answering, signature) or (outputs, answering)
+    def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
+        return self._name(self._look(servable, signature, metrics), metrics)
 
     def repeat(self, other: BaseServable) -> Outputs:
         """What `other` would answer, which may look at other parts of the photo."""
         again = copy.copy(self)
         again._top_k = None  # it may have fewer classes
-        return again.run(other, other.photo_signature())[0]
+        return again._look(other, other.photo_signature()).outputs
 
-    def _run_view(
-        self,
-        servable: BaseServable,
-        signature: Signature,
-        count: int,
-        view: Callable[[bytes], list[bytes]],
-    ) -> tuple[Outputs, BaseServable]:
-        """Run `count` pictures that `view` makes of the upright photo."""
-        return self._run_on(servable, signature, count, lambda each: view(self._upright(each)[0]))
+    def answer(self, run: Run) -> Classification:
+        return run.named[0]
 
-    def _run_windows(
+    def _look(
+        self, servable: BaseServable, signature: Signature, metrics: Metrics | None = None
+    ) -> Run:
+        """Run the photo, and what else of it may say more."""
+        began = time.monotonic()
+        whole = self._run(servable, signature)
+        if not _sees_dog(whole):
+            windows = photo.windows(self._pictures_for(whole.servable)[0])
+            in_window = windows and self._look_into_windows(whole.servable, signature, windows)
+            if in_window:
+                return in_window
+        needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
+        if not whole.servable.description.is_turned or remaining(math.inf) < needed:
+            return whole
+        named = self._name(whole, metrics)
+        if not _says_little(named.named[0]):
+            return named
+        return self._look_at_turns(whole.servable, signature) or named
+
+    def _name(self, run: Run, metrics: Metrics | None) -> Run:
+        """With its answer, which is named once; timed for the metrics of a request."""
+        if run.named:
+            return run
+        with metrics.step("name", run.servable.id) if metrics else nullcontext():
+            named = name_breeds(run.servable, run.outputs, 0, self._top_k)
+        return replace(run, named=(named,))
+
+    def _look_into_windows(
         self, servable: BaseServable, signature: Signature, windows: list[photo.Box]
-    ) -> tuple[Outputs, BaseServable] | None:
-        """The answer for the window that shows a dog the most; None if none does."""
-        view = partial(photo.cut_windows, windows=windows)
-        found, answering = self._run_view(servable, signature, len(windows), view)
-        best = int(np.argmax(found["dog"]))
-        part = _row_of(found, best)
-        return (_in_whole(part, windows[best]), answering) if _sees_dog(answering, part) else None
+    ) -> Run | None:
+        """The run of the window that shows a dog the most; None if none does."""
+        found = self._run(servable, signature, partial(photo.cut_windows, windows=windows))
+        best = int(np.argmax(found.outputs["dog"]))
+        part = _row_of(found.outputs, best)
+        in_whole = Run(_in_whole(part, windows[best]), found.servable)
+        return in_whole if _sees_dog(in_whole) else None
 
-    def _run_turned(
-        self, servable: BaseServable, signature: Signature
-    ) -> tuple[Outputs, BaseServable] | None:
-        """The surest answer for the photo turned; None if none is sure."""
+    def _look_at_turns(self, servable: BaseServable, signature: Signature) -> Run | None:
+        """The run of the turn with the surest answer; None if none is sure."""
+        turns = []
         try:
-            view = partial(photo.turn, turns=TURNS)
-            outputs, answering = self._run_view(servable, signature, len(TURNS), view)
-            answers = [self._name_row(answering, outputs, row) for row in range(len(TURNS))]
+            turned = self._run(servable, signature, partial(photo.turn, turns=TURNS))
+            for row, degrees in enumerate(TURNS):
+                back = turned_back(_row_of(turned.outputs, row), degrees)
+                named = name_breeds(turned.servable, back, 0, self._top_k)
+                turns.append(Run(back, turned.servable, (replace(named, turned=degrees),)))
         except DogsnapError:  # there is an answer already
             return None
-        best = max(range(len(answers)), key=lambda row: _sureness(answers[row]))
-        if not _is_sure(answers[best]) or not _sees_surely(outputs, best):
-            return None
-        self._degrees = TURNS[best]
-        return turned_back(_row_of(outputs, best), self._degrees), answering
-
-    def _name_row(self, servable: BaseServable, outputs: Outputs, row: int = 0) -> Classification:
-        return name_breeds(servable, outputs, row, self._top_k)
-
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
-        with metrics.step("name", servable.id):
-            return replace(self._name_row(servable, outputs), turned=self._degrees)
+        best = max(turns, key=lambda turn: _sureness(turn.named[0]))
+        is_sure = _is_sure(best.named[0]) and _sees_surely(best.outputs)
+        return best if is_sure else None
 
 
 class BreedsTogether:
@@ -355,8 +404,8 @@ class BreedsTogether:
     `Breeds`, in one place of the queue.
     """
 
-    def __init__(self, contents: Sequence[bytes], top_k: int | None):
-        self._works = [Breeds(photo, top_k) for photo in contents]
+    def __init__(self, contents: Sequence[bytes | photo.Photo], top_k: int | None):
+        self._works = [Breeds(each, top_k) for each in contents]
         self._top_k = top_k
         self.size = len(contents)
 
@@ -368,31 +417,29 @@ class BreedsTogether:
         photo.check_together([work.checked for work in self._works], limits)
         return servable.photo_signature()
 
-    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        runs = []
+    def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
+        runs: list[Outputs] = []
+        named: list[Classification] = []
         for place, work in enumerate(self._works):
             with naming_photo(place, self.size):
-                runs.append(work.run(servable, signature))
-        ids = {answering.id for _, answering in runs}
-        if len(ids) > 1:
+                run = work.run(servable, signature, metrics)
+            runs.append(run.outputs)
+            named += run.named
+        if len({answer.servable for answer in named}) > 1:
             raise Unavailable("the engine has just switched versions; try again")
-        return _rows_of(runs), runs[-1][1]
+        return Run(_rows_of(runs), run.servable, tuple(named))
 
     def repeat(self, other: BaseServable) -> Outputs:
         """What `other` would answer."""
-        return _rows_of([(work.repeat(other), other) for work in self._works])
+        return _rows_of([work.repeat(other) for work in self._works])
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> JoinedAnswer:
-        answers = []
-        for place, work in enumerate(self._works):
-            answers.append(work.answer(servable, _row_of(outputs, place), metrics))
-        return join_answers(servable, answers, self._top_k)
+    def answer(self, run: Run) -> JoinedAnswer:
+        return join_answers(run.servable, run.named, self._top_k)
 
 
-def _rows_of(runs: Sequence[tuple[Outputs, BaseServable]]) -> Outputs:
+def _rows_of(runs: Sequence[Outputs]) -> Outputs:
     """The outputs of runs of one photo each, a row for each."""
-    first, _ = runs[0]
-    return {alias: np.concatenate([outputs[alias] for outputs, _ in runs]) for alias in first}
+    return {alias: np.concatenate([outputs[alias] for outputs in runs]) for alias in runs[0]}
 
 
 def _says_little(answer: Classification) -> bool:
@@ -406,8 +453,8 @@ def _is_sure(answer: Classification) -> bool:
     return answer.level in SURE and len(answer.dogs) == 1
 
 
-def _sees_surely(outputs: Outputs, row: int) -> bool:
-    return "dog" not in outputs or float(outputs["dog"][row]) >= LEAST_DOG_TURNED
+def _sees_surely(outputs: Outputs) -> bool:
+    return "dog" not in outputs or float(outputs["dog"][0]) >= LEAST_DOG_TURNED
 
 
 def _sureness(answer: Classification) -> tuple[int, float]:
@@ -422,12 +469,12 @@ def _sureness(answer: Classification) -> tuple[int, float]:
     return SURE.index(answer.level), probability
 
 
-def _sees_dog(servable: BaseServable, outputs: Outputs) -> bool:
+def _sees_dog(run: Run) -> bool:
     """Whether a version sees a dog in one photo; one that never says that there
     is none always does.
     """
-    decision = servable.description.levels.decision
-    return "dog" not in outputs or bool(decision.sees_dog(float(outputs["dog"][0])))
+    decision = run.servable.description.levels.decision
+    return "dog" not in run.outputs or bool(decision.sees_dog(float(run.outputs["dog"][0])))
 
 
 def _row_of(outputs: Outputs, row: int) -> Outputs:

@@ -13,7 +13,8 @@ import requests
 from dogsnap.addresses import proxies_of
 from dogsnap.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
 from dogsnap.serving.execution.executor import Executor
-from dogsnap.serving.photos.photo import Photo
+from dogsnap.serving.photos.photo import Photo, check
+from dogsnap.settings import Settings
 
 # WeChat takes at most 750 x 1334 pixels and 1 MB: developers.weixin.qq.com, security.imgSecCheck.
 LONGEST_SIDE = 750
@@ -21,6 +22,7 @@ QUALITY = 85
 TIMEOUT_SECONDS = 5.0  # from the request to the answer, waiting for others included
 CHECKS, WAITING = 16, 64  # photos that are checked at a time, and that wait
 PASSED, RISKY = 0, 87014  # WeChat's errcode
+NOT_AVAILABLE = "the content check is not available; try again later"
 
 log = logging.getLogger("dogsnap.content_check")
 
@@ -34,26 +36,26 @@ class ContentCheck:
     waits for it longer than TIMEOUT_SECONDS.
     """
 
-    def __init__(self, url: str):
-        self._url = url
+    def __init__(self, url: str, limits: Settings):
+        self._url, self._limits = url, limits
         self._executor = Executor(CHECKS, WAITING, "content-check")
 
-    def require_passed(self, photo: Photo) -> None:
-        """Raises PhotoRefused for a photo that did not pass, Unavailable
-        without an answer, UnsupportedPhoto if damaged.
+    def require_passed(self, contents: bytes) -> Photo:
+        """The photo, which passed; `contents`: the bytes of its file.
+
+        Raises PhotoRefused for one that did not pass, Unavailable without an
+        answer, and what `photo.check` raises.
         """
         deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
-            errcode = self._executor.run(
-                lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url), deadline
-            )
+            photo, errcode = self._executor.run(lambda: self._ask(contents), deadline)
         except Full:
             raise Full(
                 f"the content check has {CHECKS + WAITING} photos to check already; try again later"
             ) from None
         except DeadlineExceeded:
             log.error("the content check gives no answer within %g s", TIMEOUT_SECONDS)
-            errcode = None
+            raise Unavailable(NOT_AVAILABLE) from None
         if errcode == RISKY:
             raise PhotoRefused("the photo did not pass the content check; choose another one")
         if errcode != PASSED:
@@ -64,7 +66,12 @@ class ContentCheck:
                     PASSED,
                     RISKY,
                 )
-            raise Unavailable("the content check is not available; try again later")
+            raise Unavailable(NOT_AVAILABLE)
+        return photo
+
+    def _ask(self, contents: bytes) -> tuple[Photo, object]:
+        photo = check(contents, self._limits)
+        return photo, _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url)
 
 
 def _errcode(jpeg: bytes, url: str) -> object:

@@ -173,12 +173,14 @@ class Photo:
             self.contents, self.opened = ended, None
 
 
-def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
-    """Read the header.
+def check(contents: bytes | Photo, limits: Settings = DEFAULTS) -> Photo:
+    """Read the header; a photo that was checked is given back.
 
     Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or
     TooLarge (too many pixels).
     """
+    if isinstance(contents, Photo):
+        return contents
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
     check_structure(contents)

@@ -121,10 +121,12 @@ class BaseServable:
             )
 
     def answer(
-        self, signature: Signature, feed: "Feed"
+        self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """Run a signature on what `feed` returns; returns every output, and the
+        """Run a signature on its inputs by alias; returns every output, and the
         version that answered.
+
+        Raises Switched where that cannot be this one any more.
         """
         raise NotImplementedError
 
@@ -154,9 +156,11 @@ class BaseServable:
         tensors = self.decoding.tensors
         for alias, spec in signature.inputs.items():
             name = self.signature_defs[signature.name].inputs[alias].name
-            is_decoded = self.decoding.pictures and (tensors is None or name in tensors)
-            is_image = spec.shape.rank == 4 and self.description.input_size is not None
-            if is_decoded if spec.dtype == tf.string else is_image:
+            if spec.dtype == tf.string:
+                is_picture = self.decoding.pictures and (tensors is None or name in tensors)
+            else:
+                is_picture = spec.shape.rank == 4 and self.description.input_size is not None
+            if is_picture:
                 aliases.append(alias)
         return aliases
 
@@ -204,44 +208,34 @@ class BaseServable:
         """Run a signature with one input on photos (bytes from
         `Photo.upright`), one row of output for each.
         """
-        return self.answer_photos(signature, len(photos), lambda _: photos)[0]
+        return self.answer_photos(signature, photos)[0]
 
     def answer_photos(
-        self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
+        self, signature: Signature, photos: Sequence[bytes]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """As `answer`, on `count` photos from `upright`: as bytes, base64 text
-        or images. Raises FailedPrecondition otherwise.
+        """As `answer`, on photos as in `run_photos`: as bytes, base64 text or
+        images. Raises FailedPrecondition otherwise.
         """
-
-        def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
-            alias, spec = servable.photo_input(signature)
-            return {alias: servable._feed(alias, spec, upright(servable))}
-
-        rank = self.photo_input(signature)[1].shape.rank
-        if rank != 0:
+        alias, spec = self.photo_input(signature)
+        values = self._photo_values(alias, spec, photos)
+        if spec.shape.rank != 0:
             try:
-                return self.answer(signature, feed)
+                return self.answer(signature, {alias: values})
             except InvalidArgument:
-                if rank is not None or not count:
+                if spec.shape.rank is not None or not photos:
                     raise
         # A value, or of unknown rank and it takes no vector.
-        return self._answer_one_by_one(signature, count, feed)
+        return self._answer_one_by_one(signature, alias, values)
 
     def _answer_one_by_one(
-        self, signature: Signature, count: int, feed: "Feed"
+        self, signature: Signature, alias: str, values: Any
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
         """For a graph that takes a single value: one run for each, whose
         answers become rows.
         """
         servable, answers = self, []
-        for index in range(count):
-
-            def single(
-                version: BaseServable, signature: Signature, index: int = index
-            ) -> dict[str, Any]:
-                return {alias: values[index] for alias, values in feed(version, signature).items()}
-
-            outputs, servable = servable.answer(signature, single)
+        for value in values:
+            outputs, servable = servable.answer(signature, {alias: value})
             answers.append(outputs)
         rows = {}
         for output in signature.outputs:
@@ -262,7 +256,7 @@ class BaseServable:
             )
         return next(iter(signature.inputs.items()))
 
-    def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
+    def _photo_values(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
             takes_files = alias.endswith(BYTES_SUFFIX)
             return list(photos) if takes_files else list(map(to_web_safe_base64, photos))
@@ -284,8 +278,12 @@ class BaseServable:
             raise _translate_error(error) from error
 
 
-# Returns the inputs of a version's signature, by alias.
-Feed = Callable[[BaseServable, Signature], Mapping[str, Any]]
+class Switched(Exception):
+    """Behind a gateway, what was asked means another version since: `servable`."""
+
+    def __init__(self, servable: BaseServable):
+        super().__init__(str(servable.id))
+        self.servable = servable
 
 
 class Servable(BaseServable):
@@ -327,9 +325,9 @@ class Servable(BaseServable):
         return servable
 
     def answer(
-        self, signature: Signature, feed: Feed
+        self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], BaseServable]:
-        return self.run(signature, feed(self, signature)), self
+        return self.run(signature, inputs), self
 
     def enable_batching(
         self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None

@@ -88,8 +88,8 @@ class ExportedVersion:
         (1,) and "box" (1, 4). Raises DogsnapError.
         """
         work = Breeds(photo, None)
-        signature = work.prepare(self.servable, LIMITS, METRICS)
-        answer = dict(work.run(self.servable, signature)[0])
+        work.prepare(self.servable, LIMITS, METRICS)
+        answer = dict(work.repeat(self.servable))
         if "dog" in answer:
             answer["dog"] = answer["dog"].reshape(-1)
         return answer
