@@ -58,7 +58,11 @@ def test_tritons_client_finds_server_and_versions(answers) -> None:
     assert answers["ready"] is True
     assert answers["model_ready"] == [True, True, False]
     assert answers["server"]["name"] == "dogsnap"
-    assert answers["server"]["extensions"] == ["binary_tensor_data", "classification"]
+    assert answers["server"]["extensions"] == [
+        "binary_tensor_data",
+        "classification",
+        "model_repository",
+    ]
     assert answers["metadata"]["name"] == "inception_v3"
     assert answers["metadata"]["versions"] == ["1", "2"]
     (tensor,) = answers["metadata"]["inputs"]

@@ -7,7 +7,14 @@ from dogsnap.errors import InvalidArgument
 from dogsnap.server.app import create_app
 from dogsnap.server.middleware.access_control import KEY_HEADER
 from dogsnap.server.pages import generated_clients
-from dogsnap.server.protocols import admin, app_api, console_pages, openapi, tf_serving_rest
+from dogsnap.server.protocols import (
+    admin,
+    app_api,
+    console_pages,
+    model_repository,
+    openapi,
+    tf_serving_rest,
+)
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.tensors.open_inference_tensors import TYPES
@@ -15,7 +22,12 @@ from dogsnap.settings import Settings, variable
 from flask import Flask
 from jsonschema import Draft202012Validator
 
-BODIES = {**admin.BODIES, **app_api.BODIES, **console_pages.BODIES}
+BODIES = {
+    **admin.BODIES,
+    **app_api.BODIES,
+    **console_pages.BODIES,
+    **model_repository.BODIES,
+}
 PARAMETER = re.compile(r"<(?:\w+(?:\(.*?\))?:)?(\w+)>")
 VALUES = (None, "", "2", "text", 0, 2, 1.5, True, [], ["text"], [2], {})
 

@@ -137,6 +137,15 @@ def test_a_state_unloads_what_it_no_longer_uses_and_nothing_that_it_uses(server,
     output_of(run("apply", "FILE", state=(moves % (1, 2)).replace("[3]", "[], loaded: []")))
 
 
+def test_a_model_that_was_unloaded_is_exported_and_applied_as_such(server, run):
+    unloaded = "format: 1\nmodels: {other: {served: false}}"
+    assert "all versions of other" in output_of(run("apply", "FILE", state=unloaded))
+    assert yaml.safe_load(output_of(run("export")))["models"]["other"]["served"] is False
+    output_of(run("apply", "FILE", state=unloaded.replace("false", "true")))
+    assert "served" not in yaml.safe_load(output_of(run("export")))["models"]["other"]
+    wait_until(lambda: server.get("/v2/models/other/ready").ok)
+
+
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [

@@ -250,6 +250,12 @@ class EngineRepository(ModelRepository):
     def reconfigure(self, *_: Any) -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
 
+    def load_model(self, *_: Any) -> NoReturn:
+        raise Unimplemented(ASK_ENGINE)
+
+    def unload_model(self, *_: Any) -> NoReturn:
+        raise Unimplemented(ASK_ENGINE)
+
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         self.engine.start()
         super().start(poll_seconds or POLL_SECONDS, on_ready)

@@ -12,7 +12,17 @@ from dogsnap.routing.sticky_split import Split
 CONFIGURATION_KIND = "configuration"
 HIDDEN = "until"  # goes along with a label or default, and is not shown
 # The settings of a model, in the order in which changes are shown: the main one first.
-KINDS = (CONFIGURATION_KIND, "default", "label", "split", "rollout", "shadow", "load", HIDDEN)
+KINDS = (
+    CONFIGURATION_KIND,
+    "default",
+    "label",
+    "split",
+    "rollout",
+    "shadow",
+    "load",
+    "unload",
+    HIDDEN,
+)
 # What ends when a setting takes another value.
 ENDED_KINDS = {
     "default": ("split", "rollout"),
@@ -89,6 +99,7 @@ class Choices:
         self.loads: dict[int, bool] = {}
         for number, is_loaded in self._values_of("load").items():
             self.loads[int(number)] = is_loaded
+        self.is_unloaded: bool = self.get("unload") is True  # the model, with all of its versions
 
     def get(self, kind: str, name: str = "") -> Any:
         """The value of a setting; None if nothing was chosen."""
@@ -104,6 +115,10 @@ class Choices:
         chosen = {self.default, *self.labels.values()}
         chosen.update(split.version for split in self.splits.values())
         return {number for number in chosen if number is not None}
+
+    def keeps_out(self, number: int) -> bool:
+        """Whether this version was unloaded, by itself or with its model."""
+        return self.is_unloaded or self.loads.get(number) is False
 
     def is_empty(self) -> bool:
         return not self._values
@@ -149,6 +164,8 @@ class Choices:
         """The versions that are chosen or selected by the policy, without those
         to be unloaded.
         """
+        if self.is_unloaded:
+            return set()
         used = {*by_policy, self.default, self.shadow}
         used.update(split.version for split in self.splits.values())
         used.update(rollout.version for rollout in self.rollouts.values())

@@ -139,11 +139,8 @@ def change_shadow(choices: Choices, versions: Versions, version: int | None) -> 
 def change_load(choices: Choices, versions: Versions, version: int, value: bool | None) -> Choices:
     """Keep a version loaded, or unloaded; None: as the version policy says."""
     model = versions.model
-    if value is not None and versions.engines:
-        raise Unimplemented(
-            f"the engines behind this gateway load versions of {model} themselves: add or remove "
-            "the version in their models folder, or send this to an engine (--url)"
-        )
+    if value is not None:
+        _refuse_engines(versions)
     if value is not None and version not in versions.existing:
         raise NotFound(
             f"{model} has no version {version}; its versions: {_join(sorted(versions.existing))}"
@@ -153,7 +150,23 @@ def change_load(choices: Choices, versions: Versions, version: int, value: bool 
             f"version {version} of {model} cannot be loaded: {lacks}; expected all files of a "
             "SavedModel, copy them there and load it again"
         )
+    if value:
+        choices = choices.with_value("unload", "", None)
     return choices.with_value("load", str(version), value)
+
+
+def change_unload(choices: Choices, versions: Versions, is_unloaded: bool) -> Choices:
+    """Unload all versions of a model, also those that come, until it is loaded again."""
+    _refuse_engines(versions)
+    return choices.with_value("unload", "", is_unloaded or None)
+
+
+def _refuse_engines(versions: Versions) -> None:
+    if versions.engines:
+        raise Unimplemented(
+            f"the engines behind this gateway load versions of {versions.model} themselves: add or "
+            "remove them in their models folder, or send this to an engine (--url)"
+        )
 
 
 def undo(choices: Choices, versions: Versions, switch: Switch) -> Choices:
@@ -278,7 +291,7 @@ def _check_version(after: Choices, versions: Versions, number: int, may_wait: bo
     if not 0 <= number <= MAX_INT64:
         raise InvalidArgument(f"version is {number}; expected 0 to {MAX_INT64}")
     state = "is being unloaded" if number in versions.unloading else ""
-    if after.loads.get(number) is False:
+    if after.keeps_out(number):
         state = state or "was unloaded by hand"
     if state:
         raise FailedPrecondition(

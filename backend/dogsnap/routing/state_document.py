@@ -10,7 +10,7 @@ from jsonschema.exceptions import best_match
 
 from dogsnap.errors import InvalidArgument
 from dogsnap.routing.choices import HIDDEN, Choices
-from dogsnap.routing.planners import Versions, change_label, change_load
+from dogsnap.routing.planners import Versions, change_label, change_load, change_unload
 from dogsnap.routing.spec import MAX_INT64
 
 FORMAT = 1
@@ -35,6 +35,7 @@ MODEL = {
         "shadow": VERSION_OR_NONE,
         "loaded": {"type": "array", "items": VERSION},
         "unloaded": {"type": "array", "items": VERSION},
+        "served": {"type": "boolean"},  # written only of a model that was unloaded
     },
     "additionalProperties": False,
 }
@@ -65,6 +66,7 @@ def describe_state(models: Mapping[str, Choices]) -> dict[str, Any]:
             "shadow": choices.shadow,
             "loaded": [number for number, is_loaded in choices.loads.items() if is_loaded],
             "unloaded": [number for number, is_loaded in choices.loads.items() if not is_loaded],
+            **({"served": False} if choices.is_unloaded else {}),
         }
     return {"format": FORMAT, "models": described}
 
@@ -109,6 +111,8 @@ def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]
     after = choices
     for number, is_loaded in loads.items():
         after = change_load(after, versions, number, is_loaded)
+    if "served" in wanted:
+        after = change_unload(after, versions, is_unloaded=not wanted["served"])
     for kind in ("default", "shadow"):
         if kind in wanted:
             after = after.with_value(kind, "", wanted[kind])

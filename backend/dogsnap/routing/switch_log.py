@@ -152,6 +152,7 @@ def describe_setting(change: Change) -> str:
         "split": f"split of {describe_label(name)} of {model}",
         "rollout": f"rollout of {describe_label(name)} of {model}",
         "load": f"version {name} of {model}",
+        "unload": f"all versions of {model}",
         CONFIGURATION_KIND: CONFIGURATION_KIND,
     }
     return titles.get(change.kind, f"{change.kind} of {model}")
@@ -166,6 +167,7 @@ def describe_value(kind: str, value: Any) -> str:
         words = {
             "default": "not chosen",
             "load": "as the policy says",
+            "unload": "as the policy says",
             CONFIGURATION_KIND: "as at the start",
         }
         return words.get(kind, "none")
@@ -173,8 +175,8 @@ def describe_value(kind: str, value: Any) -> str:
         return f"{100 * value['share']:g} % to {value['version']}"
     if kind == "rollout":
         return _describe_rollout(value)
-    if kind == "load":
-        return "loaded" if value else "unloaded"
+    if kind in ("load", "unload"):
+        return "loaded" if value and kind == "load" else "unloaded"
     if kind == CONFIGURATION_KIND:
         return "; ".join(map(_describe_model, value)) or "no model"
     return str(value)

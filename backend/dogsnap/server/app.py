@@ -25,6 +25,7 @@ from dogsnap.server.protocols import (
     console_pages,
     http_health,
     invocations,
+    model_repository,
     open_inference_rest,
     openapi,
     simple_tensorflow_serving,
@@ -70,6 +71,7 @@ def create_app(
     app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
     app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
     app.register_blueprint(open_inference_rest.blueprint(settings, predictor))
+    app.register_blueprint(model_repository.blueprint(settings, predictor))
     app.register_blueprint(invocations.blueprint(settings, predictor))
     app.register_blueprint(openapi.blueprint(settings))
     app.register_blueprint(web_app.blueprint())

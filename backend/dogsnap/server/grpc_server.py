@@ -93,7 +93,7 @@ class GrpcServer:
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(settings, predictor), self._server
         )
-        self._server.add_generic_rpc_handlers([InferenceService(service).handler()])
+        self._server.add_generic_rpc_handlers([InferenceService(service, settings).handler()])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server

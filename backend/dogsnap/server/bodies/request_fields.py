@@ -100,13 +100,14 @@ class Body:
     required: Mapping[str, Check] = field(default_factory=dict)
     optional: Mapping[str, Check] = field(default_factory=dict)
 
-    def read_request(self) -> dict[str, Any]:
+    def read_request(self, is_empty_allowed: bool = False) -> dict[str, Any]:
         """The fields of this request's body.
 
         Raises TooLarge, and InvalidArgument for a missing, unknown or wrong
         one.
         """
-        fields = parse_json(read_body(1, "a fixed limit"))
+        body = read_body(1, "a fixed limit")
+        fields = parse_json(b"{}" if is_empty_allowed and not body else body)
         checks = {**self.required, **self.optional}
         if beside := sorted(set(request.args) & set(checks)):
             raise InvalidArgument(

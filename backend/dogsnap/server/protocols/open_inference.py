@@ -24,7 +24,12 @@ from dogsnap.errors import DogsnapError, InvalidArgument, TooLarge
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.request_ids import STICKY_KEY
-from dogsnap.server.protocols.tf_serving_grpc import PredictionService
+from dogsnap.server.protocols.model_repository import (
+    UNLOADING,
+    check_parameters,
+    describe_index,
+)
+from dogsnap.server.protocols.tf_serving_grpc import PredictionService, administrator
 from dogsnap.serving.inference.request_kinds import Photos, Prediction, Values, Work
 from dogsnap.serving.photos.photo_values import decode_photos
 from dogsnap.serving.repository.interface import ModelRepository
@@ -37,6 +42,7 @@ from dogsnap.serving.tensors.open_inference_tensors import (
 )
 from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
+from dogsnap.settings import Settings
 
 # Written from the .proto beside it, which describes the messages.
 DESCRIPTORS = Path(__file__).with_name("open_inference.binpb")
@@ -45,7 +51,7 @@ MOST_TEXTS = 100_000  # of classes in an answer: each takes 100 bytes
 SERVER = {
     "name": "dogsnap",
     "version": version("dogsnap"),
-    "extensions": ["binary_tensor_data", CLASSES],
+    "extensions": ["binary_tensor_data", CLASSES, "model_repository"],
 }
 
 
@@ -179,8 +185,8 @@ class InferenceService:
     they raise DogsnapError. `predictions` answers them within the limits of its own calls.
     """
 
-    def __init__(self, predictions: PredictionService):
-        self._predictions = predictions
+    def __init__(self, predictions: PredictionService, settings: Settings):
+        self._predictions, self._settings = predictions, settings
         self._repository = predictions.predictor.repository
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -236,6 +242,24 @@ class InferenceService:
             "outputs": [describe_output(name, array) for name, array in arrays.items()],
             "raw_output_contents": [to_raw(array) for array in arrays.values()],
         }
+
+    def RepositoryIndex(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        administrator(context, self._settings)
+        check_parameters((), (), request.repository_name)
+        return {"models": describe_index(self._repository, request.ready)}
+
+    def RepositoryModelLoad(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        by = administrator(context, self._settings)
+        check_parameters(request.parameters, (), request.repository_name)
+        timeout, is_awaited = context.time_remaining(), context.is_active
+        self._repository.load_model(request.model_name, by, timeout, is_awaited)
+        return {}
+
+    def RepositoryModelUnload(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        by = administrator(context, self._settings)
+        check_parameters(request.parameters, UNLOADING, request.repository_name)
+        self._repository.unload_model(request.model_name, by)
+        return {}
 
 
 def _tensors(request: Any) -> list[Tensor]:

@@ -38,7 +38,7 @@ from dogsnap.errors import (
 )
 from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.switch_log import check_author
+from dogsnap.routing.switch_log import Who, check_author
 from dogsnap.server.bodies.receiving import HeldMemory
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
@@ -60,7 +60,12 @@ SERVICES = (
     "inference.GRPCInferenceService",
 )
 RUNS = ("Predict", "Classify", "Regress", "MultiInference", "ModelInfer")  # the metrics count them
-ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token instead of an API key
+ADMINISTRATION = (  # needs the admin token instead of an API key
+    "HandleReloadConfigRequest",
+    "RepositoryIndex",
+    "RepositoryModelLoad",
+    "RepositoryModelUnload",
+)
 
 log = logging.getLogger("dogsnap.grpc")
 
@@ -265,17 +270,22 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         """Needs administration rights: it can make this machine read and run
         any folder. The metadata "by" names the author.
         """
-        address = peer_address(context.peer())
-        headers = headers_of(context.invocation_metadata())
-        check_access(self.settings, headers)
+        by = administrator(context, self.settings)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
-        self.predictor.repository.reconfigure(configs, check_author(headers.get("By", ""), address))
+        self.predictor.repository.reconfigure(configs, by)
         self.predictor.repository.wait_until_served(
             configs, context.time_remaining(), context.is_active
         )
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response
+
+
+def administrator(context: ServicerContext, settings: Settings) -> Who:
+    """Who administers by this call. Raises Unauthenticated or PermissionDenied."""
+    headers = headers_of(context.invocation_metadata())
+    check_access(settings, headers)
+    return check_author(headers.get("By", ""), peer_address(context.peer()))
 
 
 def peer_address(peer: str) -> str:

@@ -15,6 +15,7 @@ from dogsnap.routing.chosen_versions import ChosenVersions, was_second
 from dogsnap.routing.planners import (
     Planner,
     Versions,
+    change_unload,
     check_guard,
     check_in_force,
     find_changes,
@@ -100,6 +101,20 @@ class ModelRepository(Protocol):
         loaded, and `version` if it was exported again.
         """
         return
+
+    def load_model(
+        self, name: str, by: Who, timeout: float, is_awaited: Callable[[], bool]
+    ) -> None:
+        """Serve a model as its folder is now, if it was unloaded, too; return when that is done.
+
+        Raises NotFound for a model that is not there, FailedPrecondition with what
+        does not load, DeadlineExceeded after `timeout` seconds, Cancelled once
+        `is_awaited` returns False; Unimplemented where others load models.
+        """
+
+    def unload_model(self, name: str, by: Who) -> None:
+        """Serve no version of a model until it is loaded again. Raises as `plan`."""
+        self.switch(self.plan({name: partial(change_unload, is_unloaded=True)}), by)
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those in force, and those that wait for their version."""

@@ -25,7 +25,7 @@ from dogsnap.errors import (
 )
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices
 from dogsnap.routing.chosen_versions import NOT_KNOWN, ChosenVersions
-from dogsnap.routing.planners import Versions, keep_answering
+from dogsnap.routing.planners import Versions, change_unload, keep_answering
 from dogsnap.routing.resolver import version_of_label
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import CONFIGURATION, Switch, Who
@@ -100,6 +100,7 @@ class LocalRepository(ModelRepository):
         self._configuring = threading.RLock()  # taken before `_lock`; one configuration at a time
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
+        self._begun = self._done = 0  # scans
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
         self._unready = ""
         self._troubles: list[str] = []
@@ -211,10 +212,11 @@ class LocalRepository(ModelRepository):
         if model.default() != default_before:  # it was chosen
             model.logged_default = model.default()
         unloaded = []
-        for number, is_loaded in model.choices.loads.items():
-            if not is_loaded and model.answers(number):
+        for number in model.versions:
+            if model.choices.keeps_out(number) and model.answers(number):
                 unloaded.append(number)
-            elif number in model.versions:  # one that failed is tried again, or counts as unloaded
+            elif number in model.choices.loads:
+                # one that failed is tried again, or counts as unloaded
                 model.versions[number].error = ""
         self._retire(model, unloaded)
 
@@ -307,10 +309,16 @@ class LocalRepository(ModelRepository):
         returns False, and an error with the code UNKNOWN, as in TensorFlow
         Serving, if one fails to load.
         """
+        self._wait_for(lambda: self._not_served(configs), timeout, is_awaited)
+
+    def _wait_for(
+        self, list_waiting: Callable[[], list[str]], timeout: float, is_awaited: Callable[[], bool]
+    ) -> None:
+        """Scan until the list of models that are waited for is empty."""
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
             self.scan_soon()
-            while waiting := self._not_served(configs):
+            while waiting := list_waiting():
                 left = deadline - time.monotonic()
                 if left <= 0 or self._closed:
                     names = ", ".join(waiting)
@@ -323,6 +331,52 @@ class LocalRepository(ModelRepository):
                     )
                 if not self._scanned.wait(min(left, RELOAD_POLL_SECONDS)):
                     self.scan_soon()
+
+    def load_model(
+        self, name: str, by: Who, timeout: float, is_awaited: Callable[[], bool]
+    ) -> None:
+        deadline = time.monotonic() + timeout
+
+        def wait_for(list_waiting: Callable[[], list[str]]) -> None:
+            self._wait_for(list_waiting, deadline - time.monotonic(), is_awaited)
+
+        with self._lock:
+            scan = self._begun + 1
+        wait_for(lambda: [] if self._done >= scan else [name])  # it may be new
+        if name not in self.models():
+            trouble = "".join(f"; {trouble}" for trouble in self._troubles)
+            raise NotFound(
+                f"there is no model {name} to load: expected a folder of that name with numeric "
+                f"folders among the models, or a configuration that names it{trouble}"
+            )
+        self.switch(self.plan({name: partial(change_unload, is_unloaded=False)}), by)
+        with self._lock:
+            scan = self._begun + 1
+            for version in self._model(name).versions.values():
+                version.is_wanted_again |= bool(version.error)
+                version.error = ""
+        wait_for(lambda: self._not_loaded(name) if self._done >= scan else [name])
+
+    def _not_loaded(self, name: str) -> list[str]:
+        """The model while one of its versions is still to be loaded, or to be looked at.
+
+        Raises FailedPrecondition for those that do not load.
+        """
+        model = self._model(name)
+        wanted = model.wanted()
+        for version in wanted:
+            version.is_wanted_again |= version.is_exported_again
+        if any(version.is_due() for version in wanted):
+            return [name]
+        reasons = [f"{version.id}: {version.failure}" for version in wanted if version.error]
+        if reasons or not wanted:
+            answering = ", ".join(map(str, model.available())) or "none"
+            raise FailedPrecondition(
+                f"not every version of {name} is loaded: "
+                f"{'; '.join(reasons) or 'its folder holds none that is to be'}; "
+                f"available versions: {answering}"
+            )
+        return []
 
     def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
         """The models that are not available yet as in these configurations,
@@ -360,7 +414,9 @@ class LocalRepository(ModelRepository):
                     "scanning the model folders failed; the loaded versions go on answering: %s",
                     trouble,
                 )
-        self._unready, self._troubles = unready, troubles
+        with self._scanned:
+            self._unready, self._troubles, self._done = unready, troubles, self._begun
+            self._scanned.notify_all()
 
     def scan(self, skip_settling: bool = False) -> list[str]:
         """Load and unload what differs from configuration and folders; with
@@ -370,6 +426,8 @@ class LocalRepository(ModelRepository):
         affected.
         """
         with self._scanning:
+            with self._lock:
+                self._begun += 1
             configs = self._configs
             listed = list(configs())  # reads a folder or a file, hence without the lock
             if not self.chosen.is_known:
@@ -584,6 +642,8 @@ class LocalRepository(ModelRepository):
         """
         for model in list(self._models.values()):
             name = model.name
+            if model.choices.is_unloaded:  # its default answers again when it is loaded
+                continue
             with self._lock:
                 default = model.default()
                 if model.answering is None and not model.is_new:

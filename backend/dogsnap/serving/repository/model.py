@@ -70,6 +70,12 @@ class Version:
         command = f"dogsnap models load {self.id.version} --model {self.id.name}"
         return f"its folder holds another export than the one that answers; `{command}` takes it"
 
+    def is_due(self) -> bool:
+        """Whether a scan is still to load it, or to see what its folder holds now."""
+        is_still = self.state == State.AVAILABLE and self.files == self.tried
+        is_moving = self.is_wanted_again or self.is_elsewhere()
+        return not self.error and (not is_still or is_moving)
+
     def is_elsewhere(self) -> bool:
         """Whether it still answers from the path of before, since the base path
         was changed.
@@ -212,6 +218,8 @@ class Model:
         reasons = []
         for version in self.list_failed():
             reasons.append(f"; {version.id} failed to load: {version.failure}")
+        if self.choices.is_unloaded:
+            reasons = ["; it was unloaded, and answers when it is loaded again"]
         asked = f"Servable not found for request: Latest({self.name})"
         raise NotFound(f"{asked}; none of its versions is available{''.join(reasons)}")
 
@@ -240,11 +248,16 @@ class Model:
         by_policy = aspired_versions(self.config.model_version_policy, folders)
         return self.choices.versions_to_load(by_policy, folders)
 
+    def wanted(self) -> list[Version]:
+        """Those that are loaded, or are to be."""
+        folders = {number: version.path for number, version in self.versions.items()}
+        return [self.versions[number] for number in sorted(self.versions_to_load(folders))]
+
     def is_kept_out(self, number: int) -> bool:
         """Whether this version must not be loaded: it was unloaded, or the
         model is no longer configured.
         """
-        return self.removed or self.choices.loads.get(number) is False
+        return self.removed or self.choices.keeps_out(number)
 
     def end_idle(self) -> list[Version]:
         """Unload the leaving versions that have no running request, and return them."""
@@ -303,9 +316,10 @@ class Model:
 
     def is_missed(self) -> bool:
         """Whether the server is not ready without it, which a folder that never
-        held a model does not cause.
+        held a model does not cause, nor a model that was unloaded.
         """
-        return (self.is_named or self.was_ready) and not self.available()
+        is_expected = (self.is_named or self.was_ready) and not self.choices.is_unloaded
+        return is_expected and not self.available()
 
     def is_served(self) -> bool:
         """Whether the model is available as configured; failed versions beside
