@@ -1,13 +1,15 @@
-/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It has no state. */
+/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. */
 const appearance = require('./services/appearance')
 const dialogs = require('./services/dialogs')
 const feedback = require('./services/feedback')
 const { texts } = require('./services/language')
-const snaps = require('./services/snaps')
 const storage = require('./services/storage')
 const waiting = require('./services/waiting')
 
 App({
+  /** A photo that came from outside, until the home page takes it. */
+  forwarded: '',
+
   onLaunch() {
     appearance.follow()
     feedback.forgetRest()
@@ -18,7 +20,7 @@ App({
   onShow(options) {
     storage.forget()
     const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
-    if (photo) snaps.forward(photo.path)
+    if (photo) this.forwarded = photo.path
     waiting.send()
   },
 

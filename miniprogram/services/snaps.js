@@ -17,7 +17,7 @@ const { Failure } = request
  * @typedef {object} Snap
  * @property {'resting' | 'watched' | 'cancelled'} state  watched: its page asks about it; cancelled: the user does not want it
  * @property {string} photo  as large as there is one; '' where only the history has it
- * @property {Promise<boolean>} kept  whether the phone keeps it
+ * @property {Promise<boolean>} kept  whether the phone keeps it: its storage may be full, or its owner forbids it
  * @property {string[]} others  ids of the snaps that were chosen with it, and are asked about together
  * @property {{outcome: Promise<classifier.Outcome>, cancel: () => void} | null} request  under way
  */
@@ -25,8 +25,8 @@ const { Failure } = request
 /** @type {Map<string, Snap>}  by id */
 const snaps = new Map()
 
-/** @returns {Snap} */
-function recordOf(id) {
+/** @returns {Snap}  not to be changed by others */
+function of(id) {
   if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), others: [], request: null })
   return snaps.get(id)
 }
@@ -44,16 +44,13 @@ const LONG_WAIT = 60
 /** Another attempt with the same photo would fail, too. */
 const REFUSALS = ['refused', 'tooLarge', 'notPhoto', 'notAllowed', 'tooSmall', 'empty', 'photoGone']
 
-/** A photo opened with the app from outside, until the home page takes it. */
-let forwarded = ''
-
 /**
  * @param {string} path
  * @returns {string}  id of a new snap
  */
 function open(path) {
   const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
-  recordOf(id).photo = path
+  of(id).photo = path
   keep(id, path, null, true)
   return id
 }
@@ -66,13 +63,13 @@ function open(path) {
 function openAll(paths) {
   const others = paths.slice(1).map(open)
   const id = open(paths[0])
-  recordOf(id).others = others
+  of(id).others = others
   return id
 }
 
 /** @param {classifier.Outcome | null} outcome @param {boolean} isRaw  whether the photo has yet to be made small */
 function keep(id, path, outcome, isRaw) {
-  const snap = recordOf(id)
+  const snap = of(id)
   if (snap.state === 'cancelled') return
   snap.kept = history.add(id, outcome, path, isRaw).then(
     () => true,
@@ -80,20 +77,10 @@ function keep(id, path, outcome, isRaw) {
   )
 }
 
-/** Whether the phone keeps a snap: its storage may be full, or its owner forbids it. */
-function isKept(id) {
-  return recordOf(id).kept
-}
-
-/** @returns {string}  '' where only the history has it */
-function photoOf(id) {
-  return recordOf(id).photo
-}
-
 /** The photo of a snap as it is shown and sent: small and upright once that was made. @returns {string}  '' where there is none */
 function best(id) {
   const kept = history.find(id)
-  return (kept && !kept.isRaw && kept.photo) || photoOf(id) || (kept ? kept.photo : '')
+  return (kept && !kept.isRaw && kept.photo) || of(id).photo || (kept ? kept.photo : '')
 }
 
 /**
@@ -102,18 +89,7 @@ function best(id) {
  */
 function original(id) {
   const kept = history.find(id)
-  return { path: photoOf(id) || (kept ? kept.photo : ''), box: (kept && kept.outcome && kept.outcome.box) || null }
-}
-
-function forward(path) {
-  forwarded = path
-}
-
-/** The forwarded photo, once. */
-function takeForwarded() {
-  const path = forwarded
-  forwarded = ''
-  return path
+  return { path: of(id).photo || (kept ? kept.photo : ''), box: (kept && kept.outcome && kept.outcome.box) || null }
 }
 
 /**
@@ -124,20 +100,20 @@ function takeForwarded() {
  * @returns {Promise<{path: string, base64: string}>}  rejects with a Failure
  */
 async function prepare(id, path, tell = () => {}) {
-  await isKept(id) // the copy of what was chosen, which the small one replaces
+  await of(id).kept // the copy of what was chosen, which the small one replaces
   const before = history.find(id)
   if (before && before.photo === path && !before.isRaw) return { path, base64: await photo.readBase64(path) }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
-    recordOf(id).photo = shown
+    of(id).photo = shown
     small = await photo.prepare(shown)
   }
   if (small.tooSmall) throw new Failure('tooSmall')
   const after = history.find(id)
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
   if (!(after && after.outcome) && !small.unshown) keep(id, small.path, null, false)
-  await isKept(id)
+  await of(id).kept
   tell({ shown: small.path })
   return small
 }
@@ -149,7 +125,7 @@ async function prepare(id, path, tell = () => {}) {
  * @returns {Promise<classifier.Outcome>}  rejects with a Failure
  */
 function ask(id, small) {
-  const snap = recordOf(id)
+  const snap = of(id)
   if (snap.request) return snap.request.outcome
   let cancelRequest = () => {}
   const wasKept = Boolean(history.find(id))
@@ -168,7 +144,7 @@ function ask(id, small) {
     if (before && before.outcome) return before.outcome
     const answer = await askTogether().catch((failure) => note(id, failure))
     if (!wasKept || history.find(id)) keep(id, small.path, answer, false)
-    await isKept(id)
+    await of(id).kept
     return answer
   }
 
@@ -237,16 +213,11 @@ async function show(id) {
 
 /** Another picture of a snap, kept if the phone does. @returns {Promise<string>}  the small copy */
 async function replace(id, path, outcome) {
-  recordOf(id).photo = path
+  of(id).photo = path
   const small = await photo.prepare(path)
-  await isKept(id)
+  await of(id).kept
   await history.turn(id, small.path, outcome).catch(() => {})
   return small.path
-}
-
-/** Whether the page of a snap asks about it. */
-function isWatched(id) {
-  return recordOf(id).state === 'watched'
 }
 
 /** Whether a photo has failed for good. @param {{kind: string}} failure */
@@ -272,8 +243,8 @@ function alone(name, act) {
  */
 function run(id, tell) {
   let stopped = false
-  const snap = recordOf(id)
-  const together = [snap, ...snap.others.map(recordOf)]
+  const snap = of(id)
+  const together = [snap, ...snap.others.map(of)]
   for (const each of together) each.state = 'watched'
   let small = { path: '', base64: '' }
   const say = (news) => {
@@ -309,7 +280,7 @@ function run(id, tell) {
 
 /** The user does not want it: it is neither kept nor sent later. */
 function cancel(id) {
-  const snap = recordOf(id)
+  const snap = of(id)
   snap.others.forEach(cancel)
   snap.state = 'cancelled'
   if (snap.request) snap.request.cancel()
@@ -327,4 +298,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, openAll, isKept, photoOf, best, original, forward, takeForwarded, send, isRefusal, isWatched, run, show, turn, cancel }
+module.exports = { open, openAll, of, best, original, send, isRefusal, run, show, turn, cancel }

@@ -26,41 +26,8 @@ const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', '
 /** Another model can be chosen in the settings. */
 const BY_MODEL = ['noModel', 'wrongModel']
 
-/** Before there is an answer. */
-const NOTHING = {
-  headline: '',
-  /** The look-alikes of the breed that is named, as a line. */
-  alike: '',
-  lead: '',
-  remark: '',
-  /** Where several photos were asked about, whether they show the same dog. */
-  together: '',
-  /** @type {ReturnType<typeof toRow>[]} */
-  rows: [],
-  /** The one breed of a sure answer, which stands in the headline; its id is '' where there is none. */
-  best: { id: '', percent: '', width: 0 },
-  /** What is known of it in a few words, once that is there. */
-  about: '',
-  /** How to tell the candidates apart, a sentence each. @type {string[]} */
-  apart: [],
-  /** What of the photo has to be seen, as CSS: the dogs, or all of it. */
-  focus: frame.focus([]),
-  /** Where the dog is, as CSS; '' where the server did not say. */
-  boxStyle: '',
-  /** Each dog on the photo, where there are several. @type {ReturnType<typeof dogs.boxes>} */
-  dogs: [],
-  dogsHeadline: '',
-  answeredBy: '',
-  /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
-  feedback: '',
-  canConfirm: false,
-  /** What the user said that it is, as a sentence. */
-  said: '',
-  /** Whether the answer names one thing, which can be shared. */
-  isOne: false,
-  /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
-  question: '',
-}
+/** Before they are there. @type {{about: string, apart: string[]}}  in a few words what is known of the breed that is named; how to tell the candidates apart */
+const NO_DETAILS = { about: '', apart: [] }
 
 /**
  * @param {Outcome} outcome
@@ -79,7 +46,7 @@ function answer(outcome, { said, feedback }, { text, language, areDogs }) {
     remark: candidates.mayBeMix(outcome) ? text.mix : text.remarks[state] || '',
     together: together ? wording.fill(together.isSame ? text.together : text.apartPhotos, together) : '',
     rows: candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language)),
-    best: named ? toRow(named, language) : NOTHING.best,
+    best: named ? toRow(named, language) : null,
     focus: frame.focus(dogs.places(outcome)),
     boxStyle: box ? frame.css(frame.fromBox(box)) : '',
     dogs: dogs.boxes(outcome, text.dog),
@@ -103,7 +70,7 @@ function question({ state, breeds: guesses }, questions, language, areDogs) {
  * What has to be known of the breeds for it, which may have to be fetched; without that the answer stands as it is.
  * @param {Outcome} outcome
  * @param {Dress} dress
- * @returns {Promise<{about: string, apart: string[]}>}
+ * @returns {Promise<typeof NO_DETAILS>}
  */
 async function details(outcome, { text, language }) {
   const named = candidates.named(outcome)
@@ -116,12 +83,11 @@ async function details(outcome, { text, language }) {
 }
 
 /**
- * @param {{kind?: string, retryAfter?: number, requestId?: string}} failure
- * @param {boolean} waits  whether the photo waits to be sent again by itself
+ * @param {{kind?: string, retryAfter?: number, requestId?: string, waits: boolean}} failure  waits: whether the photo is sent again by itself
  * @param {boolean} isPinned  whether the user chose the model
  * @param {Dress} dress
  */
-function problem({ kind: told = 'unexpected', retryAfter, requestId }, waits, isPinned, { text, language }) {
+function problem({ kind: told = 'unexpected', retryAfter, requestId, waits }, isPinned, { text, language }) {
   const kind = told === 'noModel' && !isPinned ? 'noneReady' : told
   const time = retryAfter ? wording.duration(retryAfter, text.durations) : ''
   const kept = kind === 'offline' ? text.keptOffline : text.keptHeadline
@@ -175,4 +141,4 @@ function isNamed(said) {
   return Boolean(said && said.name)
 }
 
-module.exports = { NOTHING, answer, details, problem, shared }
+module.exports = { NO_DETAILS, answer, details, problem, shared }

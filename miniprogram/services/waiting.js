@@ -72,7 +72,7 @@ function isTooEarly(until) {
 async function sendAll() {
   for (const entry of list().reverse()) {
     const { id, until = 0, isRaw } = entry
-    if (isTooEarly(until) || !history.find(id) || snaps.isWatched(id)) continue
+    if (isTooEarly(until) || !history.find(id) || snaps.of(id).state === 'watched') continue
     if (isRaw && !(await canvas.find())) continue
     try {
       await snaps.send(entry)

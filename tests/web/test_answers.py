@@ -154,6 +154,7 @@ def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_pho
     for name in phone.screen.locator(".entry .name").all():
         assert name.evaluate(whole)
     phone.page.go_back()
+    phone.page.wait_for_timeout(500)  # a tap there at once would be the second of a double tap
     phone.open("wrong", ".choice")
     room = phone.screen.locator(".search input").evaluate(
         """each => {

@@ -19,9 +19,13 @@ export function compileStyles(program, tags) {
   return { css: [toCss(program.files, 'app.wxss', { tags }), ...unitCss].join('\n'), scopes }
 }
 
-/** Components are style-isolated, as in WeChat: their classes get a prefix. Pages share app.wxss and need none. */
+/**
+ * Components are style-isolated, as in WeChat: their classes get a prefix. Pages share app.wxss and need none, nor do
+ * components that say that they are dressed by their page.
+ */
 function componentScopes(program) {
-  const components = Object.keys(program.units).filter((unit) => !program.units[unit].isPage)
+  const isOwn = ({ isPage, config }) => !isPage && config.styleIsolation !== 'apply-shared'
+  const components = Object.keys(program.units).filter((unit) => isOwn(program.units[unit]))
   return Object.fromEntries(components.map((unit, number) => [unit, 's' + number]))
 }
 

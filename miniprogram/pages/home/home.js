@@ -35,8 +35,9 @@ Page({
   onShow() {
     this.dress()
     this.showRecent()
-    const forwarded = snaps.takeForwarded()
-    if (forwarded) this.snap([forwarded])
+    const app = /** @type {any} */ (getApp())
+    if (app.forwarded) this.snap([app.forwarded])
+    app.forwarded = ''
     waiting.send()
   },
 

@@ -1,7 +1,7 @@
 /**
  * One photo and its answer. The page is in exactly one state - working, one for each level of an answer, or failed -
- * and result.wxml has a branch for the first, the levels and the last. It sends its photo once, when it opens; coming
- * back from the background does not send again.
+ * and shows what view.js makes of the answer or the failure. It sends its photo once, when it opens; coming back from
+ * the background does not send again.
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
@@ -43,13 +43,11 @@ Page({
     photoProblem: '',
     /** Whether its answer came, or comes, while it is in view. */
     wasAsked: false,
-    /** Width divided by height; 0 until the photo is loaded. */
-    photoRatio: 0,
-    ...view.NOTHING,
-    isInfoShown: false,
-    failure: { kind: '', headline: '', sentence: '', waits: '', reference: '', retry: false, settings: false },
-    /** Whether the photo is kept until there is an answer. */
-    waits: false,
+    /** @type {ReturnType<typeof view.answer> | null} */
+    answer: null,
+    details: view.NO_DETAILS,
+    /** @type {ReturnType<typeof view.problem> | null} */
+    failure: null,
     /** Said once, where this phone keeps nothing. */
     notKept: '',
   },
@@ -79,7 +77,7 @@ Page({
     this.snapId = id || ''
     const kept = history.find(this.snapId)
     const path = snaps.best(this.snapId)
-    this.isNew = Boolean(snaps.photoOf(this.snapId))
+    this.isNew = Boolean(snaps.of(this.snapId).photo)
     this.setData({ photo: kept && !kept.isRaw ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
     this.dress()
     if (kept && kept.outcome) this.answer(kept.outcome)
@@ -98,7 +96,7 @@ Page({
     if (outcome && !this.outcome) {
       this.answer(outcome) // it waited, or another window was asked about it
       this.showUpright()
-    } else this.showAnswer()
+    } else this.show()
     waiting.send()
   },
 
@@ -108,14 +106,13 @@ Page({
 
   dress() {
     if (!appearance.dress(this, 'result')) return
-    this.showAnswer()
+    this.show()
     this.showDetails()
-    this.showProblem()
   },
 
   start() {
     this.problem = null
-    this.setData({ state: 'working', stage: 'shrinking', wasAsked: true })
+    this.setData({ state: 'working', stage: 'shrinking', wasAsked: true, answer: null })
     this.stop = snaps.run(this.snapId, (news) => this.hear(news))
   },
 
@@ -134,7 +131,7 @@ Page({
   },
 
   async showWhetherKept() {
-    if (isTold || (await snaps.isKept(this.snapId))) return
+    if (isTold || (await snaps.of(this.snapId).kept)) return
     isTold = true
     this.setData({ notKept: this.data.text.notKept })
   },
@@ -144,32 +141,28 @@ Page({
     if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
     this.stop()
     this.outcome = outcome
-    this.setData({ about: '', apart: [] })
-    this.showAnswer()
+    this.setData({ details: view.NO_DETAILS })
+    this.show()
     this.showDetails()
   },
 
-  /** The answer, with what was said of it: that is known only of what is in the history. */
-  showAnswer() {
-    const { outcome } = this
-    if (!outcome) return
+  /** The answer, with what was said of it (that is known only of what is in the history), or what went wrong. */
+  show() {
+    const { outcome, problem, data } = this
     const { outcome: kept = null, time = 0, said = null } = history.find(this.snapId) || {}
-    this.setData(view.answer(outcome, { said, feedback: kept ? feedback.stateOf(outcome, time) : '' }, this.data))
+    if (outcome) this.setData({ state: outcome.state, answer: view.answer(outcome, { said, feedback: kept ? feedback.stateOf(outcome, time) : '' }, data) })
+    else if (problem) this.setData({ state: 'failed', failure: view.problem(problem, Boolean(settings.get().model), data) })
   },
 
   async showDetails() {
     const { outcome } = this
     if (!outcome) return
     const details = await view.details(outcome, this.data)
-    if (this.outcome === outcome) this.setData(details)
-  },
-
-  onInfo() {
-    this.setData({ isInfoShown: !this.data.isInfoShown })
+    if (this.outcome === outcome) this.setData({ details })
   },
 
   async onRight() {
-    this.setData({ feedback: 'given' })
+    this.setData({ answer: Object.assign({}, this.data.answer, { feedback: 'given' }) })
     const { feedbackId, chosen } = this.outcome // another dog may be shown before it is sent
     const said = feedback.confirmation(this.outcome)
     try {
@@ -178,17 +171,17 @@ Page({
     } catch (failure) {
       dialogs.say(this.data.text.notSent)
     }
-    this.showAnswer()
+    this.show()
   },
 
   async onTakeBack() {
     const { feedbackId, chosen } = this.outcome
     const forgotten = feedback.forget([feedbackId])
     history.say(this.snapId, null, chosen)
-    this.showAnswer()
+    this.show()
     await forgotten
     history.say(this.snapId, null, chosen) // it may have been on its way until now
-    this.showAnswer()
+    this.show()
   },
 
   onCorrect() {
@@ -198,16 +191,11 @@ Page({
   /** What is refused is not kept: here the reason is seen. Else the photo waits. */
   fail(problem) {
     if (!problem.kind) console.error(problem)
-    this.problem = problem
     const isRefused = snaps.isRefusal(problem)
     if (isRefused && this.isNew) history.remove(this.snapId)
-    this.setData({ state: 'failed', waits: !isRefused && waiting.accept(this.snapId) })
-    this.showProblem()
-  },
-
-  showProblem() {
-    if (!this.problem) return
-    this.setData({ failure: view.problem(this.problem, this.data.waits, Boolean(settings.get().model), this.data) })
+    const { kind, retryAfter, requestId } = problem
+    this.problem = { kind, retryAfter, requestId, waits: !isRefused && waiting.accept(this.snapId) }
+    this.show()
   },
 
   /** The phone may have cleared the file, and the server may have had no time for a copy before. */
@@ -223,12 +211,7 @@ Page({
     }
   },
 
-  onPhotoLoad({ detail }) {
-    this.setData({ photoRatio: detail.width / detail.height })
-  },
-
-  onDog({ currentTarget }) {
-    const { place } = currentTarget.dataset
+  onDog({ detail: { place } }) {
     history.choose(this.snapId, place)
     this.answer(dogs.choose(this.outcome, place))
   },
@@ -260,8 +243,8 @@ Page({
     if (paths.length) lead(routes.result(snaps.openAll(paths)))
   },
 
-  onBreed({ currentTarget }) {
-    routes.go(routes.breed(currentTarget.dataset.id), this)
+  onBreed({ detail: { id } }) {
+    routes.go(routes.breed(id), this)
   },
 
   shared() {
@@ -290,7 +273,7 @@ Page({
     if (!photo) return false
     this.small = ''
     this.outcome = outcome
-    this.setData({ photo, photoRatio: 0, photoProblem: '', wasAsked: false })
+    this.setData({ photo, photoProblem: '', wasAsked: false })
     if (outcome) this.answer(outcome)
     else this.start()
     return true
@@ -325,8 +308,8 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    const { isOne, text } = this.data
-    if (!isOne) return { title: texts().pages.home.headline, path: routes.HOME }
+    const { answer, text } = this.data
+    if (!answer || !answer.isOne) return { title: texts().pages.home.headline, path: routes.HOME }
     const { id, title: name, subtitle, percent } = this.shared()
     const several = this.outcome.dogs ? wording.fill(text.shareDogs, { count: subtitle, names: name }) : subtitle
     const title = percent ? wording.fill(text.shareTitle, { name, percent }) : several

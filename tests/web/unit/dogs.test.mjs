@@ -22,9 +22,9 @@ async function answered(changes) {
 
 test('two dogs are told as two, each with a box, and the largest is the answer', async () => {
   const page = await answered({ dogs: DOGS, more_dogs: false })
-  assert.equal(page.data.dogsHeadline, '两只狗')
-  assert.deepEqual(page.data.dogs.map(({ isChosen }) => isChosen), [true, false])
-  assert.match(page.data.dogs[1].style, /left: 60.00%; top: 50.00%/)
+  assert.equal(page.data.answer.dogsHeadline, '两只狗')
+  assert.deepEqual(page.data.answer.dogs.map(({ isChosen }) => isChosen), [true, false])
+  assert.match(page.data.answer.dogs[1].style, /left: 60.00%; top: 50.00%/)
   assert.equal(page.data.state, 'breed')
 })
 
@@ -32,19 +32,19 @@ test('a tap on a dog shows its answer, which is kept with what was said of it', 
   const page = await answered({ dogs: DOGS })
   page.onDog(tap({ place: 1 }))
   assert.equal(page.data.state, 'unsure')
-  assert.equal(page.data.rows[0].id, GUESSES.at(-1).id)
+  assert.equal(page.data.answer.rows[0].id, GUESSES.at(-1).id)
   assert.equal(page.outcome.feedbackId, 'f2')
   const again = phone.open('result', { id: page.snapId })
-  assert.deepEqual([again.data.state, again.data.dogs[1].isChosen], ['unsure', true])
+  assert.deepEqual([again.data.state, again.data.answer.dogs[1].isChosen], ['unsure', true])
   page.onDog(tap({ place: 0 }))
   assert.deepEqual([page.data.state, page.outcome.feedbackId], ['breed', 'f1'])
 })
 
 test('more dogs than four are told as more', async () => {
-  assert.match((await answered({ dogs: [...DOGS, ...DOGS], more_dogs: true })).data.dogsHeadline, /不止/)
+  assert.match((await answered({ dogs: [...DOGS, ...DOGS], more_dogs: true })).data.answer.dogsHeadline, /不止/)
 })
 
 test('one dog looks as without a list', async () => {
   const page = await answered({ dogs: DOGS.slice(0, 1) })
-  assert.deepEqual([page.data.dogs, page.data.dogsHeadline], [[], ''])
+  assert.deepEqual([page.data.answer.dogs, page.data.answer.dogsHeadline], [[], ''])
 })

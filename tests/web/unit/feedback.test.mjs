@@ -46,13 +46,13 @@ const names = (page) => page.data.sections.flatMap(({ choices }) => choices.map(
 
 test('one tap says that an answer is right, and it is not asked again', async () => {
   const page = await answered()
-  assert.deepEqual([page.data.feedback, page.data.canConfirm], ['open', true])
+  assert.deepEqual([page.data.answer.feedback, page.data.answer.canConfirm], ['open', true])
   page.onRight()
-  assert.equal(page.data.feedback, 'given')
+  assert.equal(page.data.answer.feedback, 'given')
   const [request] = sent('/api/feedback')
   assert.deepEqual(request.data, { request_id: ID, verdict: 'right' })
   await request.answer(200, { kept: true })
-  assert.equal(phone.open('result', { id: page.snapId }).data.feedback, 'given')
+  assert.equal(phone.open('result', { id: page.snapId }).data.answer.feedback, 'given')
 })
 
 for (const [what, lose] of [
@@ -64,7 +64,7 @@ for (const [what, lose] of [
     page.onRight()
     await lose(sent('/api/feedback')[0])
     await settle()
-    assert.equal(page.data.feedback, 'open')
+    assert.equal(page.data.answer.feedback, 'open')
     assert.match(phone.toast, /没能发出去/)
   })
 }
@@ -75,19 +75,19 @@ test('what was said last replaces what the server has already', async () => {
   await sent('/api/feedback')[0].answer(409, { error: 'x' })
   await sent('/api/feedback/forget')[0].answer(200, { forgotten: 1 })
   await sent('/api/feedback')[1].answer(200, { kept: true })
-  assert.equal(page.data.feedback, 'given')
+  assert.equal(page.data.answer.feedback, 'given')
 })
 
 test('a word that may have been lost on its way is forgotten before the next one is sent', async () => {
   const page = await answered()
   page.onRight()
   await sent('/api/feedback')[0].lose('request:fail timeout')
-  assert.equal(page.data.feedback, 'open')
+  assert.equal(page.data.answer.feedback, 'open')
   page.onRight()
   assert.deepEqual(sent('/api/feedback/forget')[0].data, { request_ids: [ID] })
   await sent('/api/feedback/forget')[0].answer(200, { forgotten: 1 })
   await sent('/api/feedback')[1].answer(200, { kept: true })
-  assert.equal(page.data.feedback, 'given')
+  assert.equal(page.data.answer.feedback, 'given')
 })
 
 test('a word whose predecessor cannot be forgotten is not sent, and nothing shows it as said', async () => {
@@ -97,7 +97,7 @@ test('a word whose predecessor cannot be forgotten is not sent, and nothing show
   page.onRight()
   await sent('/api/feedback/forget')[1].answer(503, { error: 'x' })
   await settle()
-  assert.deepEqual([page.data.feedback, sent('/api/feedback').length], ['open', 1])
+  assert.deepEqual([page.data.answer.feedback, sent('/api/feedback').length], ['open', 1])
 })
 
 test('what is taken back while it is on its way is forgotten after it', async () => {
@@ -107,7 +107,7 @@ test('what is taken back while it is on its way is forgotten after it', async ()
   assert.deepEqual(sent('/api/feedback/forget'), [])
   await sent('/api/feedback')[0].answer(200, { kept: true })
   await sent('/api/feedback/forget')[0].answer(200, { forgotten: 1 })
-  assert.equal(page.data.feedback, 'open')
+  assert.equal(page.data.answer.feedback, 'open')
   assert.equal(phone.service('history').find(page.snapId).said, null)
 })
 
@@ -118,7 +118,7 @@ for (const [state, changes] of [
 ]) {
   test(`of an answer of the kind "${state}" only the breed can be said`, async () => {
     const { data } = await answered(changes)
-    assert.deepEqual([data.state, data.feedback, data.canConfirm], [state, 'open', false])
+    assert.deepEqual([data.state, data.answer.feedback, data.answer.canConfirm], [state, 'open', false])
   })
 }
 
@@ -133,21 +133,21 @@ for (const [level, changes, said] of [
   test(`an answer of the level "${level}" that is asked about gets the same question and buttons, about what it claims`, async () => {
     const page = await answered({ level, ...changes, breeds: FIRST, feedback_asked: true })
     const question = { no_dog: '照片里真的没有狗吗？', unknown: '是列表里没有的品种吗？' }[level] ?? `是${FIRST[0].name_zh}吗？`
-    assert.deepEqual([page.data.feedback, page.data.canConfirm, page.data.question], ['open', true, question])
+    assert.deepEqual([page.data.answer.feedback, page.data.answer.canConfirm, page.data.answer.question], ['open', true, question])
     page.onRight()
     assert.deepEqual(sent('/api/feedback')[0].data, { request_id: ID, ...said })
   })
 }
 
 test('an answer that is not asked about gets no question', async () => {
-  assert.equal((await answered({ feedback_asked: false })).data.question, '')
+  assert.equal((await answered({ feedback_asked: false })).data.answer.question, '')
 })
 
 test('a server that takes no feedback is given none, and after a day it is too late', async (context) => {
-  assert.equal((await answered({ feedback_id: undefined })).data.feedback, '')
+  assert.equal((await answered({ feedback_id: undefined })).data.answer.feedback, '')
   const page = await answered()
   context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 25 * HOUR_MS })
-  assert.equal(phone.open('result', { id: page.snapId }).data.feedback, '')
+  assert.equal(phone.open('result', { id: page.snapId }).data.answer.feedback, '')
 })
 
 test('the other guesses come first, then what is no breed, then the rest as the server orders them, each under its title', async () => {
@@ -242,9 +242,9 @@ test('what was said of one dog stays with it where another one is shown before i
   page.onRight()
   page.onDog(tap({ place: 1 }))
   await sent('/api/feedback')[0].answer(200, { kept: true })
-  assert.deepEqual([page.data.feedback, phone.service('history').find(page.snapId).said], ['open', null])
+  assert.deepEqual([page.data.answer.feedback, phone.service('history').find(page.snapId).said], ['open', null])
   page.onDog(tap({ place: 0 }))
-  assert.deepEqual([page.data.feedback, phone.service('history').find(page.snapId).said.breed], ['given', FIRST[0].id])
+  assert.deepEqual([page.data.answer.feedback, phone.service('history').find(page.snapId).said.breed], ['given', FIRST[0].id])
 })
 
 test('what could not be forgotten for want of a connection is when the app starts again', async () => {

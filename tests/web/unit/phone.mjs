@@ -100,6 +100,7 @@ export class Phone {
     this.photoArea = { left: 0, top: 0, width: 200, height: 100 } // on the screen, where a finger touches it
     this.network = 'none' // once a connection is lost
     this.storage = {}
+    this.app = {}
     this.refuses = [] // of the storage: 'read', 'write', 'remove'
     this.files = { 'tmp/dog.jpg': 'dog' }
     this.requests = []
@@ -180,7 +181,8 @@ export async function settle() {
   for (let turn = 0; turn < 100; turn++) await Promise.resolve()
 }
 
-export const tap = (dataset = {}) => ({ currentTarget: { dataset } })
+/** Of an element, or told by a component. */
+export const tap = (dataset = {}) => ({ currentTarget: { dataset }, detail: dataset })
 
 function fakeWx(phone) {
   const fileManager = {

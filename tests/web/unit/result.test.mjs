@@ -30,22 +30,22 @@ test('a sure answer is shown with the breeds, their names in both languages and 
   const page = await answered()
   assert.equal(page.data.state, 'breed')
   assert.deepEqual(
-    page.data.rows.map(({ name, second, percent, width }) => [name, second, percent, width]),
+    page.data.answer.rows.map(({ name, second, percent, width }) => [name, second, percent, width]),
     [
       ['金毛寻回犬', 'Golden retriever', '93%', 93],
       ['拉布拉多寻回犬', 'Labrador retriever', '3%', 3],
       ['寻血猎犬', 'Bloodhound', '2%', 2],
     ],
   )
-  assert.match(page.data.answeredBy, /inception_v3.*2/)
+  assert.match(page.data.answer.answeredBy, /inception_v3.*2/)
 })
 
 test('a sure breed stands in the headline with its percentage; what can be many breeds has none there', async () => {
-  const { best, headline } = (await answered()).data
+  const { best, headline } = (await answered()).data.answer
   assert.deepEqual([best.id, best.name, best.percent], ['n01', headline, '93%'])
-  assert.equal((await answered({ ...LEVELS.set, set: ['n01'] })).data.best.id, 'n01')
-  assert.equal((await answered(LEVELS.set)).data.best.id, '')
-  assert.equal((await answered(LEVELS.group)).data.best.id, '')
+  assert.equal((await answered({ ...LEVELS.set, set: ['n01'] })).data.answer.best.id, 'n01')
+  assert.equal((await answered(LEVELS.set)).data.answer.best, null)
+  assert.equal((await answered(LEVELS.group)).data.answer.best, null)
 })
 
 test('an answer without confidence is told as not sure', async () => {
@@ -63,20 +63,20 @@ for (const [state, changes] of Object.entries(LEVELS)) {
     const again = phone.open('result', { id: page.snapId })
     await settle()
     assert.deepEqual(
-      [again.data.state, again.data.headline, again.data.rows, again.data.apart],
-      [state, page.data.headline, page.data.rows, page.data.apart],
+      [again.data.state, again.data.answer.headline, again.data.answer.rows, again.data.details.apart],
+      [state, page.data.answer.headline, page.data.answer.rows, page.data.details.apart],
     )
   })
 }
 
 test('a group is told by its name, with its members as rows and what tells them apart', async () => {
   const page = await answered(LEVELS.group)
-  assert.equal(page.data.headline, '哈士奇类')
+  assert.equal(page.data.answer.headline, '哈士奇类')
   assert.deepEqual(
-    page.data.rows.map(({ id }) => id),
+    page.data.answer.rows.map(({ id }) => id),
     ['n01', 'n03'],
   )
-  assert.deepEqual(page.data.apart, ['看眼睛。'])
+  assert.deepEqual(page.data.details.apart, ['看眼睛。'])
 })
 
 for (const [set, headline] of [
@@ -86,23 +86,23 @@ for (const [set, headline] of [
 ]) {
   test(`a set of ${set.length} is told as "${headline}", its breeds as rows`, async () => {
     const page = await answered({ ...LEVELS.set, set })
-    assert.equal(page.data.headline, headline)
-    assert.deepEqual(page.data.rows.map(({ id }) => id).sort(), [...set].sort())
+    assert.equal(page.data.answer.headline, headline)
+    assert.deepEqual(page.data.answer.rows.map(({ id }) => id).sort(), [...set].sort())
   })
 }
 
 test('a set is told apart by what the server knows of its breeds, and by nothing where it cannot be asked', async () => {
   const facts = (id, name) => ({ id, name, name_zh: '', height_cm: [51, 56], coat: { en: 'Golden.', zh: '金色。' } })
   const page = await answered(LEVELS.set)
-  assert.deepEqual(page.data.apart, [])
+  assert.deepEqual(page.data.details.apart, [])
   const request = phone.requests.find(({ url }) => url.endsWith('/api/breeds'))
   await request.answer(200, { breeds: [facts('n01', 'golden'), facts('n02', 'Labrador'), facts('n03', 'bloodhound')] })
-  assert.deepEqual(page.data.apart, ['Golden：肩高 51–56 厘米。金色。', 'Labrador：肩高 51–56 厘米。金色。'])
+  assert.deepEqual(page.data.details.apart, ['Golden：肩高 51–56 厘米。金色。', 'Labrador：肩高 51–56 厘米。金色。'])
 })
 
 test('candidates that are all of one group are told apart by what the model says of the group', async () => {
   const page = await answered({ ...LEVELS.set, set: ['n01', 'n03'], group: HUSKY })
-  assert.deepEqual(page.data.apart, ['看眼睛。'])
+  assert.deepEqual(page.data.details.apart, ['看眼睛。'])
 })
 
 test('a server that knows no levels is told as before', async () => {
@@ -112,8 +112,8 @@ test('a server that knows no levels is told as before', async () => {
 
 test('the box is drawn where the server saw the dog, and nowhere where it said nothing', async () => {
   const page = await answered({ box: [0.1, 0.2, 0.6, 0.9] })
-  assert.equal(page.data.boxStyle, 'left: 10.00%; top: 20.00%; width: 50.00%; height: 70.00%')
-  assert.equal((await answered()).data.boxStyle, '')
+  assert.equal(page.data.answer.boxStyle, 'left: 10.00%; top: 20.00%; width: 50.00%; height: 70.00%')
+  assert.equal((await answered()).data.answer.boxStyle, '')
 })
 
 test('a tap on the photo leads to framing a part of it, once there is an answer', async () => {
@@ -137,9 +137,9 @@ for (const [what, changes] of [
 ]) {
   test(`${what} is told as that breed, and its look-alikes are in the rows`, async () => {
     const page = await answered({ ...LEVELS.group, ...changes })
-    assert.equal(page.data.headline, '金毛寻回犬')
-    assert.equal(page.data.best.id, 'n01')
-    assert.equal(page.data.lead, '很可能是它，或与它相像的狗')
+    assert.equal(page.data.answer.headline, '金毛寻回犬')
+    assert.equal(page.data.answer.best.id, 'n01')
+    assert.equal(page.data.answer.lead, '很可能是它，或与它相像的狗')
     page.drawCard = async () => 'tmp/card.jpg'
     assert.match(page.onShareAppMessage().title, /^这很可能是金毛寻回犬（\d+%）$/)
   })
@@ -212,7 +212,7 @@ test('a photo without a connection waits, and goes again until it is answered', 
   const { page, request } = await asking()
   await request.lose('request:fail ')
   await settle()
-  assert.equal(page.data.waits, true)
+  assert.equal(Boolean(page.data.failure.waits), true)
   const kept = phone.service('history')
   assert.deepEqual(
     kept.list().map(({ id, outcome }) => [id, outcome]),
@@ -429,8 +429,8 @@ test('an answer never appears under another photo than its own', async () => {
   assert.equal(second.data.photo, 'tmp/small-2.jpg')
   assert.equal(second.data.state, 'working')
   await phone.requests[1].answer(200, answerBody({ breeds: [...GUESSES].reverse() }))
-  assert.equal(first.page.data.rows[0].id, 'n01')
-  assert.equal(second.data.rows[0].id, 'n04')
+  assert.equal(first.page.data.answer.rows[0].id, 'n01')
+  assert.equal(second.data.answer.rows[0].id, 'n04')
 })
 
 test('a kept snap opens with its own photo and asks the server nothing', async () => {
@@ -465,7 +465,7 @@ test('a change of language rewords the answer, and a failure too', async () => {
   phone.service('settings').change({ language: 'en' })
   page.onShow()
   lost.page.onShow()
-  assert.deepEqual([page.data.rows[0].name, page.data.rows[0].second], ['Golden retriever', ''])
+  assert.deepEqual([page.data.answer.rows[0].name, page.data.answer.rows[0].second], ['Golden retriever', ''])
   assert.match(lost.page.data.failure.sentence, /no connection/)
 })
 
@@ -522,7 +522,7 @@ test('a picture that cannot be drawn is told as not saved', async () => {
 })
 
 test('a breed that is named has its look-alikes in a smaller line, and only where the model confuses it with some', async () => {
-  assert.equal((await answered({ ...LEVELS.breed, group: HUSKY })).data.alike, '相像的品种：寻血猎犬')
-  assert.equal((await answered(LEVELS.breed)).data.alike, '')
-  assert.equal((await answered(LEVELS.group)).data.alike, '')
+  assert.equal((await answered({ ...LEVELS.breed, group: HUSKY })).data.answer.alike, '相像的品种：寻血猎犬')
+  assert.equal((await answered(LEVELS.breed)).data.answer.alike, '')
+  assert.equal((await answered(LEVELS.group)).data.answer.alike, '')
 })

@@ -35,8 +35,8 @@ test('photos of one dog are asked about together, and each is kept with what the
   assert.deepEqual(classified().map(({ data }) => data.images.length), [3])
   await classified()[0].answer(200, joint({ same_dog: true }))
   await wait()
-  assert.deepEqual([page.data.state, page.data.best.id], ['breed', 'n01'])
-  assert.match(page.data.together, /3 张/)
+  assert.deepEqual([page.data.state, page.data.answer.best.id], ['breed', 'n01'])
+  assert.match(page.data.answer.together, /3 张/)
   assert.deepEqual(names(), ['n01', 'n01', 'n01'])
   assert.deepEqual(history.list().map(({ outcome }) => outcome.box[0]).sort(), [0, 0.1, 0.2])
   assert.deepEqual(history.list().map(({ outcome }) => outcome.feedbackId).sort(), ['', '', 'f'])
@@ -47,7 +47,7 @@ test('photos of different dogs have each their own answer', async () => {
   const page = await choosing()
   await classified()[0].answer(200, joint({ same_dog: false }))
   await wait()
-  assert.match(page.data.together, /不一样/)
+  assert.match(page.data.answer.together, /不一样/)
   assert.deepEqual(names(), ['n01', 'n02', 'n03'])
 })
 
@@ -59,7 +59,7 @@ test('a server that takes one photo alone is asked about each', async () => {
   phone.network = 'wifi'
   await classified()[1].answer(200, answerBody({ level: 'breed' }))
   await wait()
-  assert.deepEqual([page.data.state, page.data.together], ['breed', ''])
+  assert.deepEqual([page.data.state, page.data.answer.together], ['breed', ''])
   assert.equal(history.list().filter(({ outcome }) => !outcome).length, 2) // they wait
   phone.service('waiting').send()
   await wait()
@@ -70,7 +70,7 @@ test('without a connection all of them wait; one that cannot be read is told, an
   const page = await choosing()
   await classified()[0].lose('request:fail ')
   await wait()
-  assert.deepEqual([page.data.state, page.data.waits], ['failed', true])
+  assert.deepEqual([page.data.state, Boolean(page.data.failure.waits)], ['failed', true])
   assert.deepEqual(names(), [null, null, null])
 })
 

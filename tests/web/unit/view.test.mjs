@@ -23,7 +23,7 @@ const SHOWN = {
 for (const [level, { headline, lead, rows, best, isOne }] of Object.entries(SHOWN)) {
   test(`an answer of the level "${level}" is shown whole, whatever was shown before`, () => {
     const view = viewOf(LEVELS[level])
-    const shown = [view.state, view.headline, view.lead, view.best.id, view.isOne]
+    const shown = [view.state, view.headline, view.lead, view.best?.id ?? '', view.isOne]
     assert.deepEqual(shown, [level, headline, lead, best, isOne])
     assert.ok(view.rows.length <= rows && view.rows.length > 0)
     assert.deepEqual(Object.keys(view).sort(), Object.keys(viewOf(LEVELS.breed)).sort())
@@ -60,7 +60,7 @@ test('a failure tells what happened, and what to do only where that does not hap
   const phone = new Phone()
   phone.language = 'en'
   const { text } = phone.open('result').data
-  const problem = (failure, waits, isPinned = false) => phone.service('view').problem(failure, waits, isPinned, { text, language: 'en', areDogs: true })
+  const problem = (failure, waits, isPinned = false) => phone.service('view').problem({ ...failure, waits }, isPinned, { text, language: 'en', areDogs: true })
   assert.equal(problem({ kind: 'server' }, false).sentence, 'Something went wrong on the server. Please try again later.')
   assert.equal(problem({ kind: 'server' }, true).sentence, 'Something went wrong on the server.')
   assert.equal(problem({ kind: 'busy', retryAfter: 90 }, false).sentence, 'Too many people are asking right now. Please try again in 90 seconds.')

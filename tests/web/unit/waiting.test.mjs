@@ -24,7 +24,7 @@ async function lost(errMsg = 'request:fail ') {
 test('a photo that waits is sent once the connection is back, without an event and without a touch', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const page = await lost()
-  assert.deepEqual([page.data.state, page.data.waits], ['failed', true])
+  assert.deepEqual([page.data.state, Boolean(page.data.failure.waits)], ['failed', true])
   const sent = () => phone.requests.filter(({ url }) => url.endsWith('/classify')).length
   for (const seconds of [5, 10, 20]) {
     t.mock.timers.tick(seconds * 1000)
@@ -134,7 +134,7 @@ for (const [what, body] of [
     await wait()
     await phone.requests.at(-1).answer(200, answerBody(body))
     await wait()
-    assert.deepEqual([page.data.state, page.data.failure.kind, page.data.waits], ['failed', 'unreadable', true])
+    assert.deepEqual([page.data.state, page.data.failure.kind, Boolean(page.data.failure.waits)], ['failed', 'unreadable', true])
     assert.equal(history.list().length, 1)
   })
 }

@@ -70,12 +70,10 @@ test('where the classes are no dogs, the app speaks of no dog and no breed', () 
 
 test('every text is used by its page', () => {
   for (const [page, texts] of Object.entries(zh.pages)) {
-    const source =
-      program.files.get(`pages/${page}/${page}.js`) +
-      program.files.get(`pages/${page}/${page}.wxml`) +
-      program.files.get('services/appearance.js') +
-      program.files.get('services/view.js') +
-      program.files.get('services/wording.js')
+    const components = Object.values(program.units[`pages/${page}/${page}`].config.usingComponents)
+    const files = [`pages/${page}/${page}.js`, `pages/${page}/${page}.wxml`, ...components.map((path) => `${path.slice(1)}.wxml`)]
+    const services = ['appearance', 'view', 'wording'].map((name) => `services/${name}.js`)
+    const source = [...files, ...services].map((file) => program.files.get(file)).join('\n')
     for (const key of Object.keys(texts)) assert.match(source, new RegExp(`\\b${key}\\b`), `${page}.${key}`)
   }
 })

@@ -1,0 +1,20 @@
+/** What an answer says, in a card: of which dog, the breed or the candidates, and what tells them apart. Its slot is the end of the first card. */
+Component({
+  properties: {
+    /** As view.js makes it. @type {ObjectConstructor} */
+    answer: Object,
+    /** As view.js finds it. @type {ObjectConstructor} */
+    details: Object,
+    text: Object,
+    language: String,
+  },
+  data: { isInfoShown: false },
+  methods: {
+    onInfo() {
+      this.setData({ isInfoShown: !this.data.isInfoShown })
+    },
+    tell({ currentTarget: { dataset } }) {
+      this.triggerEvent(dataset.event, dataset)
+    },
+  },
+})
