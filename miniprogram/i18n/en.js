@@ -5,6 +5,8 @@ const months = 'January February March April May June July August September Octo
 module.exports = {
   /** Of several pages. */
   common: {
+    /** On a computer. */
+    dropHint: 'Or drop a photo anywhere in this window, or paste one',
     back: 'Back',
     cancel: 'Cancel',
     /** Words on the buttons of a dialog have at most four characters. */
@@ -29,7 +31,6 @@ module.exports = {
       camera: 'Take a photo',
       album: 'Choose from album',
       file: 'Choose a photo',
-      dropHint: 'Or drop a photo anywhere in this window, or paste one',
       recent: 'Recent',
       privacy: 'Photos are only looked at, never kept by the server',
     },
@@ -233,7 +234,7 @@ module.exports = {
         'A random number goes along, so that one model version answers this phone each time. "Delete all" replaces it.',
       ],
       feedbackKept:
-        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and what to learn next; no other user sees them. While it compares two models it also keeps a scrambled mark of this phone, so that each counts once. Nothing in it leads to you, unless you type it. "Delete all" in the history deletes it there, too.',
+        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and what to learn next; no other user sees them. It also keeps a scrambled mark of this phone, so that each counts once. Nothing in it leads to you, unless you type it. "Delete all" in the history deletes it there, too.',
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },

@@ -2,6 +2,7 @@
  * How a page looks: it gets its texts in the language in force, and the theme. It holds no colours but those of the
  * navigation bar, which WXSS cannot reach.
  */
+const { inBrowser } = require('../config')
 const { currentLanguage, wantedLanguage, texts } = require('./language')
 const models = require('./models')
 const settings = require('./settings')
@@ -25,8 +26,8 @@ const TABS = /** @type {const} */ (['home', 'history', 'breeds', 'settings'])
 /** What the bar of tabs wears. */
 let tabsWear = ''
 
-/** What every page's data begin with. @type {{theme: string, language: any, text: any, areDogs: boolean}} */
-const DATA = { theme: '', language: '', text: {}, areDogs: true }
+/** What every page's data begin with. A browser takes photos by drag and drop too. @type {{theme: string, language: any, text: any, areDogs: boolean, canDrop: boolean}} */
+const DATA = { theme: '', language: '', text: {}, areDogs: true, canDrop: inBrowser }
 
 /** @returns {'light' | 'dark'} */
 function theme() {

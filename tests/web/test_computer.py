@@ -112,6 +112,31 @@ def test_the_keyboard_alone_takes_a_photo(computer):
     assert phone.wait_for_answer() == "breed"
 
 
+def test_another_photo_is_taken_by_the_webcam_chosen_or_dropped_and_the_page_says_so(
+    computer, red_dog
+):
+    phone = computer()
+    open_webcam(phone).get_by_role("button", name="Take it").click()
+    assert phone.wait_for_answer() == "breed"
+    phone.screen.get_by_text("drop a photo anywhere in this window, or paste one").wait_for()
+    sources = phone.page.get_by_role("dialog")
+    phone.tap("again")
+    sources.get_by_role("button", name="Cancel").click()
+    sources.wait_for(state="detached")
+    phone.tap("again")
+    with phone.page.expect_file_chooser() as chooser:
+        sources.get_by_role("button", name="Choose a photo").click()
+    with phone.page.expect_request("**/api/classify"):
+        chooser.value.set_files(red_dog)
+    assert phone.wait_for_answer() == "breed"
+    phone.tap("again")
+    sources.get_by_role("button", name="Take a photo").click()
+    with phone.page.expect_request("**/api/classify"):
+        sources.get_by_role("button", name="Take it").click()
+    assert phone.wait_for_answer() == "breed"
+    wait_until_off(phone)
+
+
 def test_a_computer_without_a_webcam_says_so_and_offers_its_files(
     open_phone, colour_server, red_dog
 ):

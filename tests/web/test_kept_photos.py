@@ -118,6 +118,33 @@ def test_two_windows_send_a_waiting_photo_once_and_both_show_its_answer(colour_p
     assert phone.classify_requests() + other.classify_requests() == before + 1
 
 
+CLEAR_FILES = """() => new Promise((done) => {
+    indexedDB.open('dogsnap').onsuccess = ({target}) => {
+        const change = target.result.transaction('files', 'readwrite')
+        change.objectStore('files').clear()
+        change.oncomplete = () => done(target.result.close())
+    }
+})"""
+
+
+def test_photos_whose_files_are_gone_are_shown_as_missing_in_every_list(colour_phone, red_dog):
+    phone = colour_phone
+    phone.snap(red_dog)
+    breed = phone.page.evaluate(
+        "JSON.parse(localStorage['dogsnap:history'])[0].outcome.breeds[0].id"
+    )
+    phone.back()
+    phone.page.evaluate(CLEAR_FILES)
+    phone.page.reload()
+    phone.screen.locator("[class*=gone]").wait_for()
+    for page in ("history/history", f"breed/breed?id={breed}", "breeds/breeds"):
+        phone.page.evaluate("page => { location.hash = `#/pages/${page}` }", page)
+        phone.screen.locator("[class*=gone]").first.wait_for()
+    phone.page.evaluate("location.hash = '#/pages/home/home'")
+    phone.tap(phone.screen.locator(".recent-item"))
+    phone.screen.get_by_text("This photo is no longer on this phone").wait_for()
+
+
 def test_a_heic_that_waited_is_kept_as_a_picture_that_is_shown(colour_phone, red_dog, tmp_path):
     phone = colour_phone
     phone.context.set_offline(True)

@@ -1,14 +1,14 @@
 /** Photos by the camera of a computer, which no file dialog of a browser uses: a dialog with its picture, and a button that takes it. */
-import { create, dialogs } from './wx/dialogs.js'
+import { answerButton, create, dialogs } from './wx/dialogs.js'
 
 const QUALITY = 0.92
 const TOLD_MS = 5000
 
 /** By the language that the page says it speaks. */
 const WORDS = {
-  en: { title: 'Take a photo', take: 'Take it', cancel: 'Cancel', waits: 'Starting the camera…', none: 'There is no camera to use here. Please choose a photo.' },
-  zh: { title: '拍照', take: '拍下', cancel: '取消', waits: '正在打开摄像头…', none: '这里没有能用的摄像头，请选择照片' },
-  'zh-Hant': { title: '拍照', take: '拍下', cancel: '取消', waits: '正在開啟攝影機…', none: '這裡沒有能用的攝影機，請選擇照片' },
+  en: { title: 'Take a photo', file: 'Choose a photo', take: 'Take it', cancel: 'Cancel', waits: 'Starting the camera…', none: 'There is no camera to use here. Please choose a photo.' },
+  zh: { title: '拍照', file: '选择照片', take: '拍下', cancel: '取消', waits: '正在打开摄像头…', none: '这里没有能用的摄像头，请选择照片' },
+  'zh-Hant': { title: '拍照', file: '選擇照片', take: '拍下', cancel: '取消', waits: '正在開啟攝影機…', none: '這裡沒有能用的攝影機，請選擇照片' },
 }
 
 /** Phones and tablets have a camera of their own, behind the file dialog. */
@@ -28,14 +28,33 @@ export function findWebcams() {
   mediaDevices.addEventListener('devicechange', count)
 }
 
-/** Says so on a computer that has none. */
-export function hasWebcam() {
-  if (!isComputer()) return false
-  if (!cameras) dialogs.showToast({ title: words().none, duration: TOLD_MS })
-  return cameras > 0
+export const hasWebcam = () => isComputer() && cameras > 0
+
+/** Where the camera was asked for. */
+export function tellThatThereIsNone() {
+  if (isComputer()) dialogs.showToast({ title: words().none, duration: TOLD_MS })
 }
 
 const words = () => WORDS[document.documentElement.lang] ?? WORDS.en
+
+/** Where both are asked for: a computer's file dialog offers no camera, as that of a phone does. @returns {Promise<'camera' | 'album'>}  rejects with "cancel" */
+export function askSource() {
+  const { title, file, cancel } = words()
+  const dialog = create('dialog', 'wx-modal wx-sources')
+  dialog.setAttribute('aria-label', title)
+  const sources = { camera: title, album: file, cancel }
+  dialog.append(...Object.entries(sources).map(([source, label]) => answerButton(dialog, label, source)))
+  document.body.append(dialog)
+  dialog.showModal()
+  return new Promise((resolve, reject) => {
+    dialog.addEventListener('close', () => {
+      dialog.remove()
+      const { returnValue: source } = dialog
+      if (['camera', 'album'].includes(source)) resolve(source)
+      else reject(new Error('cancel'))
+    })
+  })
+}
 
 /** @returns {Promise<Blob>}  a JPEG; rejects with "cancel", or where the camera may not or cannot be used */
 export async function takePhoto() {

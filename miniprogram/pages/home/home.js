@@ -1,5 +1,4 @@
 /** The first page: one tap to the camera or the album, and the latest snaps. It waits for nothing from the server. */
-const { inBrowser } = require('../../config')
 const appearance = require('../../services/appearance')
 const captions = require('../../services/captions')
 const dogs = require('../../services/dogs')
@@ -21,8 +20,6 @@ Page({
     ...appearance.DATA,
     /** @type {{id: string, photo: string, focus: string, waits: boolean, name: string}[]} */
     recent: [],
-    /** A browser takes photos by drag and drop too; phones have nothing to drag. */
-    canDrop: inBrowser,
   },
 
   /** @param {{key?: string}} query  an API key, from a link or code that the server's operator gives to users */

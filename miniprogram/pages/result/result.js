@@ -201,7 +201,7 @@ Page({
   /** The phone may have cleared the file, and the server may have had no time for a copy before. */
   async onPhotoError() {
     this.setData({ photoProblem: 'photoHidden' })
-    if (!this.outcome || this.isCopyAsked) return
+    if (this.data.state === 'working' || this.isCopyAsked) return
     this.isCopyAsked = true
     try {
       const photo = await snaps.show(this.snapId)

@@ -86,6 +86,13 @@ test('an answer whose photo the phone has cleared stays, and says that the photo
   assert.deepEqual([again.data.state, again.data.photoProblem], ['breed', 'photoLost'])
 })
 
+test('a photo that was refused and whose file the phone has cleared says that it is gone', async () => {
+  phone.storage.history = [{ id: 'a', time: 1, photo: 'usr/a.jpg', outcome: { state: 'refused', kind: 'notAllowed', breeds: [], feedbackId: '' } }]
+  const page = phone.open('result', { id: 'a' })
+  await page.onPhotoError()
+  assert.deepEqual([page.data.state, page.data.photoProblem], ['failed', 'photoLost'])
+})
+
 const STATES = [
   ['no connection', () => lost('request:fail '), 'offline', /没有网络/, /联网后/],
   ['a server that cannot be reached', () => ((phone.network = 'wifi'), lost('request:fail ')), 'again', /连不上/, /自动重发/],

@@ -58,7 +58,8 @@ export function showModal({ title, content = '', showCancel = true, confirmText,
   })
 }
 
-function answerButton(dialog, label, value, act = () => true) {
+/** Closes a dialog, whose returnValue is `value` then. */
+export function answerButton(dialog, label, value, act = () => true) {
   const button = create('button', `wx-modal-${value}`, label)
   button.addEventListener('click', () => act() && dialog.close(value))
   return button

@@ -1,11 +1,13 @@
 /** Choosing, measuring and saving pictures. Videos are not offered. */
 import { api } from './api.js'
-import { hasWebcam, takePhoto } from '../webcam.js'
+import { askSource, hasWebcam, takePhoto, tellThatThereIsNone } from '../webcam.js'
 import { addTemporary, read } from './file_store.js'
 
 export const media = {
   chooseMedia: api('chooseMedia', async ({ sourceType = ['album', 'camera'], count = 9 }) => {
-    const onlyCamera = sourceType.join() === 'camera'
+    const isAsked = sourceType.length > 1 && hasWebcam()
+    const onlyCamera = (isAsked ? await askSource() : sourceType.join()) === 'camera'
+    if (onlyCamera && !hasWebcam()) tellThatThereIsNone()
     const files = onlyCamera && hasWebcam() ? [await takePhoto()] : await pickFiles(onlyCamera, count)
     const tempFiles = files.slice(0, count).map((file) => ({ tempFilePath: addTemporary(file), size: file.size, fileType: 'image' }))
     return { type: 'image', tempFiles }
