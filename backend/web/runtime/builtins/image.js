@@ -29,6 +29,7 @@ export const image = {
   },
   methods: {
     _load() {
+      if (this.isDetached) return // its page was left meanwhile
       const { naturalWidth: width, naturalHeight: height } = this.$$.querySelector('img')
       this.triggerEvent('load', { width, height })
     },
