@@ -119,6 +119,7 @@ lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(LOCK) pyproject.toml -o backend/requirements.txt
 	$(LOCK) --group build -o backend/requirements-build.txt
 	$(LOCK) --group test -c backend/requirements.txt -c backend/requirements-build.txt -o tests/requirements.txt
+	$(LOCK) --group buckets -c backend/requirements.txt -o backend/requirements-buckets.txt
 	$(LOCK) --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/requirements-ray.txt
 
 # What a former build left in build/lib would be packed, too.

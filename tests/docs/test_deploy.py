@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -286,6 +287,106 @@ def test_the_generated_configuration_is_what_tensorflow_serving_is_told_of() -> 
     (generated,) = kustomization["configMapGenerator"]
     text = (FLEET / "tensorflow_serving.yaml").read_text(encoding="utf-8")
     assert sorted(re.findall(r"_file=/config/(\S+)", text)) == sorted(generated["files"])
+
+
+# -- Helm --------------------------------------------------------------------------------------------------------------
+
+CHART = DEPLOY / "chart"
+with_helm = pytest.mark.skipif(
+    find_spec("helm_python") is None,
+    reason="helm-python-sdk, which renders the chart with Helm's own code, is missing",
+)
+
+
+def kustomized(folder: Path) -> dict[str, dict]:
+    """What `kubectl kustomize` makes of a folder, by kind and name, as far as its files use it."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    objects = {}
+    for name in kustomization["resources"]:
+        path = folder / name
+        objects |= kustomized(path) if path.is_dir() else by_name(objects_of(path))
+    for generated in kustomization.get("configMapGenerator", ()):
+        data = {name: (folder / name).read_text(encoding="utf-8") for name in generated["files"]}
+        metadata = {"name": generated["name"]}
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        objects |= by_name([config])
+    for added in kustomization.get("labels", ()):
+        for each in objects.values():
+            each["metadata"].setdefault("labels", {}).update(added["pairs"])
+    for patch in kustomization.get("patches", ()):
+        assert "$patch: delete" in patch["patch"]
+        del objects[f"{patch['target']['kind']}/{patch['target']['name']}"]
+    return objects
+
+
+def by_name(objects: list[dict]) -> dict[str, dict]:
+    return {f"{each['kind']}/{each['metadata']['name']}": each for each in objects}
+
+
+def rendered(**values: object) -> dict[str, dict]:
+    """What `helm template` makes of the chart."""
+    import helm_python
+
+    with helm_python.Chart.load(CHART) as chart:
+        texts = chart.render(values, name="dogs", namespace="dogs").values()
+    return by_name([each for text in texts for each in yaml.safe_load_all(text)])
+
+
+@with_helm
+@pytest.mark.parametrize(("folder", "values"), [(DEPLOY, {}), (FLEET, {"fleet": True})])
+def test_the_chart_renders_what_kustomize_makes(folder, values) -> None:
+    assert rendered(**values) == kustomized(folder)
+
+
+@with_helm
+@pytest.mark.parametrize(
+    ("fleet", "name"), [(False, "StatefulSet/dogsnap"), (True, "Deployment/gateway")]
+)
+def test_values_of_the_chart_take_the_place_of_what_the_manifests_say(fleet, name) -> None:
+    plain = rendered(fleet=fleet)
+    settings = {"DOGSNAP_MAX_HELD_MB": 512, "DOGSNAP_TRUSTED_PROXIES": "1"}
+    changed = {name: {"spec": {"replicas": 3, "template": {"spec": {"nodeSelector": {"a": "b"}}}}}}
+    objects = rendered(fleet=fleet, image="own/dogs:7", settings=settings, objects=changed)
+    spec = objects.pop(name)["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    before = plain.pop(name)["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert env == {
+        **{each["name"]: each.get("value") for each in before},
+        "DOGSNAP_MAX_HELD_MB": "512",
+        "DOGSNAP_TRUSTED_PROXIES": "1",
+    }
+    assert (container["image"], spec["replicas"]) == ("own/dogs:7", 3)
+    assert spec["template"]["spec"]["nodeSelector"] == {"a": "b"}
+    assert objects == plain
+
+
+@with_helm
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"objects": {"Deployment/dogs": {}}}, "expected one of PersistentVolumeClaim/dogsnap-models"),
+        ({"replicas": 3}, "replicas"),
+        ({"settings": {"PORT": 1}}, "PORT"),
+        ({"image": 7}, "image"),
+    ],
+)  # fmt: skip
+def test_a_value_that_the_chart_does_not_know_is_refused(values, said) -> None:
+    import helm_python
+
+    with pytest.raises(helm_python.HelmError, match=said):
+        rendered(**values)
+
+
+@with_helm
+def test_helm_finds_nothing_wrong_with_the_chart() -> None:
+    import helm_python
+
+    found = helm_python.lint(CHART, strict=True)
+    assert (found["errors"], [each["error"] for each in found["messages"]]) == (
+        [],
+        ["icon is recommended"],
+    )
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
