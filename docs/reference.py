@@ -53,10 +53,11 @@ def routes() -> Iterator[str]:
 def metrics() -> Iterator[str]:
     from dogsnap.gateway.gateway_predictor import create_gateway
     from dogsnap.serving.assembly import create_predictor
+    from dogsnap.serving.metrics import Metrics
 
     nowhere = Settings(models=Path("nowhere"), engine="grpc://127.0.0.1:1")
     found = {}
-    for predictor in (create_predictor(nowhere), create_gateway(nowhere)):
+    for predictor in (create_predictor(nowhere), create_gateway(nowhere, Metrics())):
         for each in predictor.metrics.registry.collect():
             if each.name.startswith("dogsnap_"):
                 found.setdefault(

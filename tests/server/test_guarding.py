@@ -308,7 +308,7 @@ def test_counting_costs_a_hundredth_of_the_smallest_request(
     start_server, models, tmp_path, is_guarded
 ):
     chosen = ChosenVersions()
-    guard = Guard(SimpleNamespace(chosen=chosen), Metrics())
+    guard = Guard(SimpleNamespace(chosen=chosen), None, Metrics())
     if is_guarded:
         change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
         chosen.switch(lambda: [change], Who("x"), is_guarded=True)
@@ -316,13 +316,13 @@ def test_counting_costs_a_hundredth_of_the_smallest_request(
     records = []
     for number in range(2000):
         spec = ModelSpec("half", sticky_key=f"client {number % 400}")
-        records.append(RequestRecord(ServableId("half", 1 + number % 2), spec, 0.01))
+        records.append((spec, RequestRecord(ServableId("half", 1 + number % 2), 0.01)))
     server = start(start_server, models, tmp_path)
 
     def seconds_to_count() -> float:
         started = time.perf_counter()
-        for record in records:
-            guard.record(record, None)
+        for spec, record in records:
+            guard.record(spec, record, None)
         return (time.perf_counter() - started) / len(records)
 
     def seconds_to_ask(count: int = 400) -> float:

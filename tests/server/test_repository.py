@@ -16,6 +16,7 @@ from dogsnap.routing.switch_log import Who
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.repository.model import State
+from dogsnap.serving.repository.switcher import Switcher
 from dogsnap.serving.versions.model_configs import configs_in_file, model_source
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 from dogsnap.settings import Settings
@@ -72,8 +73,8 @@ def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_co
 
 
 def load_version_2(repository: LocalRepository) -> None:
-    plan = repository.plan({"half": partial(change_load, version=2, value=True)})
-    repository.switch(plan, Who("somebody"))
+    plan = Switcher(repository).plan({"half": partial(change_load, version=2, value=True)})
+    Switcher(repository).apply(plan, Who("somebody"))
 
 
 def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):
@@ -423,11 +424,11 @@ def test_a_configuration_without_a_list_changes_nothing_and_is_logged_and_an_emp
     repository.scan(skip_settling=True)
     file.write_text("\n")
     for _ in range(2):
-        repository._scan_safely()
+        repository.scan_safely()
     assert repository.available("half") == [1]
     assert caplog.text.count(f"{file}: expected a model_config_list") == 1
     file.write_text("model_config_list {}")
-    repository._scan_safely()
+    repository.scan_safely()
     assert repository.models() == []
 
 

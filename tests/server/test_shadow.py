@@ -14,6 +14,7 @@ from dogsnap.routing.switch_log import Who
 from dogsnap.serving.inference.shadow import PLACES, Shadow
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.local_repository import LocalRepository
+from dogsnap.serving.repository.switcher import Switcher
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.model_configs import ModelFolders
 from support import colour_photos, tiny_models
@@ -133,8 +134,8 @@ class ShadowedRepository:
         self.metrics = Metrics()
         self.repository = LocalRepository(ModelFolders(models), self.metrics)
         self.repository.scan(skip_settling=True)
-        plan = self.repository.plan({"dogs": partial(change_shadow, version=1)})
-        self.repository.switch(plan, Who("alice"))
+        plan = Switcher(self.repository).plan({"dogs": partial(change_shadow, version=1)})
+        Switcher(self.repository).apply(plan, Who("alice"))
         self.busy = False
         self.shadow = Shadow(self.repository, self.metrics, lambda: self.busy)
 

@@ -7,6 +7,7 @@ from typing import Any
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.repository.model import State
+from dogsnap.serving.repository.switcher import Switcher
 from dogsnap.serving.versions.model_configs import ModelConfig, ModelFolders
 from google.protobuf import text_format
 
@@ -20,6 +21,7 @@ class WatchedModels:
         self.made, self.models = made, models
         (models / "half").mkdir(parents=True, exist_ok=True)
         self.repository = LocalRepository(self._configs, retry_seconds=retry_seconds, **options)
+        self.switcher = Switcher(self.repository)
 
     def _configs(self) -> list[ModelConfig]:
         configs = ModelFolders(self.models)()

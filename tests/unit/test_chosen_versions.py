@@ -36,8 +36,8 @@ def switch_log(request, tmp_path) -> str:
     return server.url
 
 
-def open_chosen_versions(switch_log: str) -> ChosenVersions:
-    chosen = ChosenVersions(open_store(switch_log))
+def open_chosen_versions(switch_log: str, on_change=lambda model: None) -> ChosenVersions:
+    chosen = ChosenVersions(open_store(switch_log), on_change)
     chosen.follow()
     return chosen
 
@@ -68,9 +68,8 @@ def test_a_store_takes_each_number_once_and_gives_back_what_was_written(switch_l
 
 
 def test_what_one_server_switches_another_one_follows_and_continues(switch_log):
-    one, other = open_chosen_versions(switch_log), open_chosen_versions(switch_log)
     changed = []
-    other.on_change = changed.append
+    one, other = open_chosen_versions(switch_log), open_chosen_versions(switch_log, changed.append)
     assert move(one, 1).id == 1
     other.follow()
     assert (other.choices("half").labels, changed) == ({"stable": 1}, ["half"])
@@ -312,9 +311,9 @@ def test_a_start_names_the_redis_and_its_switches_without_the_password(redis_ser
 
 def test_without_a_store_nothing_is_kept():
     store: Store = open_store("off")
-    chosen = ChosenVersions(store, is_kept=False)
+    chosen = ChosenVersions(store)
     move(chosen, 1)
-    assert (chosen.choices("half").labels, chosen.is_kept) == ({"stable": 1}, False)
+    assert (chosen.choices("half").labels, store.is_kept) == ({"stable": 1}, False)
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])

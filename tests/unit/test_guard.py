@@ -315,7 +315,7 @@ class WatchingServer:
         self.chosen.switch(lambda: list(changes), Who("x"), is_guarded=True)
         self.clock.now = seconds_of(self.chosen.switches()[0].at)
         self.undone: list[str] = []  # why
-        self.guard = Guard(self, Metrics(), self.clock)
+        self.guard = Guard(self, self, Metrics(), self.clock)
         self.guard.follow()
 
     def plan(self, planners: dict, is_compared: bool, undoes: Switch) -> Switch:
@@ -324,7 +324,7 @@ class WatchingServer:
     def default_version(self, model: str) -> int:
         return 1
 
-    def switch(self, plan: Switch, by: Who, reason: str) -> None:
+    def apply(self, plan: Switch, by: Who, reason: str) -> None:
         self.undone.append(reason)
 
     def ask(self, client: int, version: int | None, seconds: float = 0.01) -> None:
@@ -332,7 +332,7 @@ class WatchingServer:
         spec = ModelSpec("half", sticky_key=f"client {client}")
         servable = None if version is None else ServableId("half", version)
         error = NotFound("gone") if version is None else None
-        self.guard.record(RequestRecord(servable, spec, seconds), error)
+        self.guard.record(spec, RequestRecord(servable, seconds), error)
 
     def texts(self) -> list[str]:
         """What is found now."""
@@ -398,7 +398,7 @@ def test_labels_that_do_not_exist_leave_nothing_behind():
     server = WatchingServer(Change("half", "shadow", "", None, 2))
     for number in range(100):
         spec = ModelSpec("half", label=f"none {number}")
-        server.guard.record(RequestRecord(None, spec), InvalidArgument("no such label"))
+        server.guard.record(spec, RequestRecord(), InvalidArgument("no such label"))
     assert not server.guard._pieces
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing import planners, switch_log
-from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.switch_log import Who, check_author
@@ -38,7 +37,7 @@ class Scenario(WatchedModels):
         versions: tuple = (),
         config: str = "",
     ):
-        super().__init__(made, models, chosen=ChosenVersions(SqliteStore(log)))
+        super().__init__(made, models, store=SqliteStore(log))
         self.config_text = config
         if versions:
             self.with_versions(*versions)
@@ -47,7 +46,7 @@ class Scenario(WatchedModels):
         def planner(choices, versions):
             return change(choices, versions, *values)
 
-        return self.repository.switch(self.repository.plan({"half": planner}), by)
+        return self.switcher.apply(self.switcher.plan({"half": planner}), by)
 
     def label(self, *values, by: Who = ALICE):
         return self.switch(planners.change_label, *values, by=by)
@@ -65,7 +64,7 @@ class Scenario(WatchedModels):
         return self.switch(planners.change_load, version, is_loaded)
 
     def undo(self, number: int | None = None):
-        return self.repository.switch(self.repository.plan_undo(number), ALICE)
+        return self.switcher.apply(self.switcher.plan_undo(number), ALICE)
 
     def log(self) -> list[str]:
         return [f"{each.by.name}: {each}" for each in reversed(self.repository.chosen.switches())]
@@ -200,7 +199,7 @@ def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(made_ha
     empty.with_versions(1)
     (first,) = empty.repository.chosen.switches()
     assert str(first) == "default of half: not chosen -> 1"
-    assert not empty.repository.is_undoable(first)
+    assert not empty.switcher.is_undoable(first)
     with pytest.raises(Aborted, match="cannot be undone: it came about by itself"):
         empty.undo(first.id)
     with pytest.raises(FailedPrecondition, match="no switch to undo"):
@@ -232,10 +231,10 @@ def test_who_planned_a_switch_before_another_one_was_made_is_told_who_was_first(
     def move_to_2(choices, versions):
         return planners.change_label(choices, versions, "stable", 2)
 
-    planned = scenario.repository.plan({"half": move_to_2})
+    planned = scenario.switcher.plan({"half": move_to_2})
     scenario.label("stable", 1, by=Who("bob", "10.0.0.2"))
     with pytest.raises(Aborted, match=r"bob 10\.0\.0\.2 was first: switch 1 \(label stable"):
-        scenario.repository.switch(planned, ALICE)
+        scenario.switcher.apply(planned, ALICE)
     assert scenario.repository.labels("half")[0] == {"stable": 1}
 
 
@@ -246,12 +245,12 @@ def test_who_planned_a_switch_of_several_models_is_told_who_was_first_at_any_of_
     def move_to_2(choices, versions):
         return planners.change_label(choices, versions, "stable", 2)
 
-    planned = scenario.repository.plan({"another": move_to_2, "half": move_to_2})
+    planned = scenario.switcher.plan({"another": move_to_2, "half": move_to_2})
     scenario.label("stable", 1, by=Who("bob", "10.0.0.2"))
     with pytest.raises(
         Aborted, match=r"bob 10\.0\.0\.2 was first: switch \d+ \(label stable of half"
     ):
-        scenario.repository.switch(planned, ALICE)
+        scenario.switcher.apply(planned, ALICE)
 
 
 def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can_be_loaded_again(
@@ -499,7 +498,7 @@ def test_a_configuration_that_was_sent_ends_with_the_server(start):
     second = start(1, 2)
     assert second.repository.labels("half") == ({}, {})
     (kept,) = [each for each in second.repository.chosen.switches() if each.id == switch.id]
-    assert not second.repository.is_undoable(kept)
+    assert not second.switcher.is_undoable(kept)
 
 
 def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_meanwhile_is_followed(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
@@ -42,16 +42,12 @@ log = logging.getLogger("dogsnap.engine")
 STATUS = get_model_status_pb2.ModelVersionStatus
 # If the settings say to scan only at the start: an engine may stop and start again.
 POLL_SECONDS = 1.0
-ASK_ENGINE = (
-    "the models run in an engine behind this server, which loads them itself: send this "
-    "request to the engine"
-)
 MOST_SERVABLES = 256
 Answer = TypeVar("Answer")
 
 
 class EngineRepository(ModelRepository):
-    """Thread-safe."""
+    """Asks the engines, and remembers what they have said."""
 
     def __init__(
         self,
@@ -82,9 +78,7 @@ class EngineRepository(ModelRepository):
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
-        """The servable that is to answer `spec`, as far as is known.
-
-        Raises what the engine answers, and Unavailable where the version that
+        """Raises also what the engine answers, and Unavailable where the version that
         was chosen is at no engine.
         """
         asked, spec = spec, self._choose(spec)
@@ -193,9 +187,7 @@ class EngineRepository(ModelRepository):
         return _available(statuses)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of versions, largest first; while the server is full, as
-        of the last poll, for monitoring.
-        """
+        """While the server is full, as of the last poll, for monitoring."""
         if spec.label is not None:
             number = self.chosen.choices(spec.name).labels.get(spec.label)
             spec = self.engine.choose(spec) if number is None else ModelSpec(spec.name, number)
@@ -229,7 +221,7 @@ class EngineRepository(ModelRepository):
         return sorted(statuses, key=lambda status: -status.version)
 
     def default_version(self, name: str) -> int | None:
-        """The chosen one, or the engine's, as far as is known. Raises NotFound."""
+        """The chosen one, or the engine's."""
         if name not in self._folders and (name, None) not in self._meant:
             served = ", ".join(self.models()) or "none"
             raise NotFound(f"there is no model {name}; models served here: {served}")
@@ -237,7 +229,7 @@ class EngineRepository(ModelRepository):
         return self._meant.get((name, None)) if chosen is None else chosen
 
     def versions(self, name: str) -> Versions:
-        """Those that every engine has now; each is asked. Raises NotFound, Unavailable."""
+        """Those that every engine has now; each is asked."""
         default = self.default_version(name)
         engines = self.engine.versions_of_each(name)
         answers = [numbers for numbers in engines.values() if numbers is not None]
@@ -247,21 +239,16 @@ class EngineRepository(ModelRepository):
     def not_ready(self) -> str:
         return self._trouble
 
-    def reconfigure(self, *_: Any) -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
-
-    def load_model(self, *_: Any) -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
-
-    def unload_model(self, *_: Any) -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
-
-    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+    def start(
+        self,
+        poll_seconds: float,
+        on_ready: Callable[[], None] = lambda: None,
+        on_follow: Callable[[], None] = lambda: None,
+    ) -> None:
         self.engine.start()
-        super().start(poll_seconds or POLL_SECONDS, on_ready)
+        super().start(poll_seconds or POLL_SECONDS, on_ready, on_follow)
 
-    def _scan_safely(self) -> None:
-        """Poll, and log a problem when it begins, not at every poll."""
+    def scan_safely(self) -> None:
         if not self.chosen.is_known:
             self.chosen.follow()
         if not self.chosen.is_known:  # what nobody chose must not answer

@@ -7,7 +7,9 @@ from dogsnap.gateway.client import EngineClient
 from dogsnap.gateway.engine_repository import EngineRepository
 from dogsnap.gateway.ray_client import RayClient
 from dogsnap.gateway.target import Target
-from dogsnap.serving.assembly import check_configuration, create_chosen_versions, predictor_over
+from dogsnap.routing.chosen_versions import ChosenVersions
+from dogsnap.routing.store_opening import name_store, open_store
+from dogsnap.serving.assembly import check_configuration, predictor_over
 from dogsnap.serving.execution.executor import InlineExecutor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
@@ -15,19 +17,18 @@ from dogsnap.serving.versions.model_configs import model_source, names_model
 from dogsnap.settings import MEBIBYTE, Settings
 
 
-def create_gateway(settings: Settings) -> Predictor:
+def create_gateway(settings: Settings, metrics: Metrics) -> Predictor:
     """A predictor for the configured models that calls the engines of
     `settings.engine`. Call it after the fork.
     """
     check_configuration(settings)
     give_back_large()
-    metrics = Metrics()
     # The engine has the queue: an admitted request is forwarded at once, so that slow
     # answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     target = Target.parse(settings.engine)
     max_answer_bytes = settings.max_answer_mb * MEBIBYTE
-    chosen = create_chosen_versions(settings)
+    chosen = ChosenVersions(open_store(name_store(settings)))
     if target.is_ray:
         engine: EngineClient = RayClient(target, max_answer_bytes, metrics, chosen)
     else:

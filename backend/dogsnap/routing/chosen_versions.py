@@ -4,14 +4,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence, Set
-from typing import Any
+from typing import Unpack
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices, Rollout
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.state_folder import other_files
 from dogsnap.routing.store import NumberTaken, Store
-from dogsnap.routing.switch_log import CONFIGURATION, WATCHER, Switch, Who
+from dogsnap.routing.switch_log import CONFIGURATION, WATCHER, Marks, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
 
@@ -31,14 +31,16 @@ class ChosenVersions:
     revision.
     """
 
-    def __init__(self, store: Store | None = None, is_kept: bool = True):
-        """`is_kept`: whether switches outlive the server."""
-        self.store = self._store = store or SqliteStore()
-        self.is_kept = is_kept and store is not None
+    def __init__(
+        self, store: Store | None = None, on_change: Callable[[str], None] = lambda model: None
+    ):
+        """Without a store, all is in memory. `on_change` is called with each model
+        whose choices were replaced.
+        """
+        self.store = store or SqliteStore()
+        self._on_change = on_change
         self.is_known = False  # what is chosen was read once
         self.trouble = ""  # why the store does not answer
-        self.on_change: Callable[[str], None] = lambda model: None
-        self.on_follow: Callable[[], None] = lambda: None  # after each look at the store
         self._choices: dict[str, Choices] = {}
         self._revisions: dict[str, int] = {}
         self._configured: dict[str, Choices] = {}  # by configurations alone
@@ -104,22 +106,24 @@ class ChosenVersions:
 
     # -- the store -----------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Follow the store in a thread."""
-        self._thread = threading.Thread(target=self._follow, name="switches", daemon=True)
+    def start(self, on_follow: Callable[[], None]) -> None:
+        """Follow the store in a thread; `on_follow` is called after each look at it."""
+        self._thread = threading.Thread(
+            target=self._follow, args=(on_follow,), name="switches", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
         self._closed.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
-        self._store.close()
+        self.store.close()
 
-    def _follow(self) -> None:
+    def _follow(self, on_follow: Callable[[], None]) -> None:
         while not self._closed.wait(FOLLOW_SECONDS):
             self.follow()
             try:
-                self.on_follow()
+                on_follow()
             except Exception:
                 log.exception("looking after guarded switches failed")
 
@@ -145,7 +149,7 @@ class ChosenVersions:
         others than ours.
         """
         number, text = self._last
-        rows = self._store.read(max(0, number - 1))
+        rows = self.store.read(max(0, number - 1))
         if number:
             if not rows or rows[0] != (number, text):
                 raise Unavailable(
@@ -162,7 +166,7 @@ class ChosenVersions:
             )
         switches = [Switch.from_text(*row) for row in rows]
         answering = {}
-        for model, version in self._store.notes(ANSWERING).items():
+        for model, version in self.store.notes(ANSWERING).items():
             if not version.isdecimal():
                 raise Unavailable(f"the store says that {model} is answered by {version[:20]!r}")
             answering[model] = int(version)
@@ -176,15 +180,16 @@ class ChosenVersions:
         self._apply(switches, changed)
 
     def _say_what_is_kept(self, count: int) -> None:
-        place = self._store.place
-        if self.is_kept:
-            log.info(
-                "what is chosen is kept in %s, which has %d switch%s",
-                place,
-                count,
-                "" if count == 1 else "es",
-            )
-        if self.is_kept and not count and (others := other_files(place)):
+        if not self.store.is_kept:
+            return
+        place = self.store.place
+        log.info(
+            "what is chosen is kept in %s, which has %d switch%s",
+            place,
+            count,
+            "" if count == 1 else "es",
+        )
+        if not count and (others := other_files(place)):
             log.warning(
                 "%s is new; other files here have switches: %s; if one of them was this server's, "
                 "name it by --switch-log",
@@ -214,16 +219,17 @@ class ChosenVersions:
                     changed.add(change.model)
         self._choices = choices
         for model in changed:
-            self.on_change(model)
+            self._on_change(model)
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def switch(self, make: Callable[[], Sequence[Change]], by: Who, **marks: Any) -> Switch | None:
+    def switch(
+        self, make: Callable[[], Sequence[Change]], by: Who, **marks: Unpack[Marks]
+    ) -> Switch | None:
         """Write the changes that `make` finds for what is chosen now; None if
         it finds none.
 
-        `make` may be called again. `marks`: further fields of the switch.
-        Raises what `make` raises, Unavailable if the store is away, and Aborted
+        `make` may be called again. Raises what `make` raises, Unavailable if the store is away, and Aborted
         if another server has switched the same model at this moment.
         """
         with self._lock:
@@ -236,7 +242,7 @@ class ChosenVersions:
                 switch = Switch.new(self.revision + 1, by, changes, **marks)
                 text = switch.to_text()
                 try:
-                    self._store.append(switch.id, text)
+                    self.store.append(switch.id, text)
                     break
                 except NumberTaken:
                     self._read()
@@ -260,7 +266,7 @@ class ChosenVersions:
         Raises Unavailable.
         """
         with self._lock:
-            self._store.note(ANSWERING, model, str(version))
+            self.store.note(ANSWERING, model, str(version))
             self._answering = {**self._answering, model: version}
 
     def note_default(self, model: str, before: int | None, after: int | None) -> None:

@@ -26,6 +26,8 @@ UNKNOWN = "whether the switch was made, `dogsnap models log` says when Redis ans
 
 
 class RedisStore:
+    is_kept = True
+
     def __init__(self, url: str):
         """Does not connect yet.
 

@@ -29,7 +29,7 @@ class SqliteStore:
         On a full disk it opens, and refuses to write.
         """
         self._file = file
-        self.place = str(file or "memory")
+        self.place, self.is_kept = str(file or "memory"), file is not None
         self._identity: tuple[int, int] | None = None  # device and inode of the file
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(

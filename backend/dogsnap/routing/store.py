@@ -15,10 +15,11 @@ class Store(Protocol):
     """Thread-safe.
 
     What fails raises Unavailable with a sentence; a write is on disk on return.
-    `place`: where it is, without a password.
+    `place`: where it is, without a password. `is_kept`: it outlives the server.
     """
 
     place: str
+    is_kept: bool
 
     def read(self, after: int) -> list[tuple[int, str]]:
         """The numbers and texts of all switches with a larger number than

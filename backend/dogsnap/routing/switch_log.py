@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from dogsnap.errors import Unavailable
 from dogsnap.routing.choices import CONFIGURATION_KIND, HIDDEN, KINDS, Change
@@ -37,6 +37,15 @@ def check_author(name: str, address: str) -> Who:
     return Who("someone" if name in RESERVED else name, address)
 
 
+class Marks(TypedDict, total=False):
+    """Fields of a switch that say more than its changes."""
+
+    undoes: int | None
+    forced: tuple[str, ...]
+    is_guarded: bool
+    reason: str
+
+
 @dataclass(frozen=True)
 class Switch:
     """An entry of the log; `id` counts from 1, `at` is UTC in ISO 8601.
@@ -57,8 +66,10 @@ class Switch:
     reason: str = ""
 
     @classmethod
-    def new(cls, number: int, by: Who, changes: Sequence[Change], **marks: Any) -> "Switch":
-        """Of now; `marks`: further fields."""
+    def new(
+        cls, number: int, by: Who, changes: Sequence[Change], **marks: Unpack[Marks]
+    ) -> "Switch":
+        """Of now."""
         return cls(number, iso(datetime.now(UTC)), by, tuple(changes), **marks)
 
     @property

@@ -57,7 +57,6 @@ def create_app(
     app.wsgi_app = with_address  # type: ignore[method-assign, assignment]
     if tracing is not None:
         tracing.trace_http(app)
-        predictor.metrics.on_step = tracing.record_step
     init_messages(app, settings)
     security_headers.init_app(app, settings)
     access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)

@@ -116,8 +116,7 @@ class Server(BaseApplication):
         # all threads wait. Nothing is collected first: importing leaves nothing to
         # collect, and to look at every object takes 0.2 s.
         gc.freeze()
-        self.predictor.repository.start(self.settings.poll_seconds, self._announce)
-        self.predictor.series.start()
+        self.predictor.start(self.settings.poll_seconds, self._announce)
         return app
 
     def _announce(self) -> None:
@@ -161,6 +160,7 @@ class Server(BaseApplication):
 
     def _create_app(self) -> Flask:
         from dogsnap.server.app import ACCESS_CONTROL, FEEDBACK, create_app
+        from dogsnap.serving.metrics import Metrics
 
         # It would end like the first one, or be killed again after ten minutes.
         if self._replaced and self._starts > 1:
@@ -168,15 +168,20 @@ class Server(BaseApplication):
                 "the new server stopped while loading the models (see its log); the "
                 "running one goes on"
             )
+        metrics = Metrics()
+        if self.settings.otlp_endpoint:
+            self.tracing = Tracing(self.settings.otlp_endpoint)
+            metrics = Metrics(self.tracing.record_step)
         if self.settings.engine:
             # Read when gRPC is imported; our log reports failures.
             os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-            from dogsnap.gateway.gateway_predictor import create_gateway as create_predictor
+            from dogsnap.gateway.gateway_predictor import create_gateway
+
+            self.predictor = create_gateway(self.settings, metrics)
         else:
             from dogsnap.serving.assembly import create_predictor
-        self.predictor = create_predictor(self.settings)
-        if self.settings.otlp_endpoint:
-            self.tracing = Tracing(self.settings.otlp_endpoint)
+
+            self.predictor = create_predictor(self.settings, metrics=metrics)
         app = create_app(self.settings, self.predictor, self.tracing, is_patient=self._starts > 1)
         self.feedback = app.extensions[FEEDBACK]
         self._access_control = app.extensions[ACCESS_CONTROL]

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from dogsnap.errors import DogsnapError
-from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.routing.store_opening import OFF, name_store, open_store
+from dogsnap.routing.store_opening import name_store, open_store
 from dogsnap.serving.execution.batching import BatchingParameters
 from dogsnap.serving.execution.executor import Executor
 from dogsnap.serving.feedback.feedback import Feedback
@@ -34,11 +33,13 @@ def check_configuration(settings: Settings) -> None:
     _preparation(settings, Metrics())
 
 
-def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
-    """For the configured models, which load when its repository starts; with
-    `only`, that spec's versions are loaded now.
+def create_predictor(
+    settings: Settings, only: ModelSpec | None = None, metrics: Metrics | None = None
+) -> Predictor:
+    """For the configured models, which load when it starts; with `only`, that
+    spec's versions are loaded now.
     """
-    metrics = Metrics()
+    metrics = metrics or Metrics()
     configs = model_source(settings)
     _check_default_model(settings, [config.name for config in configs()])
     repository = LocalRepository(
@@ -48,22 +49,13 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         run_warm_up=settings.warm_up,
         prepare=_preparation(settings, metrics),
         is_named=lambda name: names_model(settings, name),
-        chosen=create_chosen_versions(settings) if only is None else None,
+        store=open_store(name_store(settings)) if only is None else None,
     )
     if only is not None:
         repository.scan(skip_settling=True)
     return predictor_over(
         repository, Executor(settings.run_threads, settings.queue_size), metrics, settings
     )
-
-
-def create_chosen_versions(settings: Settings) -> ChosenVersions:
-    """What is chosen, as `--switch-log` keeps it.
-
-    Raises InvalidArgument for what is no store.
-    """
-    is_kept = settings.switch_log != OFF
-    return ChosenVersions(open_store(name_store(settings)), is_kept)
 
 
 def _check_default_model(settings: Settings, names: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,7 +26,6 @@ from prometheus_client.registry import Collector
 from dogsnap import __version__
 from dogsnap.errors import DogsnapError, Full
 from dogsnap.logs import ANSWERED_BY, MOST_OF_NAME, AnsweredBy, shorten
-from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.tensors.signatures import ServableId
 
@@ -114,27 +114,23 @@ class RequestRecord:
     """
 
     servable: ServableId | None = None
-    spec: ModelSpec | None = None
     run_seconds: float = 0.0
+
+
+OnStep = Callable[[str, float, ServableId | None], None]  # its name, and how long it took
+OnEnd = Callable[[RequestRecord, BaseException | None], None]  # with the error, if it failed
 
 
 class Metrics(Collector):
     """One registry per server, so that tests can run several in a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_step: OnStep = lambda step, seconds, servable: None) -> None:
+        """`on_step` is called after each step of a request, for traces."""
         self.registry = CollectorRegistry()
         self.label_names: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # by metric
         self._of_versions: list[Any] = []  # the metrics that grow with every version
-        # Called after each step; for traces.
-        self.on_step: Callable[[str, float, ServableId | None], None] = (
-            lambda step, seconds, servable: None
-        )
-        # Called with a version whose figures are no longer those of its folder.
-        self.on_forget: Callable[[ServableId], None] = lambda servable: None
-        # Called at the end of each request, with its error.
-        self.on_request: Callable[[RequestRecord, BaseException | None], None] = (
-            lambda record, error: None
-        )
+        self.forgotten: dict[str, int] = defaultdict(int)  # by model, how often `forget` was called
+        self._on_step = on_step
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         build = Info("dogsnap_build", "the release that runs", registry=self.registry)
@@ -233,9 +229,14 @@ class Metrics(Collector):
         return metric
 
     @contextmanager
-    def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:
-        """Count and time what happens inside, whatever its end; `label` ("" for
-        the default) if it names no version.
+    def request(
+        self,
+        protocol: str,
+        label: str | None = None,
+        on_end: OnEnd = lambda record, error: None,
+    ) -> Iterator[RequestRecord]:
+        """Count and time what happens inside, whatever its end, and call `on_end` then;
+        `label` ("" for the default) if it names no version.
         """
         COUNTED.set(True)
         record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
@@ -251,7 +252,7 @@ class Metrics(Collector):
                 self.refused.labels(protocol, "full").inc()
             raise
         finally:
-            self.on_request(record, failure)
+            on_end(record, failure)
             model, version = _labels(record.servable)
             ANSWERED_BY.set(AnsweredBy(model, version, shorten(label or "", MOST_OF_NAME)))
             self._requests.labels(model, version, protocol, outcome).inc()
@@ -283,7 +284,7 @@ class Metrics(Collector):
 
     def took(self, step: str, seconds: float, servable: ServableId | None = None) -> None:
         self._step_seconds.labels(*_labels(servable), step).observe(seconds)
-        self.on_step(step, seconds, servable)
+        self._on_step(step, seconds, servable)
 
     def ran(self, servable: ServableId, size: int) -> None:
         """Record a batch size."""
@@ -331,7 +332,7 @@ class Metrics(Collector):
         for metric in self._of_versions:
             metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})
         self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
-        self.on_forget(servable)
+        self.forgotten[servable.name] += 1
 
 
 def _labels(servable: ServableId | None) -> tuple[str, str]:

@@ -39,7 +39,7 @@ from dogsnap.server.protocols.app_api import require_feedback
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
-from dogsnap.serving.repository.interface import ModelRepository, Plan
+from dogsnap.serving.repository.switcher import Plan
 from dogsnap.serving.series import BUCKET_SECONDS, BUCKETS
 from dogsnap.settings import Settings
 
@@ -79,6 +79,7 @@ BODIES = {
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     repository, chosen = predictor.repository, predictor.repository.chosen
+    switcher = predictor.switcher
     routes.before_request(lambda: check_access(settings, request.headers))
 
     @routes.after_request
@@ -92,7 +93,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         def planner(choices: Choices, versions: Versions) -> Choices:
             return change(choices, versions, *values)
 
-        plan = repository.plan({model: planner}, fields.get("guard", False))
+        plan = switcher.plan({model: planner}, fields.get("guard", False))
         return _answer(predictor, plan, fields, model)
 
     @routes.get("/models")
@@ -102,7 +103,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             {
                 "default_model": predictor.default_model(),
                 "models": described,
-                "switches_kept": chosen.is_kept,
+                "switches_kept": chosen.store.is_kept,
                 "switches_refused": chosen.trouble,
             }
         )
@@ -154,7 +155,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         planners = {}
         for name, wanted in read_state(fields["state"]).items():
             planners[name] = partial(change_state, wanted=wanted)
-        response = _answer(predictor, repository.plan(planners), fields)
+        response = _answer(predictor, switcher.plan(planners), fields)
         if not fields.get("dry_run"):
             for name in planners:
                 repository.try_again(name)
@@ -162,12 +163,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/switches")
     def switches() -> Response:
-        return json_response({"switches": log_of(repository, request.args.get("model", ""))})
+        return json_response({"switches": log_of(predictor, request.args.get("model", ""))})
 
     @routes.post("/undo", endpoint="undo")
     def undo_switch() -> Response:
         fields = _fields()
-        plan = repository.plan_undo(fields.get("id"), fields.get("model", ""))
+        plan = switcher.plan_undo(fields.get("id"), fields.get("model", ""))
         return _answer(predictor, plan, fields, plan.undoes.model if plan.undoes else "")
 
     _add_rollouts(routes, switch)
@@ -221,16 +222,16 @@ def _add_reports(
         return Response(require_feedback(feedback).store.csv(), mimetype="text/csv")
 
 
-def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
+def log_of(predictor: Predictor, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can
     be undone.
     """
-    chosen = repository.chosen
+    chosen = predictor.repository.chosen
     described = []
     for switch in chosen.switches(model)[:SHOWN_SWITCHES]:
         undone_by = chosen.undone_by(switch.id)
         more = {"undone": undone_by is not None, "undone_by": undone_by}
-        more["undoable"] = repository.is_undoable(switch)
+        more["undoable"] = predictor.switcher.is_undoable(switch)
         described.append({**switch.to_json(), **more})
     return described
 
@@ -270,7 +271,7 @@ def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str
     else:
         reason = " ".join(fields.get("reason", "").split())[:MOST_REASON]
         is_forced = fields.get("force", False)
-        switched = predictor.repository.switch(plan, fields["by"], is_forced, reason)
+        switched = predictor.switcher.apply(plan, fields["by"], is_forced, reason)
         more["switch"] = switched and switched.to_json()
     return json_response({**more, **_state(predictor, model)})
 

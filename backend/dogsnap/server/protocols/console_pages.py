@@ -91,9 +91,9 @@ class View:
 
     def _switches(self, name: str) -> list[dict[str, Any]]:
         """The newest ones of a model, and those of the server's configuration."""
-        found = log_of(self._repository, name)
+        found = log_of(self._predictor, name)
         if name:
-            found += [each for each in log_of(self._repository, "") if not each["model"]]
+            found += [each for each in log_of(self._predictor, "") if not each["model"]]
         return sorted(found, key=lambda each: -each["id"])[:SHOWN_SWITCHES]
 
     def _describe_model(self, model: dict[str, Any]) -> dict[str, Any]:

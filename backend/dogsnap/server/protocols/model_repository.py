@@ -38,25 +38,26 @@ BODIES = {
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     routes = Blueprint("model_repository", __name__, url_prefix="/v2/repository")
-    repository = predictor.repository
     routes.before_request(lambda: check_access(settings, request.headers))
 
     @routes.post("/index")
     def index() -> Response:
-        return json_response(describe_index(repository, _fields().get("ready", False)))
+        return json_response(describe_index(predictor.repository, _fields().get("ready", False)))
 
     # Model names in a configuration may contain slashes, hence "path".
     @routes.post("/models/<path:model>/load")
     def load(model: str) -> Response:
         check_parameters(_fields().get("parameters", ()))
         is_gone = client_is_gone()
-        repository.load_model(model, _author(), math.inf, lambda: not (is_gone and is_gone()))
+        predictor.switcher.load_model(
+            model, _author(), math.inf, lambda: not (is_gone and is_gone())
+        )
         return json_response({})
 
     @routes.post("/models/<path:model>/unload")
     def unload(model: str) -> Response:
         check_parameters(_fields().get("parameters", ()), UNLOADING)
-        repository.unload_model(model, _author())
+        predictor.switcher.unload_model(model, _author())
         return json_response({})
 
     return routes

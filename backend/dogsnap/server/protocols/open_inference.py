@@ -188,6 +188,7 @@ class InferenceService:
     def __init__(self, predictions: PredictionService, settings: Settings):
         self._predictions, self._settings = predictions, settings
         self._repository = predictions.predictor.repository
+        self._switcher = predictions.predictor.switcher
 
     def handler(self) -> grpc.GenericRpcHandler:
         """What grpc.Server.add_generic_rpc_handlers takes."""
@@ -252,13 +253,13 @@ class InferenceService:
         by = administrator(context, self._settings)
         check_parameters(request.parameters, (), request.repository_name)
         timeout, is_awaited = context.time_remaining(), context.is_active
-        self._repository.load_model(request.model_name, by, timeout, is_awaited)
+        self._switcher.load_model(request.model_name, by, timeout, is_awaited)
         return {}
 
     def RepositoryModelUnload(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
         by = administrator(context, self._settings)
         check_parameters(request.parameters, UNLOADING, request.repository_name)
-        self._repository.unload_model(request.model_name, by)
+        self._switcher.unload_model(request.model_name, by)
         return {}
 
 

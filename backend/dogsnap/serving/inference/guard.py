@@ -38,6 +38,7 @@ from dogsnap.routing.sticky_split import Split
 from dogsnap.routing.switch_log import GUARD, ROLLOUT, Switch, describe_value, iso
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.switcher import Switcher
 
 log = logging.getLogger("dogsnap.guard")
 
@@ -211,11 +212,13 @@ class Guard:
     def __init__(
         self,
         repository: ModelRepository,
+        switcher: Switcher,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ):
         """`clock`: seconds since 1970."""
         self._repository, self._chosen = repository, repository.chosen
+        self._switcher = switcher
         self._undone, self._clock = metrics.guard_undone, clock
         self._server = secrets.token_hex(8)
         self._watched: dict[Setting, BaseWatched] = {}
@@ -224,15 +227,12 @@ class Guard:
         self._lock = threading.Lock()
         self._revision = -1  # of what is chosen, when its switches were looked through
         self._looked = 0.0
-        metrics.on_request = self.record
-        self._chosen.on_follow = self.follow
 
-    def record(self, request: RequestRecord, error: BaseException | None) -> None:
+    def record(self, spec: ModelSpec, request: RequestRecord, error: BaseException | None) -> None:
         """Count a request without a version number; what was refused unseen is
         nobody's fault.
         """
-        spec = request.spec
-        if spec is None or spec.version is not None or isinstance(error, Full | Cancelled):
+        if spec.version is not None or isinstance(error, Full | Cancelled):
             return
         setting, has_failed = (spec.name, spec.label or ""), error is not None
         with self._lock:
@@ -333,8 +333,8 @@ class Guard:
         if watched.finding.is_worse:
             change = watched.change
             planners = {change.model: partial(withdraw, switch=watched.switch, change=change)}
-            plan = self._repository.plan(planners, is_compared=False, undoes=watched.switch)
-            self._repository.switch(plan, GUARD, reason=watched.finding.text)
+            plan = self._switcher.plan(planners, is_compared=False, undoes=watched.switch)
+            self._switcher.apply(plan, GUARD, reason=watched.finding.text)
             self._undone.labels(change.model, change.name, watched.version).inc()
 
     def _version_before(self, change: Change) -> int | None:
@@ -388,6 +388,6 @@ class Guard:
                 )
         now = iso(datetime.now(UTC))
         planners = {model: partial(advance_rollout, label=label, rollout=rollout, now=now)}
-        plan = self._repository.plan(planners, is_guarded=True, is_compared=False)
-        self._repository.switch(plan, ROLLOUT)
+        plan = self._switcher.plan(planners, is_guarded=True, is_compared=False)
+        self._switcher.apply(plan, ROLLOUT)
         return ""

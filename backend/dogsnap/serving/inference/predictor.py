@@ -22,6 +22,7 @@ from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import Photo, check
 from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.repository.switcher import Switcher
 from dogsnap.serving.series import Series
 from dogsnap.serving.tensors.json_tensors import BASE64_SHOWN
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
@@ -52,9 +53,17 @@ class Predictor:
         self._settings = settings
         self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
-        self.guard = Guard(repository, metrics)
+        self.switcher = Switcher(repository)
+        self.guard = Guard(repository, self.switcher, metrics)
         self.shadow = Shadow(repository, metrics, executor.is_busy)
         self.series = Series(metrics)
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Load versions, follow switches and watch both, in threads; `on_ready` is
+        called once.
+        """
+        self.repository.start(poll_seconds, on_ready, self.guard.follow)
+        self.series.start()
 
     def default_model(self) -> str:
         """The model for requests that name none: the configured one, or the only one."""
@@ -78,24 +87,23 @@ class Predictor:
         """
         seconds = self._deadline_seconds if timeout is None else timeout
         deadline = time.monotonic() + seconds
+        label = (spec.label or "") if spec.version is None else None
+        on_end = partial(self.guard.record, spec)
         answers = []
         with (
-            self.metrics.request(
-                protocol, (spec.label or "") if spec.version is None else None
-            ) as record,
+            self.metrics.request(protocol, label, on_end) as record,
             within(deadline),
+            self.repository.acquire(spec) as chosen,
         ):
-            record.spec = spec
-            with self.repository.acquire(spec) as chosen:
-                servable: BaseServable = chosen
+            servable: BaseServable = chosen
+            record.servable = servable.id
+            for work in works:
+                run = partial(self._run, servable, work, record, time.perf_counter())
+                found = self._executor.run(run, deadline, is_gone)
+                servable = found.servable  # the engine may have switched versions
                 record.servable = servable.id
-                for work in works:
-                    run = partial(self._run, servable, work, record, time.perf_counter())
-                    found = self._executor.run(run, deadline, is_gone)
-                    servable = found.servable  # the engine may have switched versions
-                    record.servable = servable.id
-                    self.shadow.offer(servable, found.outputs, work.repeat)
-                    answers.append(work.answer(found))
+                self.shadow.offer(servable, found.outputs, work.repeat)
+                answers.append(work.answer(found))
         return answers
 
     def _run(self, servable: BaseServable, work: Work, record: RequestRecord, queued: float) -> Run:

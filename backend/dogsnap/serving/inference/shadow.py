@@ -40,17 +40,18 @@ class Shadow:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shadow")
         self._places = threading.Semaphore(PLACES)
         self._lock = threading.Lock()
-        # By model: its shadow, and where that differs.
-        self._differences: dict[str, tuple[int, Pairs]] = {}
-        metrics.on_forget = self._forget
+        # By model: its shadow, when versions were last forgotten, and where both differ.
+        self._differences: dict[str, tuple[tuple[int, int], Pairs]] = {}
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
         """Queue `run`, which gives None where it cannot run, for the shadow of
         this model. Returns at once, raises nothing.
         """
-        shadow = self._repository.shadow_of(answered.id)
-        first = first_classes(answered, outputs) if shadow is not None else None
-        if shadow is None or first is None:
+        shadow = self._repository.chosen.choices(answered.id.name).shadow
+        if shadow in (None, answered.id.version):
+            return
+        first = first_classes(answered, outputs)
+        if first is None:
             return
         if self._is_busy() or not self._places.acquire(blocking=False):
             self._metrics.count_shadow(answered.id, shadow, "dropped", len(first))
@@ -95,15 +96,13 @@ class Shadow:
         with self._lock:
             return self._count_pairs(model, shadow).most_common(most)
 
-    def _forget(self, servable: ServableId) -> None:
-        """Its classes may be others now."""
-        with self._lock:
-            self._differences.pop(servable.name, None)
-
     def _count_pairs(self, model: str, shadow: int) -> Pairs:
-        """The pairs of this shadow; those of another one before it are forgotten."""
-        if model not in self._differences or self._differences[model][0] != shadow:
-            self._differences[model] = shadow, Counter()
+        """The pairs of this shadow; those of another one before it are forgotten, and
+        so are those of versions whose classes may be others now.
+        """
+        counted_for = shadow, self._metrics.forgotten[model]
+        if model not in self._differences or self._differences[model][0] != counted_for:
+            self._differences[model] = counted_for, Counter()
         return self._differences[model][1]
 
     def close(self) -> None:

@@ -1,33 +1,19 @@
-"""What the local repository and the gateway's have in common: the methods, and
-the thread that looks for versions.
-"""
+"""What every repository has: its methods, and the thread that looks for versions."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
+from typing import Any
 
-from dogsnap.errors import DogsnapError, FailedPrecondition
-from dogsnap.routing.choices import Change, Choices
-from dogsnap.routing.chosen_versions import ChosenVersions, was_second
-from dogsnap.routing.planners import (
-    Planner,
-    Versions,
-    change_unload,
-    check_guard,
-    check_in_force,
-    find_changes,
-    replacements,
-    undo,
-)
+from dogsnap.errors import Unimplemented
+from dogsnap.routing.choices import CONFIGURATION_KIND, Choices
+from dogsnap.routing.chosen_versions import ChosenVersions
+from dogsnap.routing.planners import Versions
 from dogsnap.routing.resolver import labels_in_force
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Switch, Who
 from dogsnap.serving.repository.model import VersionStatus
-from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.differences import Differences, compare
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import BaseServable
 
@@ -35,55 +21,82 @@ CONFIGURED = Versions("", ())  # for the configuration of a server, which is no 
 # Seconds between two scans until the server is ready and while versions are loaded, for
 # which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
+ASK_ENGINE = (
+    "the models run in an engine behind this server, which loads them itself: send this "
+    "request to the engine"
+)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a switch would change, and how versions differ from those that they replace.
+class ModelRepository(ABC):
+    """All models and their versions. Thread-safe.
 
-    `models`: those that it may change. `find_changes` finds the changes again,
-    for what is chosen then. `undoes`: the switch that it takes back.
+    `started`: the first scan is finished, every version was loaded or has failed to.
+    `sent`: the configuration that was sent to this server, None while it uses that of
+    its start.
     """
 
-    models: frozenset[str]
-    find_changes: Callable[[], Sequence[Change]]
-    changes: Sequence[Change]
-    differences: Differences
-    is_guarded: bool
-    undoes: Switch | None
-
-
-class ModelRepository(Protocol):
-    """Thread-safe.
-
-    `dogsnap.serving.repository.local_repository.LocalRepository` documents the methods.
-    """
-
-    chosen: ChosenVersions
-    _lock: threading.RLock
-    _wake: threading.Event
+    started = False
+    sent: list[dict[str, Any]] | None = None
+    _closed = False
     _thread: threading.Thread | None = None
-    started: bool = (
-        False  # the first scan is finished: every version was loaded or has failed to load
-    )
-    _closed: bool = False
 
-    def __init__(self, chosen: ChosenVersions) -> None:
-        self._lock, self._wake = threading.RLock(), threading.Event()
+    def __init__(self, chosen: ChosenVersions):
         self.chosen = chosen
+        self._wake = threading.Event()
 
-    def acquire(self, spec: ModelSpec) -> AbstractContextManager[BaseServable]: ...
-    def models(self) -> list[str]: ...
-    def available(self, name: str) -> list[int]: ...
-    def status(self, spec: ModelSpec) -> list[VersionStatus]: ...
-    def default_version(self, name: str) -> int | None: ...
-    def versions(self, name: str) -> Versions: ...
-    def not_ready(self) -> str: ...
-    def _scan_safely(self) -> None: ...
-    def reconfigure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
-        """Serve exactly these models until a restart. Raises Unimplemented where
-        others configure the models.
+    @abstractmethod
+    def acquire(self, spec: ModelSpec) -> AbstractContextManager[BaseServable]:
+        """The servable for `spec`, which stays until the block ends; the only way to get one.
+
+        Raises as `dogsnap.routing.resolver.resolve`, NotFound for no such model or
+        version, and Unavailable while it cannot answer.
         """
+
+    @abstractmethod
+    def models(self) -> list[str]:
+        """The names of the models, sorted."""
+
+    @abstractmethod
+    def available(self, name: str) -> list[int]:
+        """The numbers of a model's available versions, largest first. Raises NotFound."""
+
+    @abstractmethod
+    def status(self, spec: ModelSpec) -> list[VersionStatus]:
+        """The states of a model's versions, largest first; of one version if
+        `spec` names it. Raises NotFound.
+        """
+
+    @abstractmethod
+    def default_version(self, name: str) -> int | None:
+        """The version that answers by default, as far as is known. Raises NotFound."""
+
+    @abstractmethod
+    def versions(self, name: str) -> Versions:
+        """What a switch of this model is checked against. Raises NotFound,
+        FailedPrecondition for folders that cannot be read, and Unavailable.
+        """
+
+    @abstractmethod
+    def not_ready(self) -> str:
+        """Why the server is not ready; "" if it is: the first scan is finished, and
+        the models that were ready once or are named by the configuration are
+        available, at least one.
+        """
+
+    @abstractmethod
+    def scan_safely(self) -> None:
+        """Look once which versions there are, and log what prevents that when it begins."""
+
+    def reconfigure(
+        self, configs: Sequence[ModelConfig] | None, by: Who, undoes: Switch | None = None
+    ) -> Switch | None:
+        """Serve exactly these models until a restart; None: those of the start. A wrong
+        list changes nothing. Returns the switch, None if nothing changed.
+
+        `undoes`: the switch that this takes back; raises Aborted if that is not in
+        force. Raises Unimplemented where others configure the models.
+        """
+        raise Unimplemented(ASK_ENGINE)
 
     def wait_until_served(
         self,
@@ -91,8 +104,11 @@ class ModelRepository(Protocol):
         timeout: float,
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Wait until these models are available as configured, at most `timeout` seconds,
-        as long as somebody awaits it; at once where others load them.
+        """Wait until these models are available as configured, at most `timeout` seconds;
+        not at all where others load them.
+
+        Raises DeadlineExceeded, Cancelled once `is_awaited` returns False, and an error
+        with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
         """
         return
 
@@ -103,138 +119,43 @@ class ModelRepository(Protocol):
         return
 
     def load_model(
-        self, name: str, by: Who, timeout: float, is_awaited: Callable[[], bool]
+        self,
+        name: str,
+        choose: Callable[[], object],
+        timeout: float,
+        is_awaited: Callable[[], bool],
     ) -> None:
-        """Serve a model as its folder is now, if it was unloaded, too; return when that is done.
+        """Load a model as its folder is now, and return when that is done; `choose`, which
+        is called once the model is known to be there, makes it one to be loaded.
 
         Raises NotFound for a model that is not there, FailedPrecondition with what
         does not load, DeadlineExceeded after `timeout` seconds, Cancelled once
         `is_awaited` returns False; Unimplemented where others load models.
         """
+        raise Unimplemented(ASK_ENGINE)
 
-    def unload_model(self, name: str, by: Who) -> None:
-        """Serve no version of a model until it is loaded again. Raises as `plan`."""
-        self.switch(self.plan({name: partial(change_unload, is_unloaded=True)}), by)
+    def configuration(self) -> Choices:
+        """The configuration that was sent to this server, as a value to choose."""
+        return Choices({(CONFIGURATION_KIND, ""): self.sent})
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those in force, and those that wait for their version."""
         return labels_in_force(self.chosen.choices(name), self.available(name).__contains__)
 
-    def shadow_of(self, answered: ServableId) -> int | None:
-        """The shadow for photos that `answered` has answered; None if there is none."""
-        shadow = self.chosen.choices(answered.name).shadow
-        return None if shadow == answered.version else shadow
-
-    def choices(self, model: str) -> Choices:
-        """What is chosen for a model."""
-        return self.chosen.choices(model)
-
-    def plan(
-        self,
-        planners: Mapping[str, Planner],
-        is_guarded: bool = False,
-        is_compared: bool = True,
-        undoes: Switch | None = None,
-    ) -> Plan:
-        """What the planner of each model, of `dogsnap.routing.planners`, makes of
-        what is chosen now.
-
-        To undo, it is enough that the engines that answer have a version.
-        Raises what planners raise, and InvalidArgument if a guard has nothing
-        to compare with.
-        """
-        versions = {}
-        for model in planners:
-            versions[model] = self.versions(model) if model else CONFIGURED
-            if undoes:
-                versions[model] = versions[model].without_silent_engines()
-
-        def find() -> list[Change]:
-            changes = []
-            for model, planner in planners.items():
-                choices = self.choices(model)
-                changes += find_changes(planner, choices, versions[model], is_guarded)
-            return changes
-
-        changes, differences = find(), Differences()
-        if is_compared:
-            for model in planners:
-                of_model = [change for change in changes if change.model == model]
-                differences += self._compare(versions[model], of_model, is_guarded)
-        return Plan(frozenset(planners), find, changes, differences, is_guarded, undoes)
-
-    def _compare(
-        self, versions: Versions, changes: Sequence[Change], is_guarded: bool
-    ) -> Differences:
-        """How versions of a model differ from those that they replace."""
-        choices = self.choices(versions.model)
-        replaced, unknown = replacements(choices, versions, changes)
-        if is_guarded:
-            check_guard(changes, replaced)
-        found = Differences(noted=tuple(unknown))
-        for numbers in replaced:
-            before, after = [ModelSpec(versions.model, number) for number in numbers]
-            with self.acquire(before) as servable_before, self.acquire(after) as servable_after:
-                found += compare(servable_before, servable_after)
-        return found
-
-    def plan_undo(self, number: int | None = None, model: str = "") -> Plan:
-        """Of the switch with this id, or of the last one in force (of a model).
-
-        Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
-        """
-        switch = self.chosen.find(number, model, self.is_undoable)
-        planners = dict.fromkeys(switch.models, partial(undo, switch=switch))
-        return self.plan(planners, is_compared=False, undoes=switch)
-
-    def switch(
-        self, plan: Plan, by: Who, is_forced: bool = False, reason: str = ""
-    ) -> Switch | None:
-        """Make the planned changes; None if there are none.
-
-        Raises what planners and `ChosenVersions.switch` raise, Aborted if something
-        else is chosen by now, and, unless it `is_forced`, FailedPrecondition if
-        clients would feel the differences.
-        """
-        felt, undoes = plan.differences.felt, plan.undoes.id if plan.undoes else None
-        if felt and not is_forced:
-            models = ", ".join(dict.fromkeys(change.model for change in plan.changes))
-            raise FailedPrecondition(
-                f"clients of {models} would feel this switch: {'; '.join(felt)}; force it with "
-                '--force, or "force": true, if nobody needs that'
-            )
-
-        def make() -> Sequence[Change]:
-            if plan.find_changes() != plan.changes:
-                raise was_second(self.chosen.newest_switch(plan.models))
-            return plan.changes
-
-        marks = {"is_guarded": plan.is_guarded, "undoes": undoes, "reason": reason}
-        return self.chosen.switch(make, by, forced=felt, **marks)
-
-    def is_undoable(self, switch: Switch) -> bool:
-        """Whether an undo without a number may choose it."""
-        if switch.undoes is not None or self.chosen.undone_by(switch.id) is not None:
-            return False
-        try:
-            for model in switch.models:
-                versions = CONFIGURED
-                if model:  # without a look at folders or engines
-                    default, available = self.default_version(model), self.available(model)
-                    versions = Versions(model, tuple(available), default)
-                check_in_force(self.choices(model), versions, switch)
-        except DogsnapError:
-            return False
-        return True
-
     def _is_loading(self) -> bool:
         return False
 
-    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+    def start(
+        self,
+        poll_seconds: float,
+        on_ready: Callable[[], None] = lambda: None,
+        on_follow: Callable[[], None] = lambda: None,
+    ) -> None:
         """Scan every `poll_seconds` in a thread; 0: until all is loaded, then
-        only on `scan_soon`. `on_ready` is called once.
+        only on `scan_soon`. `on_ready` is called once, `on_follow` after each look
+        at the store of switches.
         """
-        self.chosen.start()
+        self.chosen.start(on_follow)
         self._thread = threading.Thread(
             target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True
         )
@@ -243,7 +164,7 @@ class ModelRepository(Protocol):
     def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
         announced = False
         while not self._closed:
-            self._scan_safely()
+            self.scan_safely()
             if not announced and not self.not_ready():
                 announced = True
                 on_ready()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dogsnap.allocator import give_back_free
 from dogsnap.errors import (
@@ -23,14 +22,15 @@ from dogsnap.errors import (
     NotFound,
     Unavailable,
 )
-from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices
+from dogsnap.routing.choices import CONFIGURATION_KIND, Change
 from dogsnap.routing.chosen_versions import NOT_KNOWN, ChosenVersions
-from dogsnap.routing.planners import Versions, change_unload, keep_answering
+from dogsnap.routing.planners import Versions, check_in_force, keep_answering
 from dogsnap.routing.resolver import version_of_label
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.store import Store
 from dogsnap.routing.switch_log import CONFIGURATION, Switch, Who
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.interface import ModelRepository, Plan
+from dogsnap.serving.repository.interface import CONFIGURED, ModelRepository
 from dogsnap.serving.repository.model import Model, State, Version, VersionStatus
 from dogsnap.serving.versions import low_priority
 from dogsnap.serving.versions.model_configs import (
@@ -38,7 +38,6 @@ from dogsnap.serving.versions.model_configs import (
     check_configs,
     check_versions,
     describe_base_path,
-    from_json,
     to_json,
 )
 from dogsnap.serving.versions.servable import Servable
@@ -64,10 +63,7 @@ RELOAD_SECONDS = 600.0
 
 
 class LocalRepository(ModelRepository):
-    """All models and their versions.
-
-    Thread-safe; `acquire` is the only way to get a servable.
-    """
+    """Loads versions from folders into this process."""
 
     def __init__(
         self,
@@ -75,7 +71,7 @@ class LocalRepository(ModelRepository):
         metrics: Metrics | None = None,
         retry_seconds: float = 60.0,
         run_warm_up: bool = True,
-        chosen: ChosenVersions | None = None,
+        store: Store | None = None,
         prepare: Callable[[Servable], None] = lambda _: None,
         is_named: Callable[[str], bool] = lambda _: True,
     ):
@@ -83,20 +79,18 @@ class LocalRepository(ModelRepository):
         was loaded, before it is warmed up.
 
         `is_named` says of a model whether the configuration names it, and not
-        only a folder that it was found in.
+        only a folder that it was found in. `store`: of the switches; without
+        one they are in memory.
         """
-        super().__init__(chosen or ChosenVersions())
-        self.chosen.on_change = self._choices_changed
+        super().__init__(ChosenVersions(store, self._adopt_change))
         self._configs = self._configs_at_start = configs
-        # The configuration that was sent to the running server; None while it uses that
-        # of its start.
-        self.sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
         self._retry_seconds = retry_seconds
         self._run_warm_up = run_warm_up
         self._prepare = prepare
         self._is_named = is_named
         self._models: dict[str, Model] = {}
+        self._lock = threading.RLock()
         self._configuring = threading.RLock()  # taken before `_lock`; one configuration at a time
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
@@ -107,10 +101,6 @@ class LocalRepository(ModelRepository):
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
-        """The servable for `spec`, loaded until the block ends.
-
-        Raises as `resolve`, and NotFound for no such model.
-        """
         with self._lock:
             version = self._model(spec.name).resolve(spec, self.started)
             version.in_use += 1
@@ -143,14 +133,10 @@ class LocalRepository(ModelRepository):
             return sorted(name for name, model in self._models.items() if not model.removed)
 
     def available(self, name: str) -> list[int]:
-        """The numbers of a model's available versions, largest first. Raises NotFound."""
         with self._lock:
             return self._model(name).available()
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of a model's versions, largest first; of one version if
-        `spec` names it. Raises NotFound.
-        """
         with self._lock:
             model = self._models.get(spec.name)
             if model is None:
@@ -168,10 +154,7 @@ class LocalRepository(ModelRepository):
             return self._model(name).default()
 
     def versions(self, name: str) -> Versions:
-        """What is known of a model's versions. Raises NotFound.
-
-        The folders are read without the lock: a disk that hangs holds up no request.
-        """
+        """The folders are read without the lock: a disk that hangs holds up no request."""
         with self._lock:
             base_path = Path(self._model(name).config.base_path)
         incomplete = {}
@@ -188,7 +171,7 @@ class LocalRepository(ModelRepository):
         with self._lock:
             return self._model(name).known_versions(folders, incomplete)
 
-    def _choices_changed(self, name: str) -> None:
+    def _adopt_change(self, name: str) -> None:
         """Requests see all of a switch or nothing of it: the choices are
         replaced with the lock held.
         """
@@ -202,7 +185,7 @@ class LocalRepository(ModelRepository):
             found = self._model(name).versions.get(version or 0)
             if found and found.is_exported_again:
                 found.is_wanted_again, found.error = True, ""
-        self._choices_changed(name)
+        self._adopt_change(name)
 
     def _adopt_choices(self, model: Model) -> None:
         """What is chosen takes effect; versions to be unloaded take no new request."""
@@ -221,10 +204,6 @@ class LocalRepository(ModelRepository):
         self._retire(model, unloaded)
 
     def not_ready(self) -> str:
-        """Why the server is not ready; "" if the first scan is finished, and
-        the models that were ready once or are named by the configuration are
-        available: at least one.
-        """
         with self._lock:
             if not self.chosen.is_known and self.chosen.trouble:
                 return NOT_KNOWN
@@ -241,25 +220,20 @@ class LocalRepository(ModelRepository):
                 silent = names
             return f"no version available of: {', '.join(silent)}" if silent else ""
 
-    def reconfigure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
-        """Serve exactly these models until a restart. A wrong list changes nothing."""
-        check_configs(configs)
-        for config in configs:
-            check_versions(config)
-        return self._follow_configs(configs, by)
-
-    def _follow_configs(
-        self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None
+    def reconfigure(
+        self, configs: Sequence[ModelConfig] | None, by: Who, undoes: Switch | None = None
     ) -> Switch | None:
-        """Serve these models until a restart; None: those of the start.
-
-        Available versions of models that stay configured go on answering
-        meanwhile. Returns the switch, None if nothing changed.
-        """
+        """Available versions of models that stay configured go on answering meanwhile."""
+        if configs and not undoes:  # what was in force once is followed as it was
+            check_configs(configs)
+            for config in configs:
+                check_versions(config)
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self._configuring:
-            before = self.choices("")
+            before = self.configuration()
+            if undoes:
+                check_in_force(before, CONFIGURED, undoes)
             after = before.with_value(CONFIGURATION_KIND, "", sent)
 
             def make() -> list[Change]:
@@ -268,7 +242,7 @@ class LocalRepository(ModelRepository):
                     changes += self._label_changes(config)
                 return changes
 
-            switch = self.chosen.switch(make, by, undoes=undoes)
+            switch = self.chosen.switch(make, by, undoes=undoes.id if undoes else None)
             if switch is None:
                 return None
             with self._lock:
@@ -279,36 +253,12 @@ class LocalRepository(ModelRepository):
         self.scan_soon()
         return switch
 
-    def choices(self, model: str) -> Choices:
-        """As documented in the interface; of "" the configuration that was sent
-        to this server.
-        """
-        if model:
-            return super().choices(model)
-        return Choices({(CONFIGURATION_KIND, ""): self.sent})
-
-    def switch(
-        self, plan: Plan, by: Who, is_forced: bool = False, reason: str = ""
-    ) -> Switch | None:
-        """As documented in the interface; a configuration that is undone is followed."""
-        if plan.undoes is None or plan.undoes.model:
-            return super().switch(plan, by, is_forced, reason)
-        with self._configuring:
-            (change,) = plan.find_changes()  # raises Aborted if another one was sent meanwhile
-            configs = None if change.after is None else from_json(change.after)
-            return self._follow_configs(configs, by, plan.undoes.id)
-
     def wait_until_served(
         self,
         configs: Sequence[ModelConfig],
         timeout: float,
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Wait until these models are available as configured, at most
-        `timeout` seconds. Raises DeadlineExceeded, Cancelled once `is_awaited`
-        returns False, and an error with the code UNKNOWN, as in TensorFlow
-        Serving, if one fails to load.
-        """
         self._wait_for(lambda: self._not_served(configs), timeout, is_awaited)
 
     def _wait_for(
@@ -333,7 +283,11 @@ class LocalRepository(ModelRepository):
                     self.scan_soon()
 
     def load_model(
-        self, name: str, by: Who, timeout: float, is_awaited: Callable[[], bool]
+        self,
+        name: str,
+        choose: Callable[[], object],
+        timeout: float,
+        is_awaited: Callable[[], bool],
     ) -> None:
         deadline = time.monotonic() + timeout
 
@@ -349,7 +303,7 @@ class LocalRepository(ModelRepository):
                 f"there is no model {name} to load: expected a folder of that name with numeric "
                 f"folders among the models, or a configuration that names it{trouble}"
             )
-        self.switch(self.plan({name: partial(change_unload, is_unloaded=False)}), by)
+        choose()
         with self._lock:
             scan = self._begun + 1
             for version in self._model(name).versions.values():
@@ -394,10 +348,8 @@ class LocalRepository(ModelRepository):
         with self._lock:
             return any(model.is_loading() for model in self._models.values())
 
-    def _scan_safely(self) -> None:
-        """Scan, and log what prevents it once, not at every scan; loaded
-        versions go on answering.
-        """
+    def scan_safely(self) -> None:
+        """Loaded versions go on answering, whatever prevents it."""
         try:
             troubles = self.scan()
         except (DogsnapError, OSError) as error:
