@@ -5,10 +5,16 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import openvino
 import pytest
 import tensorflow as tf
-from dogsnap.exporting import SECOND_OPINION, TAUGHT
-from dogsnap.exporting.export import ExportError, export_answering, export_stored
+from dogsnap.exporting import SECOND_OPINION, TAUGHT, phone
+from dogsnap.exporting.export import (
+    ExportError,
+    export_answering,
+    export_stored,
+    read_answering,
+)
 from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import write_json
 from dogsnap.networks import architectures, dogs_head, second_opinion
@@ -18,12 +24,14 @@ from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
 from support.exported import LABELS, SIZE, Loaded, network
 from support.tiny_network import BESIDE_FEATURES, beside, store_beside, tiny, tiny_with_box
 
 CLASSES = [4, 0, 2]  # of the five of the network beside, the breeds
 DOGS = [1]
 WEIGHT = 0.5
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 IMAGES = tf.constant(np.random.default_rng(3).uniform(size=(5, *SIZE, 3)), tf.float32)
 RANDOM = np.random.default_rng(5)
 HEAD = RANDOM.normal(0, 1, 17)  # on 16 features of the first network, and the odds of a dog
@@ -191,6 +199,52 @@ def test_breeds_that_were_fitted_beside_another_network_are_refused(artefacts, t
     write_json({**kept, "second_opinion": "f" * 64}, artefacts / TAUGHT)
     with pytest.raises(ExportError, match=r"taught\.json was made with"):
         export_answering("tiny", artefacts, tmp_path / "models")
+
+
+def fit_phone(artefacts: Path, network: str) -> None:
+    """What `python -m lab calibrate --phone` writes."""
+    levels = {"group_threshold": 0.9, "set_threshold": 0.1, "unknown_threshold": 1.0}
+    calibration = {"temperature": 1.5, "lapse": 0.1, "log_prior": [0.1, 0.2, 0.3, 0.4]}
+    dog = {"weights": write_halves(np.ones(BESIDE_FEATURES)), "bias": -1.0}
+    groups = {"groups": [[LABELS[0]["id"], LABELS[2]["id"]]]}
+    thresholds = {"dog_threshold": 0.4, "confident_threshold": 0.9, **levels}
+    fitted = {"network": network, "calibration": {**calibration, **thresholds, **groups}}
+    write_json({**fitted, "dog_head": dog}, artefacts / phone.FITTED)
+
+
+def test_a_version_carries_the_network_beside_for_phones(artefacts, own, tmp_path):
+    teach(artefacts)  # two breeds, of which the network beside knows one
+    stated = json.loads((artefacts / SECOND_OPINION).read_text())
+    fit_phone(artefacts, stated["network"]["sha256"])
+    version = tmp_path / "3"
+    (version / "assets.extra").mkdir(parents=True)
+    phone.write(version, read_answering("tiny", artefacts), artefacts)
+    folder = version / FOLDER
+    told = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    assert [label["id"] for label in told["labels"]] == [
+        *(label["id"] for label in LABELS),
+        "new_1",
+    ]
+    assert (told["side"], told["temperature"], told["lapse"]) == (8, 1.5, 0.1)
+    assert told["decision"]["dog_threshold"] == 0.4
+    assert told["groups"][0]["name"] == "red hound or blue spaniel"
+    sizes = {name: (folder / name).stat().st_size for name in told["files"]}
+    assert sizes == {name: file["bytes"] for name, file in told["files"].items()}
+    network = openvino.Core().compile_model(str(folder / phone.ONNX), "CPU", EXACT)
+    image = np.random.default_rng(2).uniform(size=(1, 8, 8, 3)).astype(np.float32)
+    answer = own(image)
+    features, logits = answer["features"].numpy()[0], answer["logits"].numpy()[0]
+    row = features @ np.float16(ROW).astype(np.float32) + 0.5
+    np.testing.assert_allclose(
+        network(image)[0][0], [*logits[CLASSES], row, features.sum() - 1], atol=0.05
+    )
+    checksums.verify(version)
+
+
+def test_what_was_fitted_to_another_network_is_not_for_phones(artefacts, tmp_path):
+    fit_phone(artefacts, "f" * 64)
+    with pytest.raises(ExportError, match=r"phone\.json was made with other"):
+        phone.write(tmp_path, read_answering("tiny", artefacts), artefacts)
 
 
 def test_efficientnet_lite0_has_the_shape_that_its_authors_publish():

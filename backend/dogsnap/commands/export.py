@@ -120,11 +120,14 @@ def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Pat
 
 
 def _export_answering(model: str, artefacts: Path, models: Path) -> Path:
-    from dogsnap.exporting.export import export_answering
+    from dogsnap.exporting import phone
+    from dogsnap.exporting.export import read_answering
     from dogsnap.exporting.merging.merge import merge_answering
 
-    exported = export_answering(model, artefacts, models)
+    stored = read_answering(model, artefacts)
+    exported = stored.export(models / model)
     (answering,) = merge_answering(exported, click.echo, required=True)
+    phone.write(answering, stored, artefacts)
     return answering
 
 

@@ -113,10 +113,13 @@ def export_answering(name: str, artefacts: Path, models: Path) -> Source:
 
     Raises ExportError where either was made with other weights.
     """
+    return read_answering(name, artefacts).export(models / name)
+
+
+def read_answering(name: str, artefacts: Path) -> Stored:
+    """What `export_answering` exports."""
     stored = read_stored(name, artefacts, with_opinion=True)
-    if (artefacts / TAUGHT).is_file():
-        stored = _with_taught(stored, artefacts)
-    return stored.export(models / name)
+    return _with_taught(stored, artefacts) if (artefacts / TAUGHT).is_file() else stored
 
 
 def _with_taught(stored: Stored, artefacts: Path) -> Stored:
@@ -125,7 +128,7 @@ def _with_taught(stored: Stored, artefacts: Path) -> Stored:
         read_json(file),
         "run `python -m lab calibrate --taught` or `dogsnap teach --keep`",
     )
-    _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
+    check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
     labels, teaching = list(stored.description["labels"]), []
     for breed in taught:
@@ -139,14 +142,14 @@ def _with_taught(stored: Stored, artefacts: Path) -> Stored:
     if own:
         beside = stored.opinion.sha256 if stored.opinion else ""
         what = "the network beside it"
-        _check_made_with(kept.get(second_opinion.FIELD, ""), beside, file, advice, what)
+        check_made_with(kept.get(second_opinion.FIELD, ""), beside, file, advice, what)
     scores = {**stored.description["scores"], **own}
     calibration = extended.calibration
     fitted = scores["calibration"] if own else {"groups": kept["groups"]}
     description = {
         **extended.description,
         "scores": scores,
-        "groups": _groups(fitted, artefacts, labels),
+        "groups": stated_groups(fitted, artefacts, labels),
         "taught": teaching,
     }
     if "dog_head" in own and not stored.opinion:
@@ -182,7 +185,7 @@ def read_stored(
     model = build()
     load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
-    _check_made_with(
+    check_made_with(
         scores.get("weights", weights),
         weights,
         artefacts / "scores.json",
@@ -202,7 +205,7 @@ def read_stored(
         "labels": labels,
         "input_size": list(size),
         "decision": _decision(calibration),
-        "groups": _groups(calibration, artefacts, labels),
+        "groups": stated_groups(calibration, artefacts, labels),
         "recipe": recipe,
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
@@ -215,12 +218,12 @@ def read_stored(
         ranges = read_json(ranges_file)
         description[INT8_RANGES] = ranges = ranges[INT8_RANGES] if opinion else ranges
         advice = "run `python -m lab calibrate`, or remove the file: then no int8 network is built"
-        _check_made_with(ranges.get("weights", ""), scores.get("weights", ""), ranges_file, advice)
+        check_made_with(ranges.get("weights", ""), scores.get("weights", ""), ranges_file, advice)
     head = None
     if with_head and (artefacts / dogs.DESCRIPTION).is_file():
         description["dogs"] = stated = read_json(artefacts / dogs.DESCRIPTION)
         advice = "run `python -m lab train dogs` again, or remove the file"
-        _check_made_with(
+        check_made_with(
             stated.get("maps", ""),
             dogs.digest_of(model),
             artefacts / dogs.DESCRIPTION,
@@ -240,7 +243,7 @@ def read_opinion(both: Mapping[str, Any], artefacts: Path, weights: str) -> Seco
     """
     stated, file = both["network"], artefacts / second_opinion.WEIGHTS
     described, advice = artefacts / SECOND_OPINION, "run `python -m lab calibrate --opinion`"
-    _check_made_with(both.get("weights", ""), weights, described, advice)
+    check_made_with(both.get("weights", ""), weights, described, advice)
     network = second_opinion.NETWORKS[stated["architecture"]](stated["classes"])
     load_stored_weights(network, file)
     received = checksums.digest(file)
@@ -270,17 +273,18 @@ def read_looks(
     with np.load(file) as arrays:
         received = str(arrays["weights"])
     expected = description["scores"].get("weights", "")
-    _check_made_with(received, expected, file, "run `python -m lab calibrate`")
+    check_made_with(received, expected, file, "run `python -m lab calibrate`")
     return Looks.read(file, taught)
 
 
-def _check_made_with(
+def check_made_with(
     received: str,
     expected: str,
     file: Path,
     advice: str,
     what: str = "weights",
 ) -> None:
+    """Raises ExportError, naming both, where two digests differ."""
     if received != expected:
         raise ExportError(
             f"{file} was made with other {what} than {STORED_WEIGHTS}: expected the "
@@ -342,9 +346,12 @@ def breed_weights(
     return np.column_stack(columns), bias
 
 
-def _groups(
+def stated_groups(
     calibration: Mapping[str, Any], artefacts: Path, labels: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
+    """The groups of a calibration, as a description states them: with the names that somebody
+    wrote for them in the parent folder.
+    """
     file = artefacts.parent / GROUPS_FILE
     written = read_json(file) if file.is_file() else []
     return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]

@@ -58,6 +58,12 @@ from lab.commands.train import POPULARITY, WORK, work_option
     "scores in taught.json anew",
     is_flag=True,
 )
+@option(
+    "--phone",
+    "afterwards, with the same photos: fit the network beside by itself, as it answers on phones; "
+    "writes phone.json",
+    is_flag=True,
+)
 @work_option("calibrate")
 def calibrate(
     folder: Path,
@@ -81,7 +87,7 @@ def calibrate(
     from dogsnap.exporting.export import read_json
     from dogsnap.training import dataset
 
-    from lab import calibration, second_opinion
+    from lab import calibration, phone, second_opinion
     from lab.dogs_training import read_judged
 
     labels = read_json(folder / "labels.json")
@@ -97,8 +103,11 @@ def calibrate(
     for further_folder in further["more_dogs"]:
         judged += [each.path for each in read_judged(further_folder)]
     photos = calibration.Photos(training, validation, others, further["taught"], judged)
-    opinion = further["opinion"]
-    fit = second_opinion.fit if opinion else calibration.calibrate
+    fit, written = calibration.calibrate, "scores, ranges and statistics"
+    if further["opinion"]:
+        fit, written = second_opinion.fit, "scores and ranges"
+    if further["phone"]:
+        fit, written = phone.fit, "scores"
     scores = fit(
         folder,
         photos,
@@ -108,5 +117,4 @@ def calibrate(
         one_source,
         leave_out,
     )
-    written = "scores and ranges" if opinion else "scores, ranges and statistics"
     click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote {written} to {folder}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, g, request, send_from_directory
 from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
@@ -33,6 +33,7 @@ from dogsnap.serving.photos.base64_text import decode_base64
 from dogsnap.serving.photos.content_check import ContentCheck
 from dogsnap.serving.photos.photo import Photo
 from dogsnap.serving.repository.interface import ModelRepository
+from dogsnap.serving.versions import phone_files
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.api")
@@ -41,6 +42,7 @@ PROTOCOL = "api"  # in the metrics, and of the blueprint
 BREEDS_FILE = "breeds.json"
 EXPECTED = f'expected {BREEDS_FILE} in the models folder, a list of objects with an "id"'
 POPULARITY_FILE = "popularity.json"
+FOR_GOOD = "private, max-age=31536000, immutable"  # a year: what has its digest in its address
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {
     "top_k": whole_number,
@@ -114,6 +116,27 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         response.add_etag()
         return response.make_conditional(request)
 
+    @routes.get("/offline")
+    def offline() -> ResponseBase:
+        description = _phone_folder(predictor) / phone_files.DESCRIPTION
+        response = Response(description.read_bytes(), mimetype="application/json")
+        response.headers["Cache-Control"] = "no-cache"
+        response.add_etag()
+        return response.make_conditional(request)
+
+    @routes.get("/offline/<digest>/<name>")
+    def offline_file(digest: str, name: str) -> Response:
+        folder = _phone_folder(predictor)
+        stated = orjson.loads((folder / phone_files.DESCRIPTION).read_bytes())
+        if digest != stated["digest"] or name not in stated["files"]:
+            raise NotFound(
+                f"expected one of {', '.join(stated['files'])} of {stated['digest']}, "
+                f"received {name} of {digest}; GET /api/offline again"
+            )
+        response = send_from_directory(folder, name)
+        response.headers["Cache-Control"] = FOR_GOOD
+        return response
+
     @routes.get("/models")
     def models() -> Response:
         repository = predictor.repository
@@ -137,6 +160,18 @@ def _require_passed(
         with naming_photo(place, len(photos)):
             passed.append(content_check.require_passed(photo))
     return passed
+
+
+def _phone_folder(predictor: Predictor) -> Path:
+    """With the network for phones of the version that answers the client.
+
+    Raises NotFound where it has none.
+    """
+    with predictor.repository.acquire(_find_spec({}, predictor)) as servable:
+        folder = servable.path and servable.path.resolve() / phone_files.FOLDER
+        if folder is None or not (folder / phone_files.DESCRIPTION).is_file():
+            raise NotFound(f"{servable.id} has no network for phones; `dogsnap export` writes it")
+    return folder
 
 
 def _answer(fields: Mapping[str, Any]) -> Response:

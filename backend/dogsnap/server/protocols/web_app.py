@@ -9,7 +9,8 @@ from dogsnap.errors import Unavailable
 
 PAGES = Path(__file__).parents[1] / "pages"
 DIST = PAGES / "app"
-GZIPPED = ("application/javascript", "application/json", "image/svg+xml")
+GZIPPED = ("application/javascript", "application/json", "application/wasm", "image/svg+xml")
+WORKER = "offline.js"  # runs the network that answers without a connection, in WebAssembly
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: "
@@ -41,6 +42,10 @@ def add_page(routes: Blueprint, name: str) -> None:
 def _send(folder: Path, name: str) -> Response:
     response = send_from_directory(folder, name)
     response.headers.update(HEADERS)
+    if name == WORKER:
+        policy = HEADERS["Content-Security-Policy"]
+        policy = policy.replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
+        response.headers["Content-Security-Policy"] = policy
     if response.status_code == 200 and (
         (response.mimetype or "").startswith("text/") or response.mimetype in GZIPPED
     ):

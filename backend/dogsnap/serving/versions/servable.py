@@ -83,6 +83,7 @@ class BaseServable:
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
     max_answer_mb = DEFAULTS.max_answer_mb
+    path: Path | None = None  # its folder, where that is on this machine
     # By signature: what runs several requests at once.
     _batchers: Mapping[str, Batcher] = {}
 
@@ -288,6 +289,8 @@ class Switched(Exception):
 
 class Servable(BaseServable):
     """A loaded SavedModel. Thread-safe: running a signature does not change it."""
+
+    path: Path
 
     def __init__(
         self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]

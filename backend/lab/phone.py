@@ -1,0 +1,135 @@
+"""Fits what the network on phones needs to answer by itself: temperature,
+groups, thresholds and a dog score, on what its kernels of 8 bits see; and
+measures its answers.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import tensorflow as tf
+from dogsnap.exporting import Report
+from dogsnap.exporting.eight_bits import write_onnx
+from dogsnap.exporting.export import ExportError, read_answering, read_json
+from dogsnap.exporting.phone import FITTED, ONNX, known_labels, network_graph
+from dogsnap.files import write_json
+from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.answers.levels import Levels
+from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
+from dogsnap.training import dataset, scoring, thresholds
+from dogsnap.training.dataset import FOLDS, breeds_of, paths_of
+from dogsnap.training.evaluation.labelled_photos import read_known
+
+from lab.calibration import ANY, NO_DOG, Answers, Pass, Photos, fit_decision
+from lab.trainer import with_whole_pictures
+
+MADE_BY = "python -m lab calibrate --phone 1"
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
+Photo = Path | bytes
+
+
+def fit(
+    folder: Path,
+    photos: Photos,
+    ranks: Path,
+    work: Path,
+    report: Report,
+    one_source: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Write FITTED in `folder`, which has what `second_opinion.fit` writes;
+    returns the scores.
+
+    The arguments are those of `calibration.calibrate`. Photos of taught breeds
+    take no part: their rows were fitted on them. Raises ExportError, OSError.
+    """
+    stored = read_answering(folder.resolve().name, folder)
+    if stored.opinion is None:
+        raise ExportError(f"{folder} has no network beside; run `python -m lab opinion`")
+    kernel, bias = stored.opinion.breed_weights(stored.description.get("taught", ()))
+    validation, others = with_whole_pictures(photos.validation), photos.others
+    shown = [*paths_of(validation), *others.photos, *photos.dogs]
+    report(f"looking at {len(shown)} photos")
+    with tempfile.TemporaryDirectory() as temporary:
+        file, width = Path(temporary) / ONNX, len(kernel)
+        # An identity for the last layer gives the features.
+        last = np.eye(width, dtype=np.float32), np.zeros(width, np.float32)
+        write_onnx(network_graph(stored.opinion.network, *last), file)
+        features = run(file, shown)
+    logits = features @ kernel + bias
+    seen = Pass(features, logits, np.zeros_like(logits), logits.max(-1))
+    count, rest = len(validation), [len(others.photos), len(photos.dogs)]
+    whole = np.zeros(len(shown), bool)
+    whole[:count] = [example.is_whole for example in validation]
+    said = Answers(
+        np.append(breeds_of(validation), np.repeat([NO_DOG, ANY], rest)),
+        whole,
+        np.concatenate([dataset.folds(validation), others.folds, np.arange(rest[1]) % FOLDS]),
+        seen,
+        seen,
+        None,
+    )
+    scores = fit_decision(said, stored, "int8", known_labels(stored), ranks)
+    stated = {"made_by": MADE_BY, "network": stored.opinion.sha256}
+    write_json({**stated, **scores}, folder / FITTED)
+    return scores
+
+
+def run(file: Path, photos: Sequence[Photo]) -> np.ndarray:
+    """The scores (n, k) that the network in an ONNX file gives photos."""
+    network = openvino.Core().compile_model(str(file), "CPU", EXACT)
+    _, side, _, _ = network.input(0).shape
+    found = []
+    for photo in photos:
+        contents = dataset.photo_bytes(photo)
+        image = photos_to_images(tf.constant([contents]), (side, side)).numpy()
+        found.append(network(image)[0][0].copy())
+    return np.stack(found)
+
+
+@dataclass(frozen=True)
+class PhoneNetwork:
+    """The network that a version has for phones, and what it answers there."""
+
+    version: Path
+
+    @cached_property
+    def description(self) -> Mapping[str, Any]:
+        stated: Mapping[str, Any] = read_json(self.version / FOLDER / DESCRIPTION)
+        return stated
+
+    @cached_property
+    def levels(self) -> Levels:
+        return Levels.read(self.description)
+
+    def answers(self, photos: Sequence[Photo]) -> tuple[np.ndarray, np.ndarray]:
+        """The probabilities of the breeds (n, classes), and of a dog (n,)."""
+        scores = run(self.version / FOLDER / ONNX, photos)
+        logits = scores[:, :-1]
+        dogs = 1 / (1 + np.exp(-scores[:, -1] - logits.max(-1)))
+        calibration = Calibration.of(self.description, logits.shape[1])
+        return calibration.probabilities(logits), dogs
+
+
+def measure(network: PhoneNetwork, root: Path, report: Report) -> dict[str, Any]:
+    """How good its answers are on the lists below `root`, ready for JSON: the
+    photos from the web, and those that taught nothing of what shows no dog.
+    """
+    labels, decision = network.description["labels"], network.levels.decision
+    examples = read_known(root / "web_dogs", None, labels, None, report)
+    breeds = breeds_of(examples)
+    probabilities, dogs = network.answers(paths_of(examples))
+    is_dog = decision.sees_dog(dogs)
+    _, others = network.answers(dataset.every_second_photo(root / "not_dogs", 1, report))
+    return {
+        "photos": len(breeds),
+        "top1": scoring.share(probabilities.argmax(-1) == breeds),
+        "levels": thresholds.report(network.levels, probabilities, breeds, is_dog),
+        "no dog refused": scoring.share(~decision.sees_dog(others)),
+    }
