@@ -33,19 +33,8 @@ class RedisStore:
 
         Raises InvalidArgument for a URL that redis-py does not know.
         """
-        try:
-            # No attempt is repeated: the second one could not tell its own switch from another's.
-            self._client: Any = redis.Redis.from_url(
-                url,
-                socket_timeout=TIMEOUT_SECONDS,
-                socket_connect_timeout=TIMEOUT_SECONDS,
-                retry=Retry(NoBackoff(), 0),
-            )
-            pool = self._client.connection_pool
-            pool.make_connection()  # its arguments are checked here
-        except (ValueError, TypeError) as error:
-            raise InvalidArgument(f"--switch-log is no Redis URL ({error}); {EXPECTED}") from error
-        where = pool.connection_kwargs
+        self._client: Any = _client("--switch-log", url, EXPECTED)
+        where = self._client.connection_pool.connection_kwargs
         host = where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
         self.place = f"Redis at {host}, database {where.get('db', 0)}"
 
@@ -95,22 +84,33 @@ def check_redis(setting: str, url: str, expected: str) -> None:
         database = urlsplit(url).path.strip("/")
         if database and not database.isdecimal():  # redis-py would take database 0
             raise InvalidArgument(f"{setting} names no database by its number; {expected}")
-    options = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
+    client = _client(setting, url, expected)
     try:
-        pool = redis.ConnectionPool.from_url(url, retry=Retry(NoBackoff(), 0), **options)
-        connection = pool.make_connection()
-        connection.connect()
-        connection.send_command("PING")
-        connection.read_response()
-        connection.disconnect()
+        client.ping()
     except redis.exceptions.NoPermissionError:
         pass  # it knows the user, who needs no PING
-    except (ValueError, TypeError) as error:
-        raise InvalidArgument(f"{setting} is no Redis URL ({error}); {expected}") from error
     except (redis.AuthenticationError, redis.ResponseError) as error:
         raise InvalidArgument(f"{setting}: Redis refuses us ({error}); {expected}") from error
     except (redis.RedisError, OSError):
         pass
+    finally:
+        client.close()
+
+
+def _client(setting: str, url: str, expected: str) -> Any:
+    """Raises InvalidArgument for a URL that redis-py does not know."""
+    try:
+        # No attempt is repeated: the second one could not tell its own switch from another's.
+        client = redis.Redis.from_url(
+            url,
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        client.connection_pool.make_connection()  # its arguments are checked here
+        return client
+    except (ValueError, TypeError) as error:
+        raise InvalidArgument(f"{setting} is no Redis URL ({error}); {expected}") from error
 
 
 @contextmanager
