@@ -41,9 +41,9 @@ def load(version: str, runtime: str) -> Run:
 
         return run_signature
     from dogsnap.serving.tensors.signatures import ServableId
-    from dogsnap.serving.versions.servable import Servable
+    from dogsnap.serving.versions.servable import LocalServable
 
-    servable = Servable.load(ServableId(folder.parent.name, int(folder.name)), folder)
+    servable = LocalServable.load(ServableId(folder.parent.name, int(folder.name)), folder)
     default = servable.signature()
     return lambda text: servable.run(default, {"image": [text]})
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from dogsnap.networks.every_dog import CELLS
 from dogsnap.serving.answers.classification import name_breeds
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from support import spotting
 from support.coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, export
 from support.exported import SIZE, png
@@ -27,13 +27,13 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
-def servable(made, request) -> Servable:
+def servable(made, request) -> LocalServable:
     loaded = load(made / str(RUNTIMES[request.param]))
     assert loaded.runtime["name"] == request.param
     return loaded
 
 
-def named(servable: Servable, contents: bytes) -> dict:
+def named(servable: LocalServable, contents: bytes) -> dict:
     return json.loads(json.dumps(name_breeds(servable, scores(servable, contents), 0, 3).to_json()))
 
 

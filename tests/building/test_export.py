@@ -12,7 +12,7 @@ from dogsnap.files import write_json
 from dogsnap.networks import architectures
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 from dogsnap.training.class_statistics import ClassStatistics
 from lab.calibration import MADE_BY
@@ -67,7 +67,7 @@ def test_a_version_takes_images_describes_itself_and_warms_up_by_tensorflow_serv
     versions,
 ) -> None:
     version = versions[0]
-    servable = Servable.load(ServableId("tiny", 1), version)
+    servable = LocalServable.load(ServableId("tiny", 1), version)
     signature = servable.signature("serving_default")
     assert signature.method == "tensorflow/serving/predict"
     for specs, name, shape in (

@@ -14,7 +14,7 @@ from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.photos.preprocessing import windows_to_images
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from lab import second_pass_choice
 from lab.second_pass_choice import choose
 from PIL import Image
@@ -34,12 +34,12 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain(made) -> Servable:
+def plain(made) -> LocalServable:
     return load(made / "1")
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
-def twice(made, request) -> Servable:
+def twice(made, request) -> LocalServable:
     servable = load(made / str(RUNTIMES[request.param]))
     assert servable.runtime["name"] == request.param
     return servable

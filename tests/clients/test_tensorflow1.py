@@ -13,7 +13,7 @@ import requests
 import tensorflow as tf
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from PIL import Image
 from support import colour_photos, tensorflow1_models
 from support.exported import png
@@ -171,11 +171,11 @@ def test_reference_variables_are_read_without_complaints(engine) -> None:
     assert "reference variable" not in engine.log()
 
 
-def load(make, folder: Path) -> Servable:
-    return Servable.load(ServableId("m", 1), make(folder / "1"))
+def load(make, folder: Path) -> LocalServable:
+    return LocalServable.load(ServableId("m", 1), make(folder / "1"))
 
 
-def run(servable: Servable, signature: str = "", **inputs) -> dict:
+def run(servable: LocalServable, signature: str = "", **inputs) -> dict:
     outputs = servable.run(servable.signature(signature), inputs)
     return {alias: value.tolist() for alias, value in outputs.items()}
 
@@ -236,7 +236,7 @@ def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> Non
         v1.saved_model.simple_save(
             session, str(tmp_path / "1"), {"kept": kept, "unused": unused}, outputs
         )
-    servable = Servable.load(ServableId("m", 1), tmp_path / "1")
+    servable = LocalServable.load(ServableId("m", 1), tmp_path / "1")
     answer = servable.run(servable.signature(), {"kept": [1.0, 2.0], "unused": 3.0})
     assert {alias: value.tolist() for alias, value in answer.items()} == {
         "constant": 7.0,
@@ -245,7 +245,7 @@ def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> Non
 
 
 def test_a_version_that_is_unloaded_takes_its_session_along(models) -> None:
-    servable = Servable.load(ServableId("m", 1), models / "inception_v3" / "1")
+    servable = LocalServable.load(ServableId("m", 1), models / "inception_v3" / "1")
     session = weakref.ref(servable._loaded._session)
     with pytest.raises(
         InvalidArgument, match=r"declared shape \(None, 16, 16, 3\), received \(1, 2\)"

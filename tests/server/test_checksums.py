@@ -8,7 +8,7 @@ import pytest
 from dogsnap.errors import FailedPrecondition
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 
 
 @pytest.fixture
@@ -16,8 +16,8 @@ def version(colour_models, tmp_path) -> Path:
     return Path(shutil.copytree(colour_models / "inception_v3" / "2", tmp_path / "dogs" / "2"))
 
 
-def load(version: Path) -> Servable:
-    return Servable.load(ServableId("dogs", 2), version)
+def load(version: Path) -> LocalServable:
+    return LocalServable.load(ServableId("dogs", 2), version)
 
 
 @pytest.mark.parametrize("number", ["1", "2"])

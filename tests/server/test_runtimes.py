@@ -21,7 +21,7 @@ from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import to_web_safe_base64
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import checksums, low_priority, openvino_runtime
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from support import accelerated
 from support.exported import LABELS, SIZE, photos
 from support.waiting import wait_until
@@ -40,12 +40,12 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(made) -> dict[int, Servable]:
+def loaded(made) -> dict[int, LocalServable]:
     return {number: load(made / str(number)) for number in (1, 2, 3)}
 
 
-def load(folder: Path) -> Servable:
-    return Servable.load(ServableId("tiny", int(folder.name)), folder)
+def load(folder: Path) -> LocalServable:
+    return LocalServable.load(ServableId("tiny", int(folder.name)), folder)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def copy(made, tmp_path) -> Path:
     return shutil.copytree(made / "2", tmp_path / "2")
 
 
-def fed(servable: Servable, signature: str, count: int) -> dict:
+def fed(servable: LocalServable, signature: str, count: int) -> dict:
     (alias,) = servable.signature(signature).inputs
     values = IMAGES if servable.id.version == 1 else PHOTOS if alias.endswith("_bytes") else TEXTS
     return {alias: values[:count]}

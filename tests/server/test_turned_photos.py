@@ -16,7 +16,7 @@ from dogsnap.serving.inference.request_kinds import Breeds, turned_back
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos.photo import turn
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.settings import Settings
 from PIL import Image
 from support import spotting, upright_dogs
@@ -126,7 +126,7 @@ def test_a_version_without_thresholds_answers_at_once(server):
 @pytest.mark.parametrize(("seconds", "level"), [(60, Level.BREED), (0, Level.NO_DOG)])
 def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
     folder = models / "no_dog" / "2"  # merged
-    servable = Servable.load(ServableId("no_dog", int(folder.name)), folder)
+    servable = LocalServable.load(ServableId("no_dog", int(folder.name)), folder)
     settings, metrics = Settings(), Metrics()
     work = Breeds(upright_dogs.photo("left"), None)
     signature = work.prepare(servable, settings, metrics)

@@ -10,7 +10,7 @@ from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 
 from support import accelerated
 from support.exported import DESCRIPTION, LABELS, SIZE, png
@@ -87,11 +87,11 @@ def versions(one: Path) -> Path:
     return one.parent
 
 
-def load(folder: Path) -> Servable:
-    return Servable.load(ServableId("tiny", int(folder.name)), folder)
+def load(folder: Path) -> LocalServable:
+    return LocalServable.load(ServableId("tiny", int(folder.name)), folder)
 
 
-def scores(servable: Servable, *photos: bytes) -> dict[str, np.ndarray]:
+def scores(servable: LocalServable, *photos: bytes) -> dict[str, np.ndarray]:
     return servable.run_photos(servable.signature("scores"), list(photos))
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from dogsnap.errors import FailedPrecondition
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import saved_model_file
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.version_folders import missing
 from google.protobuf import text_format
 from support import own_models, tiny_models
@@ -72,7 +72,7 @@ def test_a_saved_model_as_text_is_served(tmp_path):
     (version / "saved_model.pbtxt").write_text(text_format.MessageToString(model))
     file.unlink()
     assert not missing(version)
-    servable = Servable.load(ServableId("half", 1), version)
+    servable = LocalServable.load(ServableId("half", 1), version)
     outputs = servable.run(servable.signature(), {"x": [2.0]})
     assert outputs["y"].tolist() == [3.0]
 

@@ -16,7 +16,7 @@ from dogsnap.routing.switch_log import Who, check_author
 from dogsnap.serving.repository import local_repository
 from dogsnap.serving.repository.model import State
 from dogsnap.serving.versions.model_configs import ModelConfig
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.version_folders import version_folders
 from support.watched_models import WatchedModels
 
@@ -313,8 +313,8 @@ def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):
         scenario.load(3, False)
         return load(identity, path)
 
-    load = Servable.load
-    monkeypatch.setattr(Servable, "load", load_and_think_better)
+    load = LocalServable.load
+    monkeypatch.setattr(LocalServable, "load", load_and_think_better)
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(), scenario.states()[3]) == (2, State.END)
 

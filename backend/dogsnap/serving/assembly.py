@@ -19,7 +19,7 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.versions.model_configs import ModelConfig, model_source, names_model
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.serving")
@@ -71,7 +71,7 @@ def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
         )
 
 
-def _preparation(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
+def _preparation(settings: Settings, metrics: Metrics) -> Callable[[LocalServable], None]:
     """What each version gets from the settings when it is loaded.
 
     Raises InvalidArgument.
@@ -79,7 +79,7 @@ def _preparation(settings: Settings, metrics: Metrics) -> Callable[[Servable], N
     file = settings.batching_parameters_file
     parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
 
-    def prepare(servable: Servable) -> None:
+    def prepare(servable: LocalServable) -> None:
         servable.max_answer_mb = settings.max_answer_mb
         if settings.enable_batching:
             servable.enable_batching(parameters, partial(metrics.ran, servable.id))

@@ -40,7 +40,7 @@ from dogsnap.serving.versions.model_configs import (
     describe_base_path,
     to_json,
 )
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.version_folders import (
     check_memory,
     describe_unreadable,
@@ -72,7 +72,7 @@ class LocalRepository(ModelRepository):
         retry_seconds: float = 60.0,
         run_warm_up: bool = True,
         store: Store | None = None,
-        prepare: Callable[[Servable], None] = lambda _: None,
+        prepare: Callable[[LocalServable], None] = lambda _: None,
         is_named: Callable[[str], bool] = lambda _: True,
     ):
         """`configs` is called at every scan, `prepare` with each version that
@@ -95,12 +95,12 @@ class LocalRepository(ModelRepository):
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._begun = self._done = 0  # scans
-        self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
+        self._replaced: weakref.WeakSet[LocalServable] = weakref.WeakSet()
         self._unready = ""
         self._troubles: list[str] = []
 
     @contextmanager
-    def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
+    def acquire(self, spec: ModelSpec) -> Iterator[LocalServable]:
         with self._lock:
             version = self._model(spec.name).resolve(spec, self.started)
             version.in_use += 1
@@ -546,7 +546,7 @@ class LocalRepository(ModelRepository):
                 check_memory(version.tried)
             with low_priority.beside_requests(self.started):
                 loaded = low_priority.run(digest, version.path)
-                servable = Servable.load(version.id, version.path)
+                servable = LocalServable.load(version.id, version.path)
                 self._prepare(servable)
                 records = warm_up(servable) if self._run_warm_up else 0
             # loading leaves up to 90 MB of free heap: the graph's file, read and parsed

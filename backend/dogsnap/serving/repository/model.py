@@ -18,7 +18,7 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.model_configs import ModelConfig
-from dogsnap.serving.versions.servable import Servable
+from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.version_folders import Fingerprint
 from dogsnap.serving.versions.version_policy import aspired_versions
 
@@ -46,7 +46,7 @@ class Version:
     path: Path
     state: State = State.START
     error: str = ""
-    servable: Servable | None = None
+    servable: LocalServable | None = None
     in_use: int = 0
     files: Fingerprint = ()
     tried: Fingerprint = ()

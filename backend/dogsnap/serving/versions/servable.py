@@ -6,6 +6,7 @@ import copy
 import logging
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -72,9 +73,9 @@ MISSING_FILE = (
 )
 
 
-class BaseServable:
+class BaseServable(ABC):
     """A version, wherever it runs: its signatures, its description, and how it
-    takes photos. Subclasses have `answer`.
+    takes photos.
     """
 
     # Whether inputs have to be of their declared shapes; else the graph decides, as in
@@ -121,6 +122,7 @@ class BaseServable:
                 "(DOGSNAP_MAX_ANSWER_MB); send fewer or smaller values at once"
             )
 
+    @abstractmethod
     def answer(
         self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
@@ -129,7 +131,6 @@ class BaseServable:
 
         Raises Switched where that cannot be this one any more.
         """
-        raise NotImplementedError
 
     def signature(self, name: str = "") -> Signature:
         """The signature with that name, the default one for "".
@@ -287,7 +288,7 @@ class Switched(Exception):
         self.servable = servable
 
 
-class Servable(BaseServable):
+class LocalServable(BaseServable):
     """A loaded SavedModel. Thread-safe: running a signature does not change it."""
 
     path: Path
@@ -302,7 +303,7 @@ class Servable(BaseServable):
         super().__init__(identity, Description.read(path), signature_defs, self._functions)
 
     @classmethod
-    def load(cls, identity: ServableId, path: Path) -> "Servable":
+    def load(cls, identity: ServableId, path: Path) -> "LocalServable":
         """Raises FailedPrecondition for a changed file, and TensorFlow's errors
         for a damaged one.
         """

@@ -14,7 +14,7 @@ from dogsnap.errors import DogsnapError, FailedPrecondition, InvalidArgument
 from dogsnap.serving.photos import photo
 from dogsnap.serving.tensors.examples import merge_context
 from dogsnap.serving.versions import low_priority
-from dogsnap.serving.versions.servable import Servable, kernel_sentence
+from dogsnap.serving.versions.servable import LocalServable, kernel_sentence
 
 log = logging.getLogger("dogsnap.servable")
 
@@ -22,7 +22,7 @@ RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_RECORDS = 1000  # as in TensorFlow Serving; more fail the load
 
 
-def warm_up(servable: Servable) -> int:
+def warm_up(servable: LocalServable) -> int:
     """Run every record of the version's warm-up file; returns their number.
 
     Raises if a record fails.
@@ -76,7 +76,7 @@ def read_records(file: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
         yield prediction_log_pb2.PredictionLog.FromString(record)
 
 
-def _run(servable: Servable, record: prediction_log_pb2.PredictionLog) -> None:
+def _run(servable: LocalServable, record: prediction_log_pb2.PredictionLog) -> None:
     kind = record.WhichOneof("log_type")
     if kind == "predict_log":
         request = record.predict_log.request

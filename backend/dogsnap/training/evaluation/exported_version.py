@@ -17,7 +17,7 @@ from dogsnap.serving.inference.request_kinds import Breeds
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import saved_model_file
-from dogsnap.serving.versions.servable import Servable, kernel_sentence
+from dogsnap.serving.versions.servable import LocalServable, kernel_sentence
 from dogsnap.settings import Settings
 from dogsnap.training.stored_arrays import join_rows
 
@@ -32,7 +32,7 @@ class ExportedVersion:
 
     path: Path
     description: Mapping[str, Any]
-    servable: Servable
+    servable: LocalServable
 
     @classmethod
     def load(cls, path: Path) -> "ExportedVersion":
@@ -46,7 +46,7 @@ class ExportedVersion:
         if saved_model_file.find(folder) is None:
             raise ValueError(f"{path} is no version: it holds no {saved_model_file.BINARY}")
         try:
-            servable = Servable.load(ServableId(folder.parent.name, number), path)
+            servable = LocalServable.load(ServableId(folder.parent.name, number), path)
             if not servable.description.labels:
                 raise ValueError(
                     f"{path} has no labels; `dogsnap merge {path} --labels FILE` writes "
