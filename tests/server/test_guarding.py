@@ -94,7 +94,7 @@ def test_a_version_that_fails_is_undone_and_the_log_metrics_and_list_say_why(
     undo = newest(server)
     assert undo["undoes"] == 2
     assert undo["reason"].startswith("version 2 does worse than version 1: ")
-    assert "requests failed (1: 0 of" in undo["text"]
+    assert "requests failed (version 1: 0 of" in undo["text"]
     metric = 'dogsnap_guard_undone_total{label="",model="half",version="2"} 1.0'
     assert metric in server.get("/metrics").text
     assert {ask(server, number) for number in range(200)} == {200}
@@ -170,13 +170,13 @@ def test_a_move_is_undone_when_it_is_worse_than_its_hour_before(
     with closing(open_store(str(tmp_path / "switches.db"))) as store:
         name = f"{moved['switch']['id']}/second"
         store.note(NOTES, name, json.dumps([before, after[:1]]))
-        says("so far: 15.0 % of the clients failed (1: 0.0 %)")
+        says("so far: 15.0 % of the clients failed (version 1: 0.0 %)")
         store.note(NOTES, name, json.dumps([before, after]))
         wait_until(lambda: newest(server)["by"]["name"] == "guard", 60)
     undo = newest(server)
     assert (undo["undoes"], undo["to"]) == (moved["switch"]["id"], 1)
     assert undo["reason"] == (
-        "version 2 does worse than version 1: 15.0 % of the clients failed (1: 0.0 %)"
+        "version 2 does worse than version 1: 15.0 % of the clients failed (version 1: 0.0 %)"
     )
     assert undone(server) == 1
     wait_until(lambda: not notes(tmp_path), 60)

@@ -219,7 +219,7 @@ def test_it_is_sure_once_a_version_that_fails_for_3_of_100_clients_would_have_be
     assert many.startswith("version 2 does as well as version 1: 0 of 1000 requests failed")
     few = judge(sides([74, 10], [0, 0]), 0.1, VERSIONS).text
     assert few.startswith(
-        "version 2 does as well as version 1 so far: 0 of 10 requests failed (1: 0 of 74), "
+        "version 2 does as well as version 1 so far: 0 of 10 requests failed (version 1: 0 of 74), "
     )
     assert few.endswith("; it needs about 200 more clients to be sure")
 
@@ -243,10 +243,12 @@ def counted(requests: list[int], clients: list[int]) -> Counts:
 def test_it_is_silent_and_says_so_where_it_cannot_tell():
     few = judge(counted([1000, LEAST_REQUESTS - 1], [100, 5]), 0.05, VERSIONS)
     assert not few.is_worse
-    assert few.text == ("version 2 cannot be judged yet: it needs 10 requests and has 9 (1: 1000)")
+    assert few.text == (
+        "version 2 cannot be judged yet: it needs 10 requests and has 9 (version 1: 1000)"
+    )
     few = judge(counted([1000, 1000], [100, LEAST_CLIENTS - 1]), 0.05, VERSIONS)
     assert not few.is_worse
-    assert "it needs 3 clients and has 2 (1: 100)" in few.text
+    assert "it needs 3 clients and has 2 (version 1: 100)" in few.text
     others = judge(counted([1000, 1000], [50, 50]), 0.05, VERSIONS)
     assert not others.is_worse
     assert "50 of 100 clients ask it, where 5 % were to" in others.text
@@ -260,7 +262,7 @@ def test_a_finding_has_the_figures_of_both_sides():
     finding = judge(counted([1000, 50], [100, 5]), 0.05, VERSIONS)
     assert finding.is_worse
     assert finding.text == (
-        "version 2 does worse than version 1: 50 of 50 requests failed (1: 0 of 1000)"
+        "version 2 does worse than version 1: 50 of 50 requests failed (version 1: 0 of 1000)"
     )
 
 
@@ -277,7 +279,7 @@ def test_a_version_that_is_worse_after_a_move_is_found_in_fifty_seconds():
     failing = judge_move(pieces(180), pieces(5, failing=0.15), VERSIONS)
     assert failing.is_worse
     assert failing.text == (
-        "version 2 does worse than version 1: 15.0 % of the clients failed (1: 0.0 %)"
+        "version 2 does worse than version 1: 15.0 % of the clients failed (version 1: 0.0 %)"
     )
     slow = judge_move(pieces(180), pieces(5, slowdown=3.0), Versions(None, 2))
     assert slow.is_worse
@@ -362,14 +364,14 @@ def test_a_version_that_takes_three_times_as_long_is_found_and_an_equal_one_is_n
         assert server.undone == [text]
         assert text == (
             "version 2 is slower than version 1: 20 of 20 clients waited twice the usual time of "
-            "a run (1: 0 of 180)"
+            "a run (version 1: 0 of 180)"
         )
 
 
 def test_a_request_that_finds_no_version_counts_for_the_side_that_it_was_meant_for():
     server = WatchingServer(split(0.5))
     assert server.texts()[0].startswith(
-        "version 2 cannot be judged yet: it needs 10 requests and has 0 (1: 0)"
+        "version 2 cannot be judged yet: it needs 10 requests and has 0 (version 1: 0)"
     )
     server.ask(-1, 1)
     for client in range(100):

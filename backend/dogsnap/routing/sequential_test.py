@@ -108,13 +108,13 @@ class Versions(NamedTuple):
         return Finding(f"version {self.new} cannot be judged yet: {why}")
 
     def lacks(self, what: str, found: Sequence[int], least: int) -> Finding:
-        """E.g. "version 3 cannot be judged yet: it needs 10 requests and has 1 (2: 6)"."""
+        """E.g. "version 3 cannot be judged yet: it needs 10 requests and has 1 (version 2: 6)"."""
         figures = self.figures(f"has {found[1]}", str(found[0]))
         return self.cannot_be_judged(f"it needs {least} {what} and {figures}")
 
     def figures(self, new: str, before: str) -> str:
-        """E.g. "0 of 10 requests failed (2: 0 of 74)"."""
-        return f"{new} ({'before' if self.before is None else self.before}: {before})"
+        """E.g. "0 of 10 requests failed (version 2: 0 of 74)"."""
+        return f"{new} ({'before' if self.before is None else f'version {self.before}'}: {before})"
 
 
 def judge(counts: Counts, share: float, versions: Versions, tests: int = 1) -> Finding:

@@ -110,7 +110,7 @@ class Series:
 
         `times`: when each point begins; `step`: how long it lasts, the last one
         until `now`; `began`: since when it was counted. Times of requests in
-        milliseconds, null for a point without any.
+        milliseconds, null for a point without any. `whole`: of all points.
         """
         self.look()
         began, now = self._time_of_day() - self._age(), self._time_of_day()
@@ -122,14 +122,17 @@ class Series:
         # Points begin at multiples of their width: they stay the same from one answer to the next.
         first = oldest // width * width
         starts = np.arange(first, last + 1, width)
-        versions = {}
+        versions: dict[str, dict[str, Any]] = {}
         with self._lock:
             for servable, counts in sorted(self._counts.items(), key=lambda each: each[0].version):
                 if servable.name == model:
                     numbers = starts[:, None] + np.arange(width)
                     is_there = (numbers >= oldest) & (numbers <= last)
                     rows = np.where(is_there[..., None], counts[numbers % BUCKETS], 0)
-                    versions[str(servable.version)] = _describe(rows.sum(1, dtype=np.int64))
+                    points = rows.sum(1, dtype=np.int64)
+                    whole = _describe(points.sum(0, keepdims=True))
+                    sums = {name: value for name, (value,) in whole.items()}
+                    versions[str(servable.version)] = {**_describe(points), "whole": sums}
         times = [round(began + BUCKET_SECONDS * start, 3) for start in starts.tolist()]
         step = width * BUCKET_SECONDS
         return {"began": began, "now": now, "step": step, "times": times, "versions": versions}

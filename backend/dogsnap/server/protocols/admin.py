@@ -208,18 +208,27 @@ def _add_reports(
     def series() -> Response:
         model = request.args.get("model") or predictor.default_model()
         check_model(predictor, model)
-        seconds = whole_number("seconds", request.args.get("seconds"))
         until = whole_number("until", request.args.get("until"))
-        seconds = SERIES_SECONDS if seconds is None else seconds
-        if not BUCKET_SECONDS <= seconds <= MOST_SECONDS:
-            raise InvalidArgument(
-                f"seconds is {seconds}; expected {BUCKET_SECONDS} to {MOST_SECONDS}, a day"
-            )
-        return json_response({"model": model, **predictor.series.describe(model, seconds, until)})
+        found = predictor.series.describe(model, asked_seconds(), until)
+        return json_response({"model": model, **found})
 
     @routes.get("/feedback.csv")
     def feedback_csv() -> Response:
         return Response(require_feedback(feedback).store.csv(), mimetype="text/csv")
+
+
+def asked_seconds() -> int:
+    """The span of the series that the query asks for, in seconds.
+
+    Raises InvalidArgument.
+    """
+    seconds = whole_number("seconds", request.args.get("seconds"))
+    seconds = SERIES_SECONDS if seconds is None else seconds
+    if not BUCKET_SECONDS <= seconds <= MOST_SECONDS:
+        raise InvalidArgument(
+            f"seconds is {seconds}; expected {BUCKET_SECONDS} to {MOST_SECONDS}, a day"
+        )
+    return seconds
 
 
 def log_of(predictor: Predictor, model: str) -> list[dict[str, Any]]:

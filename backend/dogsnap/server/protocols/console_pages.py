@@ -4,7 +4,7 @@ administration API.
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,20 +13,24 @@ from flask import Blueprint, Response, make_response, render_template, request
 from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
-from dogsnap.routing.choices import HIDDEN
-from dogsnap.routing.switch_log import GUARD, Switch, describe, iso
+from dogsnap.routing.choices import HIDDEN, Change
+from dogsnap.routing.switch_log import GUARD, Switch, describe_label, describe_value, iso
 from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.bodies.request_fields import Body, text_field
 from dogsnap.server.middleware.admin_auth import check_access
-from dogsnap.server.protocols.admin import check_model, log_of, verdict_on
+from dogsnap.server.protocols.admin import asked_seconds, check_model, log_of, verdict_on
 from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
+from dogsnap.serving.feedback.report import wilson
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview
 from dogsnap.settings import Settings
 
 SHOWN_SWITCHES = 20
 CODE_SECONDS = 300.0
+LEAST_REQUESTS = 10  # of a version that is compared with another
+SLOWER = 2.0  # times as long: the intervals in which times are counted are that far apart
+SPANS = {900: "the last 15 minutes", 3600: "the last hour", 86400: "the last day"}
 # The request bodies of its routes, by endpoint.
 BODIES = {"console.code": Body(), "console.login": Body({"code": text_field})}
 
@@ -67,9 +71,9 @@ class View:
         self._repository = predictor.repository
         self._chosen = predictor.repository.chosen
 
-    def describe(self, asked: str) -> dict[str, Any]:
+    def describe(self, asked: str, seconds: int) -> dict[str, Any]:
         """Variables of the template; `asked`: a model's name, "" for the
-        default one.
+        default one; `seconds`: of the figures of its versions.
 
         Raises NotFound.
         """
@@ -87,18 +91,24 @@ class View:
             "undone": self._undone_by_guard(),
             "switches": self._switches(name),
         }
-        return {**view, **self._describe_model(models[name])} if name else view
+        return {**view, **self._describe_model(models[name], seconds)} if name else view
 
     def _switches(self, name: str) -> list[dict[str, Any]]:
         """The newest ones of a model, and those of the server's configuration."""
         found = log_of(self._predictor, name)
         if name:
             found += [each for each in log_of(self._predictor, "") if not each["model"]]
+        for each in found:
+            nothing = "the largest version" if each["kind"] == "default" else f"no {each['kind']}"
+            before = describe_value(each["kind"], each["from"])
+            each["before"] = nothing if before in ("none", "not chosen") else before
         return sorted(found, key=lambda each: -each["id"])[:SHOWN_SWITCHES]
 
-    def _describe_model(self, model: dict[str, Any]) -> dict[str, Any]:
+    def _describe_model(self, model: dict[str, Any], seconds: int) -> dict[str, Any]:
         name = model["name"]
         recent = self._predictor.series.recent(name)
+        counted = self._predictor.series.describe(name, seconds)["versions"]
+        sums = {int(version): points["whole"] for version, points in counted.items()}
         newest = self._chosen.switches(name)
         rollouts = []
         for rollout in model["rollouts"]:
@@ -112,6 +122,9 @@ class View:
         return {
             "recent": recent,
             "total": sum(recent.values()),
+            "sums": sums,
+            "span": SPANS.get(seconds, f"the last {seconds} seconds"),
+            "compared": _compare(sums, model["default_version"]),
             "since": _chosen_since(newest),
             "rollouts": rollouts,
             "verdict": verdict,
@@ -130,11 +143,50 @@ class View:
         found = []
         for switch in self._chosen.switches():
             if switch.by == GUARD and switch.at > day:
-                what = "; ".join(
-                    map(describe, (each for each in switch.changes if each.kind != HIDDEN))
-                )
+                changes = [each for each in switch.changes if each.kind != HIDDEN]
+                what = "; ".join(filter(None, map(_went_back, changes)))
                 found.append({**switch.to_json(), "what": what})
         return found
+
+
+def _went_back(change: Change) -> str:
+    """What the guard has done, e.g. "label stable sends nothing to version 2 any more"."""
+    label = describe_label(change.name)
+    if change.kind == "split" and change.before is not None:
+        return f"{label} sends nothing to version {change.before['version']} any more"
+    if change.kind in ("label", "default"):
+        return f"{label} answers with version {change.after} again, not {change.before}"
+    return ""
+
+
+def _compare(sums: Mapping[int, Mapping[str, Any]], usual: int | None) -> dict[int, dict[str, Any]]:
+    """How each version does, beside the one that answers by default: `text`, and `is_worse`.
+
+    Errors differ where their intervals of 95 % do.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    others = {version: each for version, each in sums.items() if version != usual}
+    for version, new in others.items() if usual in sums else ():
+        old = sums[usual]
+        if min(new["requests"], old["requests"]) < LEAST_REQUESTS:
+            continue
+        ours, theirs = (
+            wilson(each["refused"] + each["failed"], each["requests"]) for each in (new, old)
+        )
+        if ours["low"] > theirs["high"]:
+            how = "Worse than"
+        elif new["p95_ms"] > SLOWER * old["p95_ms"]:
+            how = "Slower than"
+        elif ours["high"] < theirs["low"]:
+            how = "Better than"
+        else:
+            how = "No worse than"
+        text = (
+            f"{how} version {usual}, the default: {100 * ours['value']:.1f} % errors against "
+            f"{100 * theirs['value']:.1f} %, 95 of 100 within {new['p95_ms']:.1f} ms against {old['p95_ms']:.1f} ms"
+        )
+        found[version] = {"text": text, "is_worse": how in ("Worse than", "Slower than")}
+    return found
 
 
 def _happens(model: dict[str, Any]) -> str:
@@ -192,7 +244,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def models() -> ResponseBase:
         check_access(settings, request.headers)
         asked = request.args.get("model", "")
-        view = View(settings, predictor, feedback).describe(asked)
+        view = View(settings, predictor, feedback).describe(asked, asked_seconds())
         response = make_response(render_template("models.html", **view))
         response.add_etag()
         return response.make_conditional(request)

@@ -4,7 +4,7 @@
 import { all, ask, clock, kept, one, post, Refused, say, token } from "./ask.js";
 import { openChange } from "./change.js";
 import { fillVersions } from "./photos.js";
-import { drawBanner, showPictures } from "./pictures.js";
+import { drawBanner, seconds, showPictures } from "./pictures.js";
 
 const REFRESH_MS = 5000;
 const CLOSED = "dogsnap-closed-banners", WHO = "dogsnap-who";
@@ -31,7 +31,7 @@ async function refresh() {
   const hadToken = token.get();
   let html;
   try {
-    html = await (await ask(`console/models?${new URLSearchParams({ model: asked() })}`)).text();
+    html = await (await ask(`console/models?${new URLSearchParams({ model: asked(), seconds: seconds() })}`)).text();
   } catch (error) {
     if (error.isLockedOut && !hadToken) lockOut(); // nobody has logged in yet: nothing went wrong
     else if (error.isAway && seenAt) say(`The server does not answer. What you see is from ${clock(seenAt, true)}.`, true);
@@ -93,6 +93,8 @@ one("#banners").addEventListener("click", ({ target }) => {
   kept.set(CLOSED, [...closedBanners(), banner.dataset.banner].slice(-100));
   banner.remove();
 });
+
+one(".spans").addEventListener("change", refresh);
 
 // -- switching ---------------------------------------------------------------------------------------------------------
 

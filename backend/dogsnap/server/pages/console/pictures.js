@@ -22,7 +22,6 @@ function colour(name) { // of a class of the style sheet, as a canvas takes it
   swatch.remove();
   return found;
 }
-const chip = (version) => element("span", String(version), { className: `version v${version % 8}` });
 const ofVersion = (version) => colour(`v${version % 8}`);
 
 let drawn = "", plots = [], series = null;
@@ -55,16 +54,25 @@ function make(Plot, plot, found, place, switches, onCursor) {
   const options = {
     width: place.clientWidth || 300, height: HEIGHT,
     cursor: { sync: { key: place.closest("[data-banner]") ? null : "console" }, drag: { x: false, y: false }, y: false },
-    legend: { show: false },
     scales: { x: { time: true, range: () => [found().from, found().now] }, y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
     axes: [
       { ...axis, space: 100, values: (_, times, __, ___, step) => times.map((time) => clock(time, step < 60)) },
       { ...axis, size: 62, values: (_, values) => values.map((value) => tell(value, plot.unit)) },
     ],
-    series: [{}, ...lines.map((version) => lineOf(version, plot))],
+    series: [
+      { value: (_, __, ___, i) => (i === null ? "Just now" : clock(found().times[i], true)) },
+      ...lines.map((version) => ({ label: `version ${version}`, ...lineOf(version, plot), value: (_, __, ___, i) => figure(plot, found(), version, i) })),
+    ],
     hooks: { draw: [(drawing) => drawMarks(drawing, switches())], setCursor: [({ cursor }) => onCursor(cursor.idx)] },
   };
   return new Plot(options, dataOf(plot, found()), place);
+}
+
+// At a point, or at the last whole one.
+function figure(plot, found, version, index) {
+  const i = index ?? Math.max(0, found.times.length - 2);
+  const value = found.times.length ? plot.of(found.versions[version], i, lasts(found, i)) : null;
+  return value === null ? "–" : tell(value, plot.unit);
 }
 
 function lineOf(version, { isStacked }) {
@@ -89,35 +97,37 @@ function drawMarks({ ctx, bbox, valToPos, scales }, switches) {
 
 // -- the section -------------------------------------------------------------------------------------------------------
 
+export const seconds = () => Number(one("[name=span]:checked").value);
+
 export async function showPictures(model) {
   one("#pictures").hidden = !model;
   if (!model) return;
-  const seconds = Number(one("[name=span]:checked").value);
+  const asked = seconds();
   let found;
   try {
-    found = await fetchSeries(model, seconds);
+    found = await fetchSeries(model, asked);
   } catch (error) { // what is drawn stays
     one("#began").textContent = error.message;
     return;
   }
-  if (seconds !== Number(one("[name=span]:checked").value)) return; // another one was chosen meanwhile
+  if (asked !== seconds()) return; // another one was chosen meanwhile
   series = found;
   const since = `The server has counted since ${clock(series.began)}, when it started; what was before is not known.`;
   one("#began").textContent = series.isShort ? since : "";
-  read(null);
+  tellMark(null);
   if (one("#all-figures").open) fillTable();
   const Plot = await library;
   if (!Plot) {
-    const why = "There are no pictures: the app was not built (make setup). The tables have the figures.";
+    const why = "There are no pictures: the app was not built (make setup). The table has the figures.";
     return one("#plots").replaceChildren(element("p", why, { className: "note" }));
   }
-  const key = JSON.stringify([model, seconds, numbers(), matchMedia("(prefers-color-scheme: dark)").matches]);
+  const key = JSON.stringify([model, asked, numbers(), matchMedia("(prefers-color-scheme: dark)").matches]);
   if (key === drawn) return plots.forEach((plot, place) => plot.setData(dataOf(PLOTS[place], series)));
   drawn = key;
   plots.forEach((plot) => plot.destroy());
   const places = PLOTS.map(({ title }) => element("figure", element("figcaption", title)));
   one("#plots").replaceChildren(...places);
-  plots = PLOTS.map((plot, place) => make(Plot, plot, () => series, places[place], marks, read));
+  plots = PLOTS.map((plot, place) => make(Plot, plot, () => series, places[place], marks, tellMark));
 }
 
 async function fetchSeries(model, seconds, until) {
@@ -127,20 +137,10 @@ async function fetchSeries(model, seconds, until) {
   return { ...found, now: end, isShort, from: isShort ? Math.min(found.began, end - LEAST_SECONDS) : from };
 }
 
-// The figures of a moment, or of the last whole point.
-function read(index) {
-  const i = index ?? Math.max(0, series.times.length - 2);
-  const at = series.times[i];
-  one("#readings caption").textContent = at ? `${index === null ? "Just now" : "At the marker"}, ${clock(at, true)}` : "Nothing was counted yet";
-  const rows = numbers().map((number) => {
-    const cells = PLOTS.map((plot) => {
-      const value = at ? plot.of(series.versions[number], i, lasts(series, i)) : null;
-      return element("td", value === null ? "–" : tell(value, plot.isStacked ? " a second" : plot.unit));
-    });
-    return element("tr", [element("th", chip(number), { scope: "row" }), ...cells]);
-  });
-  one("#readings tbody").replaceChildren(...rows);
-  const near = index === null ? null : marks().find((mark) => mark.at >= at - series.step && mark.at < at + 2 * series.step);
+// Which switch the cursor is at.
+function tellMark(index) {
+  const at = series.times[index];
+  const near = marks().find((mark) => mark.at >= at - series.step && mark.at < at + 2 * series.step);
   const help = marks().some((mark) => mark.at > series.from) ? "Dashed lines are switches; point at one, and this line says which." : "";
   one("#mark").textContent = near ? `${clock(near.at, true)}, ${near.text}` : help;
 }
@@ -168,15 +168,13 @@ export async function drawBanner(banner) {
   const [Plot, found] = await Promise.all([library, fetchSeries(model, 900, end + 30).catch(() => null)]);
   if (!found?.times.length || !Object.keys(found.versions).length) return note("There is no picture of that time: the server was started after it.");
   const plot = PLOTS[slower === "True" ? 2 : 1];
-  const legend = Object.keys(found.versions).flatMap((version) => [" version ", chip(version)]);
-  const figure = element("figure", element("figcaption", [`${plot.title}:`, ...legend]));
-  place.replaceChildren(figure);
-  if (Plot) make(Plot, plot, () => found, figure, () => [{ at: end }], () => {});
+  const picture = element("figure", element("figcaption", plot.title));
+  place.replaceChildren(picture);
+  if (Plot) make(Plot, plot, () => found, picture, () => [{ at: end }], () => {});
 }
 
 // -- events ------------------------------------------------------------------------------------------------------------
 
-one("#pictures .spans").addEventListener("change", () => showPictures(one("#glance [data-model]").dataset.model));
 one("#all-figures").addEventListener("toggle", () => series && one("#all-figures").open && fillTable());
 one("#plots").addEventListener("keydown", (event) => {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
