@@ -239,7 +239,8 @@ module.exports = {
     unknown: '可能是我不认识的品种',
     no_dog: '没看到狗',
     said: '你说：{words}',
-    either: '{first}或{second}',
+    /** With a place where a line may end: names are not broken. */
+    either: '{first}或\u200b{second}',
     alike: '相像的品种：{names}',
     orAlike: '{name}或与它相像的狗',
     oneOf: '{count} 个品种之一',

@@ -399,7 +399,9 @@ def test_a_version_that_fails_15_percent_is_undone_and_banner_and_picture_show_i
     banner.get_by_role("button", name="Close").click()
     expect(banner).to_have_count(0)
     page.reload()
-    expect(page.locator(".last")).to_contain_text("by guard: split of the default")
+    expect(page.locator(".last")).to_contain_text(
+        "by guard: the default sends nothing to version 2 any more"
+    )
     expect(banner).to_have_count(0)
 
 

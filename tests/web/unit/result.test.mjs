@@ -81,7 +81,7 @@ test('a group is told by its name, with its members as rows and what tells them 
 
 for (const [set, headline] of [
   [['n01'], '金毛寻回犬'],
-  [['n02', 'n01'], '金毛寻回犬或拉布拉多寻回犬'],
+  [['n02', 'n01'], '金毛寻回犬或\u200b拉布拉多寻回犬'],
   [['n01', 'n02', 'n03'], '3 个品种之一'],
 ]) {
   test(`a set of ${set.length} is told as "${headline}", its breeds as rows`, async () => {

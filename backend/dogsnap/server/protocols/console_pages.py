@@ -14,7 +14,14 @@ from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
 from dogsnap.routing.choices import HIDDEN, Change
-from dogsnap.routing.switch_log import GUARD, Switch, describe_label, describe_value, iso
+from dogsnap.routing.switch_log import (
+    GUARD,
+    Switch,
+    describe,
+    describe_label,
+    describe_value,
+    iso,
+)
 from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.bodies.request_fields import Body, text_field
 from dogsnap.server.middleware.admin_auth import check_access
@@ -102,6 +109,8 @@ class View:
             nothing = "the largest version" if each["kind"] == "default" else f"no {each['kind']}"
             before = describe_value(each["kind"], each["from"])
             each["before"] = nothing if before in ("none", "not chosen") else before
+            change = Change(each["model"], each["kind"], each["name"], each["from"], each["to"])
+            each["in_words"] = _in_words(change)
         return sorted(found, key=lambda each: -each["id"])[:SHOWN_SWITCHES]
 
     def _describe_model(self, model: dict[str, Any], seconds: int) -> dict[str, Any]:
@@ -144,49 +153,53 @@ class View:
         for switch in self._chosen.switches():
             if switch.by == GUARD and switch.at > day:
                 changes = [each for each in switch.changes if each.kind != HIDDEN]
-                what = "; ".join(filter(None, map(_went_back, changes)))
-                found.append({**switch.to_json(), "what": what})
+                found.append({**switch.to_json(), "what": "; ".join(map(_in_words, changes))})
         return found
 
 
-def _went_back(change: Change) -> str:
-    """What the guard has done, e.g. "label stable sends nothing to version 2 any more"."""
+def _in_words(change: Change) -> str:
+    """E.g. "label stable sends 10 % of its clients to version 2"."""
+    kind, before, after = change.kind, change.before, change.after
     label = describe_label(change.name)
-    if change.kind == "split" and change.before is not None:
-        return f"{label} sends nothing to version {change.before['version']} any more"
-    if change.kind in ("label", "default"):
-        return f"{label} answers with version {change.after} again, not {change.before}"
-    return ""
+    if kind == "split" and after is None:
+        return f"{label} sends nothing to version {before['version']} any more"
+    if kind == "split":
+        return (
+            f"{label} sends {100 * after['share']:g} % of its clients to version {after['version']}"
+        )
+    if kind in ("label", "default") and after is not None:
+        instead = "" if before is None else f", not {before}"
+        return f"{label} answers with version {after}{instead}"
+    return describe(change)
+
+
+def _errors(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Their share, with its interval; `figures`: of at least one request."""
+    return wilson(figures["refused"] + figures["failed"], figures["requests"]) or {}
 
 
 def _compare(sums: Mapping[int, Mapping[str, Any]], usual: int | None) -> dict[int, dict[str, Any]]:
-    """How each version does, beside the one that answers by default: `text`, and `is_worse`.
+    """How each version does beside the one that answers by default: `text`, and `is_worse`."""
+    judged = {number: each for number, each in sums.items() if each["requests"] >= LEAST_REQUESTS}
+    if usual is None or usual not in judged:
+        return {}
+    old = judged.pop(usual)
+    return {number: _beside(old, usual, new) for number, new in judged.items()}
 
-    Errors differ where their intervals of 95 % do.
-    """
-    found: dict[int, dict[str, Any]] = {}
-    others = {version: each for version, each in sums.items() if version != usual}
-    for version, new in others.items() if usual in sums else ():
-        old = sums[usual]
-        if min(new["requests"], old["requests"]) < LEAST_REQUESTS:
-            continue
-        ours, theirs = (
-            wilson(each["refused"] + each["failed"], each["requests"]) for each in (new, old)
-        )
-        if ours["low"] > theirs["high"]:
-            how = "Worse than"
-        elif new["p95_ms"] > SLOWER * old["p95_ms"]:
-            how = "Slower than"
-        elif ours["high"] < theirs["low"]:
-            how = "Better than"
-        else:
-            how = "No worse than"
-        text = (
-            f"{how} version {usual}, the default: {100 * ours['value']:.1f} % errors against "
-            f"{100 * theirs['value']:.1f} %, 95 of 100 within {new['p95_ms']:.1f} ms against {old['p95_ms']:.1f} ms"
-        )
-        found[version] = {"text": text, "is_worse": how in ("Worse than", "Slower than")}
-    return found
+
+def _beside(old: Mapping[str, Any], usual: int, new: Mapping[str, Any]) -> dict[str, Any]:
+    """Errors differ where their intervals of 95 % do not meet."""
+    ours, theirs = _errors(new), _errors(old)
+    if ours["low"] > theirs["high"]:
+        how = "Worse"
+    elif new["p95_ms"] > SLOWER * old["p95_ms"]:
+        how = "Slower"
+    else:
+        how = "Better" if ours["high"] < theirs["low"] else "No worse"
+    errors = f"{100 * ours['value']:.1f} % errors against {100 * theirs['value']:.1f} %"
+    times = f"95 of 100 within {new['p95_ms']:.1f} ms against {old['p95_ms']:.1f} ms"
+    text = f"{how} than version {usual}, the default: {errors}, {times}"
+    return {"text": text, "is_worse": how in ("Worse", "Slower")}
 
 
 def _happens(model: dict[str, Any]) -> str:
