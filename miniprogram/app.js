@@ -3,6 +3,7 @@ const appearance = require('./services/appearance')
 const dialogs = require('./services/dialogs')
 const feedback = require('./services/feedback')
 const { texts } = require('./services/language')
+const offline = require('./services/offline')
 const storage = require('./services/storage')
 const waiting = require('./services/waiting')
 
@@ -13,6 +14,7 @@ App({
   onLaunch() {
     appearance.follow()
     feedback.forgetRest()
+    offline.renew()
     waiting.follow(showAnew)
     wx.onNetworkStatusChange(({ isConnected }) => isConnected && showAnew())
   },

@@ -28,6 +28,9 @@ const NAMES = { zh: '识狗', 'zh-Hant': '識狗' }
 const MANIFEST = 'manifest.webmanifest'
 const ICON = 'icon-192.png'
 
+/** What answers without a connection: fetched by those alone who choose that. */
+const OFFLINE = ['offline.js', 'offline.wasm']
+
 /** What the page loads. */
 const PARTS = ['app.css', 'app.js']
 
@@ -43,6 +46,7 @@ export function build(source = SOURCE, target = TARGET) {
   writeManifests(target)
   writeTraditional(source, target)
   writePlots(target)
+  writeOffline(target)
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
   writeVersion(target)
 }
@@ -74,6 +78,13 @@ function writePlots(target) {
   fs.copyFileSync(path.join(folder, 'uPlot.min.css'), path.join(target, 'uplot.css'))
 }
 
+/** TensorFlow.js, and what it runs networks with. */
+function writeOffline(target) {
+  const [script, module] = OFFLINE.map((file) => path.join(target, file))
+  fs.writeFileSync(script, bundle('runtime/offline_worker.js'))
+  fs.copyFileSync(path.join(HERE, 'node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm'), module)
+}
+
 /** The page asks for files of its own version alone, and the service worker keeps them only with these contents. */
 function writeVersion(target) {
   const read = (file) => fs.readFileSync(path.join(target, file))
@@ -83,21 +94,33 @@ function writeVersion(target) {
   const ofVersion = PARTS.reduce((text, file) => text.replace(`"${file}"`, `"${file}?${version}"`), html)
   fs.writeFileSync(path.join(target, 'index.html'), ofVersion)
   const integrity = (file) => `sha256-${digest(read(file))}`
+  const asTheyAre = (names) => names.map((file) => ({ url: file, integrity: integrity(file) }))
   const files = [
     { url: './', integrity: integrity('index.html') },
     ...PARTS.map((file) => ({ url: `${file}?${version}`, integrity: integrity(file) })),
-    ...[MANIFEST, ICON].map((file) => ({ url: file, integrity: integrity(file) })),
+    ...asTheyAre([MANIFEST, ICON]),
   ]
-  const worker = `const VERSION = '${version}', FILES = ${JSON.stringify(files)}\n${read('sw.js')}`
+  const constants = { VERSION: version, FILES: files, OFFLINE: asTheyAre(OFFLINE) }
+  const stated = Object.entries(constants).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)
+  const worker = `const ${stated.join(', ')}\n${read('sw.js')}`
   fs.writeFileSync(path.join(target, 'sw.js'), worker)
 }
 
 /** Packages whose code or words are in what is built: their licences go along. */
-const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'opencc-js', 'uplot']
+const TENSORFLOW = ['core', 'converter', 'backend-cpu', 'backend-wasm'].map((part) => `@tensorflow/tfjs-${part}`)
+const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter', 'long', 'opencc-js', 'seedrandom', 'uplot', ...TENSORFLOW]
 
+/** Its own file, or the end of its README; what has neither is under the licence of this project. */
 function licenses() {
-  const text = (name) => fs.readFileSync(path.join(HERE, 'node_modules', name, 'LICENSE'), 'utf8')
-  return BUNDLED.map((name) => `${name}\n\n${text(name)}`).join('\n\n')
+  const read = (file) => fs.readFileSync(file, 'utf8')
+  const text = (name) => {
+    const own = path.join(HERE, 'node_modules', name)
+    if (fs.existsSync(path.join(own, 'LICENSE'))) return read(path.join(own, 'LICENSE'))
+    return read(path.join(own, 'README.md')).split(/^LICENSE.*$/m)[1]?.trim() ?? read(path.join(HERE, '../../LICENSE'))
+  }
+  const names = new Map()
+  for (const name of BUNDLED) names.set(text(name), [...(names.get(text(name)) ?? []), name])
+  return [...names].map(([words, own]) => `${own.join(', ')}\n\n${words}`).join('\n\n')
 }
 
 /** The program as one script, which starts itself once the runtime is there, and one style sheet. */

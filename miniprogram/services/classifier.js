@@ -34,6 +34,7 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {number} [chosen]  its place among them
  * @property {number} [turned]  degrees clockwise by which the photo has to be turned to be seen as the server saw it
  * @property {import('./request').FailureKind} [kind]  why it was refused
+ * @property {boolean} [onPhone]  whether the phone gave it, by itself
  * @property {boolean} [moreDogs]  whether the photo shows more dogs than these
  * @property {{count: number, isSame: boolean, others: Outcome[]}} [together]  of several photos that were asked about: whether they
  *   show the same dog, of which this answer is then that of all, and the answers to the others

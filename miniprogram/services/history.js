@@ -6,6 +6,7 @@
  * @property {number} time  milliseconds since 1970
  * @property {string} photo  file under USER_DATA_PATH
  * @property {import('./classifier').Outcome | null} outcome  null: the photo waits for its answer
+ * @property {import('./classifier').Outcome | null} [onPhone]  what the phone itself said of it, while or before the server answered
  * @property {boolean} [isRaw]  whether the photo is as it was chosen, and has to be prepared before it is sent
  * @property {import('./request').FailureKind} [why]  why it waits: how the last attempt failed
  * @property {number} [until]  the server asked not to be asked before, in milliseconds since 1970
@@ -60,7 +61,8 @@ async function add(id, outcome, photo, isRaw = false) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}${isRaw ? '' : '.jpg'}`
   if (photo !== kept) await copy(photo, kept)
   const before = list()
-  const entry = { id, time: Date.now(), photo: kept, outcome, isRaw }
+  const { onPhone = null } = before.find((other) => other.id === id) || {}
+  const entry = { id, time: Date.now(), photo: kept, outcome, isRaw, onPhone }
   const entries = [entry, ...before.filter((other) => other.id !== id)]
   const gone = [...entries.slice(MOST), ...before.filter((other) => other.id === id && other.photo !== kept)]
   if (write(entries.slice(0, MOST))) return gone.forEach(removePhoto)
@@ -81,7 +83,7 @@ async function turn(id, photo, outcome) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}-${Date.now().toString(36)}.jpg` // pictures are shown as their names were first seen
   await copy(photo, kept)
   const { said = null, saidOfOthers = {} } = outcome ? before : {}
-  if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false })) removePhoto(before)
+  if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false, onPhone: null })) removePhoto(before)
 }
 
 /** Keeps some fields of a snap. @returns {boolean}  whether the phone does so beyond this session */

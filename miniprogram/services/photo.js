@@ -163,6 +163,20 @@ function drawUpright(canvas, image, orientation, part, longest) {
   context.restore()
 }
 
+/**
+ * @param {string} path  of a small copy
+ * @returns {Promise<{data: ArrayLike<number>, width: number, height: number} | null>}  red, green, blue and alpha, 0 to 255; null
+ *   where this phone cannot draw it
+ */
+function pixels(path) {
+  return pageCanvas.use(async (canvas) => {
+    const image = canvas && (await pageCanvas.load(canvas, path))
+    if (!image || !pageCanvas.isReadable(canvas)) return null
+    drawUpright(canvas, image, await orientationOf(canvas, path), WHOLE, LONGEST_SIDE)
+    return canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+  })
+}
+
 /** The first of the qualities that makes the file small enough, or the last. */
 async function encode(canvas) {
   let small
@@ -192,4 +206,4 @@ function readBase64(filePath) {
   })
 }
 
-module.exports = { choose, prepare, crop, turn, readBase64 }
+module.exports = { choose, prepare, pixels, crop, turn, readBase64 }

@@ -116,4 +116,4 @@ async function isConnected() {
   }
 }
 
-module.exports = { send, isConnected, Failure }
+module.exports = { send, isConnected, Failure, KEY_HEADER }

@@ -10,11 +10,12 @@ const KEY = 'settings'
  * @property {'phone' | 'zh' | 'zh-Hant' | 'en'} language
  * @property {'phone' | 'light' | 'dark'} theme
  * @property {ModelChoice | null} model  null: whatever the server answers with by default
+ * @property {boolean} offline  whether the phone is to answer by itself where there is no connection
  * @property {string} key  what a server with keys lets this app in by; '' for none
  */
 
 /** @type {Settings} */
-const DEFAULTS = { language: 'phone', theme: 'phone', model: null, key: '' }
+const DEFAULTS = { language: 'phone', theme: 'phone', model: null, offline: false, key: '' }
 
 /** @returns {Settings} */
 function get() {

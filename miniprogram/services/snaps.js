@@ -6,6 +6,7 @@
 const { inBrowser } = require('../config')
 const classifier = require('./classifier')
 const history = require('./history')
+const offline = require('./offline')
 const photo = require('./photo')
 const request = require('./request')
 const storage = require('./storage')
@@ -37,6 +38,9 @@ function of(id) {
 /** Before each further attempt while a server starts: together as long as loading models may take. */
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
 const READY_TIMEOUT_MS = 5000
+
+/** After so long without an answer the phone says itself what it can. */
+const SLOW_MS = 8000
 
 /** Seconds: a server that asks for more than this does not just start. */
 const LONG_WAIT = 60
@@ -75,6 +79,13 @@ function keep(id, path, outcome, isRaw) {
     () => true,
     () => false,
   )
+}
+
+/** What the phone itself says of a photo, kept beside it until the server answers. @returns {Promise<classifier.Outcome | null>} */
+async function guess(id, failure, path) {
+  const outcome = await offline.guess(failure, path)
+  if (outcome) history.change(id, { onPhone: outcome })
+  return outcome
 }
 
 /** The photo of a snap as it is shown and sent: small and upright once that was made. @returns {string}  '' where there is none */
@@ -243,6 +254,7 @@ function alone(name, act) {
  */
 function run(id, tell) {
   let stopped = false
+  let isAnswered = false
   const snap = of(id)
   const together = [snap, ...snap.others.map(of)]
   for (const each of together) each.state = 'watched'
@@ -257,15 +269,27 @@ function run(id, tell) {
     for (const pause of [...PAUSES_MS, 0]) {
       if (stopped) return
       say({ stage: 'asking' })
+      const slow = setTimeout(guessMeanwhile, SLOW_MS)
       try {
-        return say({ outcome: await ask(id, small), photo: small.path })
+        const outcome = await ask(id, small)
+        isAnswered = true
+        return say({ outcome, photo: small.path })
       } catch (failure) {
+        const outcome = await guess(id, failure, small.path)
+        if (outcome) return say({ outcome, photo: small.path })
         const stage = pause && !stopped && (await stageOf(failure))
         if (!stage) throw failure
         say({ stage })
         await new Promise((resolve) => setTimeout(resolve, pause))
+      } finally {
+        clearTimeout(slow)
       }
     }
+  }
+
+  async function guessMeanwhile() {
+    const outcome = await guess(id, { kind: 'slow' }, small.path)
+    if (outcome && !isAnswered) say({ outcome, photo: small.path })
   }
 
   const stop = () => {

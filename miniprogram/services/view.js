@@ -31,10 +31,11 @@ const NO_DETAILS = { about: '', apart: [] }
 
 /**
  * @param {Outcome} outcome
- * @param {{said: Said | null, feedback: 'open' | 'given' | ''}} entry  what the history and the server have of what the user said
+ * @param {{said: Said | null, feedback: 'open' | 'given' | '', onPhone?: Outcome | null, waits?: boolean}} entry  what the history
+ *   and the server have of what the user said; what the phone itself said; whether the photo waits for the server
  * @param {Dress} dress
  */
-function answer(outcome, { said, feedback }, { text, language, areDogs }) {
+function answer(outcome, { said, feedback, onPhone = null, waits = false }, { text, language, areDogs }) {
   const { state, box, model, asked, together } = outcome
   const named = candidates.named(outcome)
   const isOne = candidates.isOne(outcome)
@@ -51,13 +52,21 @@ function answer(outcome, { said, feedback }, { text, language, areDogs }) {
     boxStyle: box ? frame.css(frame.fromBox(box)) : '',
     dogs: dogs.boxes(outcome, text.dog),
     dogsHeadline: captions.count(outcome),
-    answeredBy: wording.fill(text.answeredBy, model),
+    answeredBy: outcome.onPhone ? text.onPhone.by : wording.fill(text.answeredBy, model),
+    onPhone: outcome.onPhone ? text.onPhone.mark : '',
+    phoneNote: outcome.onPhone ? wording.sentences([text.onPhone.means, waits && text.onPhone.waits], language) : difference(outcome, onPhone, text),
     feedback,
     canConfirm: Boolean(asked) || state === 'no_dog' || isOne,
     said: said ? captions.said(said) : text.thanks,
     isOne: isOne || isNamed(said),
     question: asked ? question(outcome, text.questions, language, areDogs) : '',
   }
+}
+
+/** That the phone said something else; '' where it said the same, or nothing. */
+function difference(outcome, onPhone, text) {
+  const said = onPhone ? captions.caption(onPhone) : ''
+  return said && said !== captions.caption(outcome) ? wording.fill(text.onPhone.differed, { answer: said }) : ''
 }
 
 /** The same words at every level, about the first breed, but where the answer is that it is none: who answers must not depend on how sure the answer is. */

@@ -15,7 +15,6 @@ from dogsnap.exporting.eight_bits import MODEL, WEIGHTS, write_graph_model, writ
 from dogsnap.exporting.export import Stored, check_made_with, read_json, stated_groups
 from dogsnap.exporting.freezing import FrozenGraph, freeze
 from dogsnap.exporting.layers import Tensors
-from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.second_opinion import OPINION
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
@@ -55,9 +54,9 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
     """Add the network to a version; nothing where no FITTED lies in
     `artefacts`.
 
-    Its scores are the logits of the breeds, and behind them what is added to
-    the largest of these for the logit of a dog. Raises ExportError for a FITTED
-    of another network.
+    Its scores are the logits of the breeds, of which the largest, with
+    `dog_bias` added, is that of a dog. Raises ExportError for a FITTED of
+    another network.
     """
     if stored.opinion is None or not (artefacts / FITTED).is_file():
         return
@@ -69,9 +68,8 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
         "run `python -m lab calibrate --phone`",
         "the network beside it",
     )
-    calibration, dog = fitted["calibration"], DogHead.of(fitted["dog_head"])
-    kernel, bias = stored.opinion.breed_weights(stored.description.get("taught", ()))
-    head = np.column_stack([kernel, dog.weights]), np.append(bias, np.float32(dog.bias))
+    calibration = fitted["calibration"]
+    head = stored.opinion.breed_weights(stored.description.get("taught", ()))
     graph = network_graph(stored.opinion.network, *head)
     folder = version / FOLDER
     folder.mkdir()
@@ -88,6 +86,7 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
         "side": stored.opinion.network.input_shape[1],
         "labels": labels,
         **{name: calibration[name] for name in CALIBRATION},
+        "dog_bias": fitted["dog_bias"],
         "decision": Decision.read(calibration).to_json(),
         "groups": stated_groups(calibration, artefacts, labels),
         "files": files,

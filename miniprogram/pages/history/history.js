@@ -99,8 +99,8 @@ function toItem(entry, now, text) {
  * What the answer was, with the percentage where there is one breed or group to name.
  * @param {import('../../services/history').Entry} entry
  */
-function describe({ outcome, why }, text) {
-  if (!outcome) return { name: captions.caption(outcome), detail: text.waits[why === 'offline' ? why : why ? 'again' : 'new'] }
+function describe({ outcome, why, onPhone = null }, text) {
+  if (!outcome) return { name: captions.caption(onPhone), detail: text.waits[why === 'offline' ? why : why ? 'again' : 'new'] }
   if (outcome.state === 'refused') return { name: captions.caption(outcome), detail: texts().pages.result.failures[outcome.kind] }
   const { state, breeds, group, set, dogs: several } = outcome
   if (several) return { name: captions.caption(outcome), detail: captions.count(outcome) }

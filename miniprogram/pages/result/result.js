@@ -64,6 +64,8 @@ Page({
   retried: 0,
   /** Whether the server was asked for a copy that this phone can show. */
   isCopyAsked: false,
+  /** Whether the photo, to which the phone gave an answer, waits for that of the server. */
+  waits: false,
   /** While the photo is being turned. */
   isTurning: false,
   /** While the card is being saved, and a moment longer. */
@@ -80,7 +82,8 @@ Page({
     this.isNew = Boolean(snaps.of(this.snapId).photo)
     this.setData({ photo: kept && !kept.isRaw ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
     this.dress()
-    if (kept && kept.outcome) this.answer(kept.outcome)
+    const outcome = kept && (kept.outcome || kept.onPhone)
+    if (outcome) this.answer(outcome)
     else if (!path) this.fail({ kind: 'photoGone' })
   },
 
@@ -93,7 +96,7 @@ Page({
   onShow() {
     this.dress()
     const { outcome = null } = history.find(this.snapId) || {}
-    if (outcome && !this.outcome) {
+    if (outcome && (!this.outcome || this.outcome.onPhone)) {
       this.answer(outcome) // it waited, or another window was asked about it
       this.showUpright()
     } else this.show()
@@ -139,7 +142,8 @@ Page({
   /** @param {import('../../services/classifier').Outcome} outcome */
   answer(outcome) {
     if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
-    this.stop()
+    if (outcome.onPhone) this.waits = waiting.accept(this.snapId)
+    else this.stop()
     this.outcome = outcome
     this.setData({ details: view.NO_DETAILS })
     this.show()
@@ -149,8 +153,9 @@ Page({
   /** The answer, with what was said of it (that is known only of what is in the history), or what went wrong. */
   show() {
     const { outcome, problem, data } = this
-    const { outcome: kept = null, time = 0, said = null } = history.find(this.snapId) || {}
-    if (outcome) this.setData({ state: outcome.state, answer: view.answer(outcome, { said, feedback: kept ? feedback.stateOf(outcome, time) : '' }, data) })
+    const { outcome: kept = null, time = 0, said = null, onPhone = null } = history.find(this.snapId) || {}
+    const entry = { said, feedback: kept && outcome ? feedback.stateOf(outcome, time) : '', onPhone, waits: this.waits }
+    if (outcome) this.setData({ state: outcome.state, answer: view.answer(outcome, entry, data) })
     else if (problem) this.setData({ state: 'failed', failure: view.problem(problem, Boolean(settings.get().model), data) })
   },
 
@@ -260,7 +265,7 @@ Page({
 
   /** Where little was said of the photo, it is asked about as it lies now. */
   async onTurn() {
-    const outcome = AGAIN_ONCE_TURNED.includes(this.data.state) ? null : dogs.turned(this.outcome, QUARTER)
+    const outcome = AGAIN_ONCE_TURNED.includes(this.data.state) || this.outcome.onPhone ? null : dogs.turned(this.outcome, QUARTER)
     if (!(await this.turn(QUARTER, outcome))) dialogs.say(this.data.text.notTurned)
   },
 

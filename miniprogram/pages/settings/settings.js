@@ -1,9 +1,11 @@
 /** Language, theme, what happens to photos, and the model version that answers. Choices take effect at once. */
 const { VERSION } = require('../../config')
 const appearance = require('../../services/appearance')
+const dialogs = require('../../services/dialogs')
 const { texts } = require('../../services/language')
 const loading = require('../../services/loading')
 const models = require('../../services/models')
+const offline = require('../../services/offline')
 const settings = require('../../services/settings')
 const wording = require('../../services/wording')
 
@@ -22,6 +24,8 @@ Page({
     groups: [],
     /** @type {Option[]} */
     modelOptions: [],
+    /** Answers without a connection; label: '' where this phone or the server has none. */
+    offline: { label: '', hint: '', isChosen: false },
     /** What the server keeps of what the user says about answers; '' while that is not known. */
     feedbackLine: '',
     /** @type {'loading' | 'shown' | 'failed'} */
@@ -37,9 +41,21 @@ Page({
   /** Days for which the server keeps feedback; 0 where it takes none, null while that is not known. @type {number | null} */
   feedbackDays: null,
 
+  /** The network for phones: the server's, or the one on this phone. @type {import('../../services/offline').Network | null} */
+  network: null,
+  /** Why there is none after all. @type {'' | 'full' | 'failed'} */
+  offlineProblem: '',
+
   onLoad() {
+    this.network = offline.kept()
     this.dress()
+    this.findNetwork()
     return this.loadModels()
+  },
+
+  async findNetwork() {
+    this.network = (await offline.offered().catch(() => null)) || this.network
+    this.show()
   },
 
   dress() {
@@ -58,6 +74,7 @@ Page({
       ],
       modelOptions: modelOptions(this.models, model, text),
       feedbackLine: feedbackLine(this.feedbackDays, text),
+      offline: offlineRow(this.network, this.offlineProblem, text.offline),
     })
   },
 
@@ -76,12 +93,38 @@ Page({
     this.dress()
   },
 
+  async onOffline() {
+    const { title, metered } = this.data.text.offline
+    const { ok: yes, no } = this.data.text
+    this.offlineProblem = ''
+    if (offline.state().isChosen) await offline.forget()
+    else if (!(await offline.isMetered()) || (await dialogs.ask({ title, content: metered, yes, no }))) await this.fetchNetwork()
+    this.show()
+  },
+
+  async fetchNetwork() {
+    try {
+      await offline.choose(() => this.show())
+    } catch (error) {
+      this.offlineProblem = offline.reasonOf(error)
+    }
+  },
+
   onModel({ currentTarget }) {
     settings.change({ model: currentTarget.dataset.value })
     models.all().catch(() => {}) // the app's words follow what the version knows
     this.show()
   },
 })
+
+/** @param {import('../../services/offline').Network | null} network @param {'' | 'full' | 'failed'} problem */
+function offlineRow(network, problem, text) {
+  const { isChosen, isReady, share } = offline.state()
+  if (!network) return { label: '', hint: '', isChosen }
+  const size = Math.ceil(offline.bytesOf(network) / 1e6)
+  const fetching = isChosen && !isReady ? wording.fill(text.fetching, { percent: wording.percent(share) }) : ''
+  return { label: wording.fill(text.label, { size }), hint: problem ? text[problem] : fetching || text[isReady ? 'ready' : 'worth'], isChosen }
+}
 
 /** @param {number | null} days */
 function feedbackLine(days, text) {

@@ -346,7 +346,7 @@ test('language and theme take effect at once, and stay', async () => {
     page.data.groups[0].options.map(({ chosen }) => chosen),
     [false, false, false, true],
   )
-  assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null, key: '' })
+  assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null, offline: false, key: '' })
 })
 
 test('the model list comes from the server: its default, labels, and the versions that are loaded', async () => {

@@ -119,6 +119,9 @@ export class Phone {
     this.bytesAt = () => 30_000
     this.saves = []
     this.themeListeners = []
+    this.infers = false // whether WeChat is new enough to run networks
+    this.downloads = []
+    this.sessions = []
     this.wx = fakeWx(this)
     this.load = createLoader(scripts, () => [
       this.wx,
@@ -190,12 +193,23 @@ function fakeWx(phone) {
       filePath in phone.files
         ? success({ data: phone.files[filePath] })
         : fail({ errMsg: 'readFile:fail no such file' }),
-    copyFile: ({ srcPath, destPath, success, fail }) =>
-      srcPath in phone.files
-        ? success((phone.files[destPath] = phone.files[srcPath]))
-        : fail({ errMsg: 'copyFile:fail no such file' }),
-    unlink: ({ filePath }) => {
+    copyFile: ({ srcPath, destPath, success, fail }) => {
+      if (!(srcPath in phone.files)) return fail({ errMsg: 'copyFile:fail no such file' })
+      if (srcPath in phone.pictures) phone.pictures[destPath] = phone.pictures[srcPath]
+      return success((phone.files[destPath] = phone.files[srcPath]))
+    },
+    unlink: ({ filePath, complete = () => {} }) => {
       delete phone.files[filePath]
+      complete()
+    },
+    readdir: ({ dirPath, success }) => {
+      const inside = Object.keys(phone.files).filter((path) => path.startsWith(`${dirPath}/`))
+      success({ files: inside.map((path) => path.slice(dirPath.length + 1)) })
+    },
+    getFileInfo: ({ filePath, digestAlgorithm, success, fail }) => {
+      if (!['md5', 'sha1'].includes(digestAlgorithm)) return fail({ errMsg: 'getFileInfo:fail invalid digestAlgorithm' })
+      if (!(filePath in phone.files)) return fail({ errMsg: 'getFileInfo:fail no such file' })
+      return success({ size: phone.files[filePath].length, digest: `${digestAlgorithm} of ${phone.files[filePath]}` })
     },
   }
   const allow = (what) => {
@@ -301,10 +315,59 @@ function fakeWx(phone) {
     openSetting: async () => {
       phone.settingsOpened = true
     },
+    canIUse: (schema) => schema !== 'createInferenceSession' || phone.infers,
+    downloadFile: (options) => download(phone, options),
+    createInferenceSession: (options) => inferenceSession(phone, options),
     showModal: async (options) => {
       refuse('showModal', () => checkModal(options))
       phone.modals.push(options)
       return { confirm: phone.answerModal }
+    },
+  }
+}
+
+/** As WeChat's documents have it: to the user's files alone, and what an answer without status 200 brings is written as well. */
+function download(phone, { url, filePath, header = {}, success, fail }) {
+  if (!filePath.startsWith('usr/')) fail({ errMsg: 'downloadFile:fail permission denied' })
+  if (Object.keys(header).some((name) => name.toLowerCase() === 'referer')) fail({ errMsg: 'downloadFile:fail forbidden header' })
+  const task = { url, filePath, header, tell: () => {} }
+  task.end = (contents, statusCode = 200) => {
+    phone.files[filePath] = contents
+    success({ statusCode, filePath })
+    return settle()
+  }
+  task.lose = (errMsg) => {
+    phone.files[filePath] = 'half'
+    fail({ errMsg })
+    return settle()
+  }
+  phone.downloads.push(task)
+  return { onProgressUpdate: (tell) => (task.tell = tell), abort() {} }
+}
+
+/** It takes ONNX from the user's files or the app's own, runs once it is loaded and until it is destroyed. */
+function inferenceSession(phone, { model }) {
+  if (!phone.infers) throw new TypeError('wx.createInferenceSession is not a function')
+  const session = { state: 'loading', onLoad: () => {}, onError: () => {} }
+  phone.sessions.push(session)
+  const isGood = model.endsWith('.onnx') && model in phone.files && phone.files[model] !== 'half'
+  setTimeout(() => {
+    session.state = isGood ? 'loaded' : 'failed'
+    if (isGood) session.onLoad()
+    else session.onError({ errMsg: 'createInferenceSession:fail' })
+  })
+  return {
+    onLoad: (tell) => (session.onLoad = tell),
+    onError: (tell) => (session.onError = tell),
+    destroy: () => (session.state = 'destroyed'),
+    async run(tensors) {
+      const [[name, { type, data, shape }]] = Object.entries(tensors)
+      const count = shape.reduce((product, size) => product * size, 1)
+      const isRight = name === 'image' && type === 'float32' && data instanceof ArrayBuffer && data.byteLength === 4 * count
+      if (session.state !== 'loaded' || !isRight) throw new Error('run:fail')
+      session.pixels = new Float32Array(data)
+      if (phone.crashes) throw new Error('run:fail')
+      return { output0: { type: 'float32', shape: [1, phone.scores.length], data: Float32Array.from(phone.scores).buffer } }
     },
   }
 }

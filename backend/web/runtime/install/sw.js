@@ -2,10 +2,12 @@
  * Service worker: the app opens from what was kept, at every address and at once. What is kept is one version of the
  * app, all of its files with the contents that the build gave them, or none; a new one is taken at the next start.
  * It also takes the photos that other apps of the phone share with this one.
- * build.mjs writes VERSION and FILES, which are addresses with their integrity, above this text.
+ * build.mjs writes VERSION, FILES and OFFLINE, which are addresses with their integrity, above this text.
  */
-/* global VERSION, FILES */
+/* global VERSION, FILES, OFFLINE */
 const CACHE = `app-${VERSION}`
+/** Only where answers without a connection were chosen: wx/offline.js makes it, and keeps there what OFFLINE names. */
+const NETWORK = 'offline'
 const SHARED = 'shared'
 const address = (file) => new URL(file, self.location).href
 
@@ -18,14 +20,19 @@ self.addEventListener('fetch', (event) => {
   if (method !== 'GET') return
   const isStart = mode === 'navigate' && [address('./'), address('index.html')].includes(place)
   if (isStart) event.respondWith(answer(event.request, './'))
-  else if (FILES.some(({ url: file }) => address(file.split('?')[0]) === place)) event.respondWith(answer(event.request, url))
+  else if ([...FILES, ...OFFLINE].some(({ url: file }) => address(file.split('?')[0]) === place)) event.respondWith(answer(event.request, url))
 })
 
 /** Whoever else answers in the server's place (the login page of a hotel, half an update) has other contents. */
 async function keepAll() {
-  const cache = await caches.open(CACHE)
-  await cache.addAll(FILES.map(({ url, integrity }) => new Request(url, { integrity, cache: 'reload' })))
+  await keep(CACHE, FILES)
+  if (await caches.has(NETWORK)) await keep(NETWORK, OFFLINE)
   await self.skipWaiting()
+}
+
+async function keep(name, files) {
+  const cache = await caches.open(name)
+  await cache.addAll(files.map(({ url, integrity }) => new Request(url, { integrity, cache: 'reload' })))
 }
 
 /** The version before stays: a page of it may still be loading. */

@@ -8,6 +8,7 @@ import { files } from './files.js'
 import { media } from './media.js'
 import { navigation } from './navigation.js'
 import { network } from './network.js'
+import { offlineNetwork } from './offline.js'
 import { storage } from './storage.js'
 import { system } from './system.js'
 
@@ -22,6 +23,7 @@ export function createWx(router) {
     ...dialogs,
     ...canvas(router),
     ...navigation(router),
+    offlineNetwork,
   }
   known.canIUse = (schema) => schema.split('.')[0] in known
   return new Proxy(known, {

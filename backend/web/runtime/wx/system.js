@@ -7,6 +7,12 @@ function language() {
   return navigator.language.startsWith('zh') ? navigator.language.replace('-', '_') : navigator.language.split('-')[0]
 }
 
+/** A browser says of a connection at most whether it is a phone's, or that data are to be saved. */
+function networkType() {
+  const { type, saveData } = navigator.connection ?? {}
+  return type === 'cellular' || saveData ? '4g' : 'wifi'
+}
+
 /** What another window stored while this one waited for it arrives a moment later. */
 const WAITED_MS = 50
 
@@ -18,7 +24,7 @@ export const system = {
   getAppBaseInfo: () => ({ language: language(), theme: dark().matches ? 'dark' : 'light' }),
   getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
   getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),
-  getNetworkType: async () => ({ networkType: navigator.onLine ? 'wifi' : 'none' }),
+  getNetworkType: async () => ({ networkType: navigator.onLine ? networkType() : 'none' }),
   /** Only browsers have it: several windows share what is kept, and one of them at a time acts under a name. */
   withLock: async (name, act) => {
     if (!navigator.locks) return act() // plain http

@@ -1,0 +1,159 @@
+"""Answers without a connection in a real browser, by the network that the version which answers has for phones."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lab.phone import PhoneNetwork
+from PIL import Image
+from support.real_model import built_models
+
+READY = "It is on this phone"
+MOST_BYTES = 4.6e6
+LIBRARY = ("offline.js", "offline.wasm")
+LATEST = "JSON.parse(localStorage.getItem('dogsnap:history'))[0]"
+LONG_TASKS = """
+globalThis.longest = 0
+new PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) longest = Math.max(longest, duration)
+}).observe({ type: 'longtask' })
+"""
+
+
+@pytest.fixture
+def phone(open_phone):
+    phone = open_phone(locale="en-US")
+    phone.button("camera").wait_for()
+    phone.page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    return phone
+
+
+def switch(phone) -> None:
+    phone.page.goto(f"{phone.url}#/pages/settings/settings")
+    phone.tap(phone.screen.locator(".option.offline"))
+
+
+def hint(phone, words: str) -> str:
+    line = phone.screen.locator(".offline-hint", has_text=words)
+    line.wait_for(timeout=60_000)
+    return line.inner_text()
+
+
+def choose(phone) -> None:
+    switch(phone)
+    hint(phone, READY)
+
+
+def snap(phone, photo: Path) -> dict:
+    """What the phone itself says of a photo."""
+    phone.page.goto(f"{phone.url}#/pages/home/home")
+    phone.choose(photo)
+    phone.screen.locator(".mark").wait_for(timeout=60_000)
+    return phone.page.evaluate(f"{LATEST}.onPhone")
+
+
+def test_the_phone_says_what_python_says_and_then_the_server_answers(phone, dog):
+    assert not [url for url in phone.sent if "offline" in url]
+    sizes = {}
+    phone.page.on(
+        "requestfinished",
+        lambda request: sizes.update({request.url: request.sizes()["responseBodySize"]}),
+    )
+    choose(phone)
+    fetched = {url: size for url, size in sizes.items() if "offline" in url}
+    assert {url.rsplit("/", 1)[-1] for url in fetched} >= {"offline", "model.json", "weights.bin"}
+    assert 3e6 < sum(fetched.values()) < MOST_BYTES
+    phone.context.set_offline(True)
+    phone.page.reload()  # as it starts in airplane mode
+    said = snap(phone, dog)
+    assert phone.screen.locator(".photo .box").count() == 0
+    assert phone.screen.locator(".feedback").count() == 0
+    assert "The photo waits" in phone.screen.locator(".phone-note").inner_text()
+    sent = phone.posted_photo(lambda: phone.context.set_offline(False))
+    phone.screen.locator(".mark").wait_for(state="detached")
+    network = PhoneNetwork(built_models() / "inception_v3" / "3")
+    (probabilities,), _ = network.answers([sent])
+    order = np.argsort(-probabilities)[:5]
+    labels = network.description["labels"]
+    assert [breed["id"] for breed in said["breeds"][:5]] == [labels[each]["id"] for each in order]
+    given = [breed["probability"] for breed in said["breeds"][:5]]
+    np.testing.assert_allclose(given, probabilities[order], atol=0.02)
+
+
+def test_a_photo_without_a_dog_is_said_to_have_none(phone, photo_that_is):
+    choose(phone)
+    phone.context.set_offline(True)
+    assert snap(phone, photo_that_is("no_dog"))["state"] == "no_dog"
+
+
+def test_what_is_no_network_and_what_does_not_fit_is_said_and_leaves_nothing(phone):
+    login = {"status": 200, "body": "<h1>Welcome to our hotel</h1>"}
+    phone.page.route("**/weights.bin", lambda route: route.fulfill(**login))
+    switch(phone)
+    hint(phone, "could not be fetched whole")
+    assert not phone.page.evaluate("caches.has('offline')")
+    phone.page.unroute("**/weights.bin")
+    full = "() => { throw new DOMException('full', 'QuotaExceededError') }"
+    phone.page.evaluate(f"Cache.prototype.put = {full}")
+    phone.tap(phone.screen.locator(".option.offline"))
+    hint(phone, "not enough space")
+    assert not phone.page.evaluate("caches.has('offline')")
+    option = phone.screen.locator(".option.offline")
+    assert option.get_attribute("aria-checked") == "false"
+
+
+def test_the_switch_deletes_all_of_it(phone):
+    choose(phone)
+    assert phone.page.evaluate("caches.has('offline')")
+    phone.tap(phone.screen.locator(".option.offline"))
+    hint(phone, "less surely than with one")
+    assert not phone.page.evaluate("caches.has('offline')")
+
+
+def test_a_download_that_a_closed_window_ended_goes_on_at_the_next_start(phone):
+    held = []
+    phone.page.route("**/weights.bin", held.append)
+    switch(phone)
+    phone.wait_until(lambda: held)
+    held[0].abort()
+    phone.page.goto("about:blank")
+    phone.page.unroute("**/weights.bin")
+    phone.page.evaluate("0")
+    phone.page.goto(f"{phone.url}#/pages/settings/settings")
+    hint(phone, READY)
+
+
+def test_a_window_that_was_closed_while_the_phone_looked_loses_no_photo(phone, dog):
+    choose(phone)
+    phone.context.set_offline(True)
+    phone.page.goto(f"{phone.url}#/pages/home/home")
+    phone.choose(dog)
+    phone.page.goto("about:blank")
+    phone.context.set_offline(False)
+    phone.page.goto(phone.url)
+    phone.page.wait_for_function(f"{LATEST}.outcome")
+    assert len(json.loads(phone.page.evaluate("localStorage.getItem('dogsnap:history')"))) == 1
+
+
+@pytest.mark.measures
+def test_twelve_megapixels_are_answered_within_three_seconds_by_a_slow_phone(phone, dog, tmp_path):
+    with Image.open(dog) as photo:
+        photo.convert("RGB").resize((4000, 3000)).save(tmp_path / "large.jpg", quality=90)
+    choose(phone)
+    phone.context.set_offline(True)
+    phone.page.goto("about:blank")
+    phone.page.goto(f"{phone.url}#/pages/home/home")
+    phone.button("camera").wait_for()
+    session = phone.context.new_cdp_session(phone.page)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    phone.page.evaluate(LONG_TASKS)
+    started = phone.page.evaluate("performance.now()")
+    phone.choose(tmp_path / "large.jpg")
+    phone.screen.locator(".mark").wait_for(timeout=60_000)
+    took, longest = phone.page.evaluate("[performance.now(), longest]")
+    print(
+        f"answered after {took - started:.0f} ms, the longest task of the page took {longest:.0f} ms"
+    )
+    assert took - started < 3000
+    assert longest < 200

@@ -1,0 +1,380 @@
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { answerBody, GUESSES, HUSKY, Phone, settle } from './phone.mjs'
+
+const LABELS = GUESSES.map(({ id, name, name_zh }) => ({ id, name, name_zh }))
+const FILE = 'ONNX'
+const NETWORK = {
+  digest: 'd1',
+  side: 4,
+  labels: LABELS,
+  temperature: 1,
+  lapse: 0,
+  dog_bias: -2,
+  log_prior: [0, 0, 0, 0],
+  decision: { dog_threshold: 0.5, confident_threshold: 0.9, group_threshold: 0.9, set_threshold: 0.05, unknown_threshold: 0 },
+  groups: [{ ...HUSKY, probability: undefined }],
+  files: { 'network.onnx': { bytes: 3_700_000, sha1: `sha1 of ${FILE}` } },
+}
+/** Logits of the four breeds. */
+const SURE = [9, 1, 1, 1]
+const PATH = 'usr/d1.onnx'
+
+let phone
+beforeEach(() => {
+  phone = new Phone()
+  Object.assign(phone, { infers: true, scores: SURE, network: 'wifi' })
+})
+
+const wait = () => new Promise((resolve) => setTimeout(resolve, 5))
+const asked = (part) => phone.requests.filter(({ url }) => url.includes(part))
+
+/** The settings page of a server with this network. */
+async function settings(network = NETWORK) {
+  const page = phone.open('settings')
+  await asked('/api/offline').at(-1)?.answer(...(network ? [200, network] : [404, { error: 'none' }]))
+  await settle()
+  return page
+}
+
+/** Switches it on; `end` is what becomes of the download. */
+async function choose(page, end = (download) => download.end(FILE), network = NETWORK) {
+  const chosen = page.onOffline()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, network)
+  await wait()
+  await end(phone.downloads.at(-1))
+  await wait()
+  await asked('/api/breeds').at(-1)?.answer(200, { breeds: LABELS })
+  await chosen
+  return page.data.offline
+}
+
+async function ready() {
+  await choose(await settings())
+  phone.network = 'none'
+}
+
+/** A photo that the server does not get. */
+async function snapped(errMsg = 'request:fail') {
+  const page = phone.snap()
+  await wait()
+  await asked('/api/classify').at(-1).lose(errMsg)
+  await wait()
+  return page
+}
+
+test('it is off until chosen, and the row says what it costs and what it is worth', async () => {
+  const page = await settings()
+  assert.match(page.data.offline.label, /4 MB/)
+  assert.match(page.data.offline.hint, /不如联网时准.*空间/)
+  assert.equal(page.data.offline.isChosen, false)
+  assert.deepEqual(phone.downloads, [])
+  phone.network = 'none'
+  assert.equal((await snapped()).data.state, 'failed')
+})
+
+test('chosen it is fetched with progress and tried, and then the phone answers where the server does not', async () => {
+  const page = await settings()
+  const progress = []
+  const { hint, isChosen } = await choose(page, async (download) => {
+    for (const bytes of [1_000_000, 3_700_000]) {
+      download.tell({ totalBytesWritten: bytes })
+      progress.push(page.data.offline.hint)
+    }
+    await download.end(FILE)
+  })
+  assert.deepEqual(progress.map((text) => text.match(/\d+%/)[0]), ['27%', '99%'])
+  assert.equal(isChosen, true)
+  assert.match(hint, /已经在这台手机上/)
+  assert.equal(phone.sessions.length, 1)
+  phone.network = 'none'
+  const result = await snapped()
+  const { state, headline, onPhone, phoneNote, feedback, boxStyle, dogs } = result.data.answer
+  assert.deepEqual([state, headline, feedback, boxStyle, dogs], ['breed', '金毛寻回犬', '', '', []])
+  assert.match(onPhone, /手机/)
+  assert.match(phoneNote, /照片先留着/)
+  assert.equal(phone.sessions.at(-1).state, 'destroyed')
+})
+
+test('the photo stays in the queue, and the answer of the server replaces that of the phone and says where it differs', async () => {
+  await ready()
+  const page = await snapped()
+  const [entry] = phone.service('history').list()
+  assert.deepEqual([entry.outcome, entry.onPhone.state], [null, 'breed'])
+  phone.service('waiting').follow(() => page.onShow())
+  phone.network = 'wifi'
+  const sent = phone.service('waiting').send()
+  await wait()
+  const beagle = [{ id: 'n99', name: 'beagle', name_zh: '比格犬', probability: 0.97 }] // which the phone does not know
+  await asked('/api/classify').at(-1).answer(200, answerBody({ breeds: beagle, feedback_id: 'f1' }))
+  await sent
+  assert.deepEqual([page.data.answer.headline, page.data.answer.onPhone, page.data.answer.feedback], ['比格犬', '', 'open'])
+  assert.match(page.data.answer.phoneNote, /金毛寻回犬/)
+  assert.equal(phone.open('result', { id: page.snapId }).data.answer.phoneNote, page.data.answer.phoneNote)
+})
+
+test('where the server says the same, nothing is said of the phone', async () => {
+  await ready()
+  const page = await snapped()
+  phone.service('waiting').follow(() => page.onShow())
+  phone.network = 'wifi'
+  const sent = phone.service('waiting').send()
+  await wait()
+  await asked('/api/classify').at(-1).answer(200, answerBody())
+  await sent
+  assert.deepEqual([page.data.answer.onPhone, page.data.answer.phoneNote], ['', ''])
+})
+
+const SCORES = {
+  breed: SURE,
+  group: [4, 0, 3.5, 0],
+  set: [3, 2.5, 0, 0],
+  no_dog: [1.9, -9, -9, -9],
+}
+for (const [state, scores] of Object.entries(SCORES)) {
+  test(`the phone claims ${state} by its own thresholds`, async () => {
+    await ready()
+    phone.scores = scores
+    const page = await snapped()
+    assert.equal(page.data.state, state)
+    assert.ok(page.data.answer.onPhone)
+  })
+}
+
+test('a breed that it does not know, and one of which it is not sure', () => {
+  const { claim } = phone.service('levels')
+  const labels = Array.from({ length: 12 }, (_, place) => ({ id: `n${place}`, name: `${place}`, name_zh: '' }))
+  const network = { ...NETWORK, labels, log_prior: labels.map(() => 0), groups: [] }
+  const even = labels.map((_, place) => 3 - place / 100)
+  assert.equal(claim(even, network).state, 'unsure')
+  const strict = { ...NETWORK.decision, unknown_threshold: 9 }
+  assert.equal(claim(even, { ...network, decision: strict }).state, 'unknown')
+})
+
+test('an answer of the phone never reaches the page of another photo, nor that of the photo turned', async () => {
+  await ready()
+  const first = await snapped()
+  phone.scores = [1, 9, 1, 1]
+  const second = await snapped()
+  assert.deepEqual([first.data.answer.headline, second.data.answer.headline], ['金毛寻回犬', '拉布拉多寻回犬'])
+  phone.scores = [1, 1, 9, 1]
+  await second.onTurn()
+  await wait()
+  assert.equal(second.data.state, 'working')
+  await wait()
+  await asked('/api/classify').at(-1).lose('request:fail')
+  await wait()
+  assert.equal(second.data.answer.headline, '寻血猎犬')
+  assert.equal(phone.service('history').find(first.snapId).onPhone.breeds[0].id, 'n01')
+})
+
+test('names and facts are on the phone with it, without a connection', async () => {
+  await ready()
+  assert.equal(asked('/api/breeds').length, 1)
+  const list = phone.open('breeds')
+  await wait()
+  assert.equal(list.data.state ?? list.data.listState, 'shown')
+})
+
+for (const [end, sentence] of [
+  [(download) => download.lose('downloadFile:fail'), /没有下载完整/],
+  [(download) => download.lose('downloadFile:fail exceed max storage size'), /空间不够/],
+  [(download) => download.end('<html>Hotel</html>'), /没有下载完整/],
+]) {
+  test(`a download that ends otherwise leaves nothing behind: ${sentence}`, async () => {
+    const row = await choose(await settings(), end)
+    assert.match(row.hint, sentence)
+    assert.equal(row.isChosen, false)
+    assert.equal(PATH in phone.files, false)
+    phone.network = 'none'
+    assert.equal((await snapped()).data.state, 'failed')
+  })
+}
+
+test('a download during which the app was closed is finished at the next start, not by mobile data', async () => {
+  const page = await settings()
+  page.onOffline()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  const restarted = new Phone()
+  Object.assign(restarted, { infers: true, scores: SURE, network: '4g', storage: phone.storage, files: { ...phone.files, [PATH]: 'half' } })
+  phone = restarted
+  await phone.service('offline').renew()
+  assert.equal(asked('/api/offline').length, 0)
+  phone.network = 'wifi'
+  const renewed = phone.service('offline').renew()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  await phone.downloads.at(-1).end(FILE)
+  await renewed
+  assert.equal(phone.service('offline').state().isReady, true)
+})
+
+test('it is replaced when the server has another, and until that is whole the one before answers', async () => {
+  await ready()
+  phone.network = 'wifi'
+  const renewed = phone.service('offline').renew()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, { ...NETWORK, digest: 'd2' })
+  await wait()
+  const page = await snapped()
+  assert.ok(page.data.answer.onPhone)
+  await phone.downloads.at(-1).end(FILE)
+  await renewed
+  assert.deepEqual([PATH in phone.files, 'usr/d2.onnx' in phone.files], [false, true])
+  assert.equal(phone.service('offline').kept().digest, 'd2')
+})
+
+test('mobile data are used only where the user says so', async () => {
+  const page = await settings()
+  Object.assign(phone, { network: '5g', answerModal: false })
+  await page.onOffline()
+  assert.equal(phone.modals.length, 1)
+  assert.deepEqual(phone.downloads, [])
+  phone.answerModal = true
+  assert.equal((await choose(page)).isChosen, true)
+})
+
+test('the same switch deletes it, also while it is fetched', async () => {
+  const page = await settings()
+  await choose(page)
+  await page.onOffline()
+  assert.deepEqual([PATH in phone.files, page.data.offline.isChosen], [false, false])
+  const fetching = page.onOffline()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  await page.onOffline()
+  await phone.downloads.at(-1).end(FILE)
+  await fetching
+  await wait()
+  assert.deepEqual([PATH in phone.files, page.data.offline.isChosen], [false, false])
+  phone.network = 'none'
+  assert.equal((await snapped()).data.state, 'failed')
+})
+
+test('where this WeChat runs no networks, or the server has none, there is no row', async () => {
+  phone.infers = false
+  assert.equal((await settings()).data.offline.label, '')
+  assert.equal(asked('/api/offline').length, 0)
+  phone.infers = true
+  assert.equal((await settings(null)).data.offline.label, '')
+})
+
+test('without a connection the row is there to switch it off', async () => {
+  await ready()
+  const page = phone.open('settings')
+  await asked('/api/offline').at(-1).lose('request:fail')
+  assert.match(page.data.offline.label, /4 MB/)
+})
+
+test('a network that does not run on this phone is said, and not kept', async () => {
+  phone.crashes = true
+  const row = await choose(await settings())
+  assert.match(row.hint, /用不了/)
+  assert.equal(PATH in phone.files, false)
+})
+
+test('where the phone has deleted its file, the photo waits as without it, and the next start fetches it again', async () => {
+  await ready()
+  delete phone.files[PATH]
+  const page = await snapped()
+  assert.deepEqual([page.data.state, Boolean(page.data.failure.waits)], ['failed', true])
+  phone.network = 'wifi'
+  const renewed = phone.service('offline').renew()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  await phone.downloads.at(-1).end(FILE)
+  await renewed
+  assert.ok((await snapped()).data.answer.onPhone)
+})
+
+test('a photo that this phone cannot show waits as without it', async () => {
+  await ready()
+  delete phone.pictures['tmp/dog.jpg']
+  const page = phone.snap()
+  await wait()
+  for (const request of phone.requests.filter(({ ended }) => !ended)) await request.lose('request:fail')
+  await wait()
+  for (const request of phone.requests.filter(({ ended }) => !ended)) await request.lose('request:fail')
+  await wait()
+  assert.deepEqual([page.data.state, Boolean(page.data.failure.waits)], ['failed', true])
+})
+
+test('a photo that no longer fits into the queue has its answer, and nothing says that it waits', async () => {
+  await ready()
+  for (let count = 0; count < 10; count++) await snapped()
+  const page = await snapped()
+  assert.ok(page.data.answer.onPhone)
+  assert.doesNotMatch(page.data.answer.phoneNote, /留着/)
+})
+
+test('after the app was closed the answer of the phone is still there, and its photo waits', async () => {
+  await ready()
+  const { snapId } = await snapped()
+  const restarted = new Phone()
+  Object.assign(restarted, { infers: true, storage: phone.storage, files: phone.files, pictures: phone.pictures })
+  phone = restarted
+  const page = phone.open('result', { id: snapId })
+  await wait()
+  assert.deepEqual([page.data.state, Boolean(page.data.answer.onPhone)], ['breed', true])
+  const history = phone.open('history')
+  const [{ name, waits }] = history.data.days[0].items
+  assert.deepEqual([name, waits], ['金毛寻回犬', true])
+})
+
+test('a server that is slow is not waited for: the phone answers meanwhile, and late it says nothing', async (t) => {
+  await ready()
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const page = phone.snap()
+  for (let turn = 0; turn < 9; turn++) await settle()
+  t.mock.timers.tick(8000)
+  for (let turn = 0; turn < 9; turn++) {
+    await settle()
+    t.mock.timers.tick(1)
+  }
+  assert.ok(page.data.answer.onPhone)
+  await asked('/api/classify').at(-1).answer(200, answerBody())
+  for (let turn = 0; turn < 9; turn++) await settle()
+  assert.deepEqual([page.data.answer.onPhone, page.data.state], ['', 'breed'])
+})
+
+test('where the photo was refused, the phone says nothing', async () => {
+  await ready()
+  const page = phone.snap()
+  await wait()
+  await asked('/api/classify').at(-1).answer(415, { error: 'no photo' })
+  await wait()
+  assert.equal(page.data.state, 'failed')
+  assert.equal(phone.sessions.length, 1)
+})
+
+test('the key of the server goes along', async () => {
+  phone.service('settings').change({ key: 'dogsnap_k' })
+  await choose(await settings())
+  assert.equal(phone.downloads[0].header['X-Api-Key'], 'dogsnap_k')
+})
+
+/** Red of a picture of 11 x 7, and of the same by tf.image.resize(picture, (4, 4), antialias=True). */
+const RED = [
+  207, 60, 222, 24, 159, 40, 8, 100, 107, 150, 193, 72, 166, 74, 19, 76, 11, 149, 48, 7, 133, 23, 133, 53, 63, 189, 167, 212, 1, 209, 244, 224, 151, 100, 98, 178,
+  160, 70, 101, 156, 204, 191, 84, 235, 64, 43, 248, 155, 154, 202, 137, 21, 183, 219, 17, 126, 145, 181, 191, 180, 75, 94, 22, 171, 77, 50, 158, 123, 186, 100, 158,
+  52, 175, 97, 21, 89, 126,
+]
+const RESIZED = [0.4722, 0.3215, 0.2778, 0.4485, 0.4013, 0.493, 0.5296, 0.6516, 0.4768, 0.6147, 0.4973, 0.5241, 0.5762, 0.5601, 0.383, 0.3435]
+
+test('pictures are brought to size as TensorFlow does it', () => {
+  const { resample } = phone.service('resample')
+  const data = RED.flatMap((red) => [red, 0, 255, 255])
+  const pixels = resample({ data, width: 11, height: 7 }, 4)
+  assert.equal(pixels.length, 4 * 4 * 3)
+  RESIZED.forEach((red, place) => {
+    assert.ok(Math.abs(pixels[3 * place] - red) < 1e-4, `${place}: ${pixels[3 * place]}`)
+    assert.equal(pixels[3 * place + 1], 0)
+    assert.ok(Math.abs(pixels[3 * place + 2] - 1) < 1e-6)
+  })
+})
