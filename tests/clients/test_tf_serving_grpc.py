@@ -172,10 +172,9 @@ def narrow(start_server, sleeper):
         "1",
         "--max-held-mb",
         "1",
-        "--receive-seconds",
-        "5",
     )
-    return start_server(sleeper, *bounds)
+    constants = {"dogsnap.server.grpc_admission.RECEIVE_SECONDS": 5}
+    return start_server(sleeper, *bounds, constants=constants)
 
 
 def sleep(client: Client, seconds: float, timeout: float | None = SECONDS) -> grpc.Future:

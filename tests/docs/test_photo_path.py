@@ -54,7 +54,7 @@ def test_a_photo_passes_the_functions_of_the_table_in_their_order(colour_models)
     steps = read_steps()
     assert len(steps) >= 7
     with calls(steps) as seen:
-        settings = Settings(models=colour_models, warm_up=False)
+        settings = Settings(models=colour_models)
         predictor = create_predictor(settings)
         client = create_app(settings, predictor).test_client()
         predictor.repository.scan(skip_settling=True)

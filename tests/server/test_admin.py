@@ -84,7 +84,7 @@ def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claim
     server, start_server, models
 ):
     assert all(len(versions) == 1 for versions in sides_by_address(server).values())
-    behind = start_server(models, "--trusted-proxies", "1", "--grpc-trusted-proxies", "1")
+    behind = start_server(models, "--trusted-proxies", "1")
     assert sides_by_address(behind) == {"http": {1, 2}, "grpc": {1, 2}}
 
 

@@ -339,14 +339,14 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_e
     assert asked == [200, 200, 429, 429, 429, 429, 429, 200, 429, 429]
 
 
-def test_a_grpc_client_has_the_address_of_its_proxy_only_with_a_setting_of_its_own(
+def test_a_grpc_client_has_the_address_that_its_proxy_names_only_behind_trusted_ones(
     start_server, half_models
 ):
-    limit = ("--rate-limit-address", "1/hour", "--trusted-proxies", "1")
+    limit = ("--rate-limit-address", "1/hour")
     server = start_server(half_models, *limit)
     codes = [call_through(server, address) for address in ("10.0.0.1", "10.0.0.2")]
     assert codes == ["OK", "RESOURCE_EXHAUSTED"]
-    behind = start_server(half_models, *limit, "--grpc-trusted-proxies", "1")
+    behind = start_server(half_models, *limit, "--trusted-proxies", "1")
     addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.1", "6.6.6.6, 10.0.0.2", "10.0.0.1:51000")
     codes = [call_through(behind, address) for address in addresses]
     assert codes == ["OK", "OK", *["RESOURCE_EXHAUSTED"] * 3]

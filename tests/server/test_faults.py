@@ -31,6 +31,7 @@ NETWORK = "assets.extra/runtime/network.bin"
 
 HOUR = 3600
 POLL_SECONDS = 0.15
+RETRIES = {"dogsnap.serving.repository.local_repository.LocalRepository.retry_seconds": 0.3}
 
 
 # What is done in the folder of models, of which half has version 1.
@@ -50,7 +51,7 @@ SPOILED = (
 def test_whatever_becomes_of_its_folder_a_loaded_model_answers(
     start_server, half_models, made_half, models
 ):
-    server = start_server(models, "--poll-seconds", str(POLL_SECONDS), "--retry-seconds", "0.3")
+    server = start_server(models, "--poll-seconds", str(POLL_SECONDS), constants=RETRIES)
     for command in SPOILED:
         subprocess.run(command, shell=True, cwd=models, check=True)
         end = time.monotonic() + 4 * POLL_SECONDS
@@ -321,15 +322,15 @@ def test_a_wrong_model_platform_and_a_wrong_settings_file_end_the_start_with_a_s
     starting, *_, reason = done.stderr.splitlines()
     assert (done.returncode, "loading models" in starting) == (4, True)
     assert "the server cannot start: expected the model_platform tensorflow, received" in reason
-    file.write_text("max_photos=3\n")
-    said = "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'"
+    file.write_text("max_body_mb=3\n")
+    said = "expected lines of the form DOGSNAP_NAME=value, received 'max_body_mb'"
     assert said in refused(dogsnap("serve", "--settings-file", file))
 
 
 def test_a_version_that_would_not_fit_into_memory_is_refused_with_both_figures_and_loads_when_it_does(
     start_server, models
 ):
-    server = start_server(models, "--poll-seconds", "0.2", "--retry-seconds", "0.2")
+    server = start_server(models, "--poll-seconds", "0.2", constants=RETRIES)
     large = models / "half" / "2"
     shutil.copytree(models / "half" / "1", large)
     with (large / "variables" / "sparse").open("wb") as file:

@@ -464,18 +464,6 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
         assert [*query(disk / "feedback.db", "PRAGMA integrity_check")[0]] == ["ok"]
 
 
-def test_of_one_in_k_answers_it_is_asked_and_the_others_do_not_count(start):
-    server = start("--feedback-ask", "3")
-    asked = 0
-    for number in range(60):
-        answer = classify(server, "c3", headers={"X-Request-Key": f"person {number}"}).json()
-        asked += answer["feedback_asked"]
-        assert "note" not in say(server, answer["request_id"], breed="c3").json()
-    (found,) = verdict(server)["feedback"]["versions"]
-    assert 5 < asked < 40
-    assert found["counted"] == asked
-
-
 def test_a_phone_has_one_vote_on_a_version_and_its_further_feedback_is_kept(start):
     server = start()
     notes = []
@@ -532,37 +520,32 @@ def test_a_file_of_the_release_before_is_read_and_loses_the_salts_of_its_compari
     assert header == ",".join(COLUMNS)
 
 
-def test_versions_are_counted_by_what_was_asked_one_vote_a_phone_and_not_what_is_taken_back(start):
-    server = start("--feedback-ask", "2")
+def test_versions_are_counted_by_one_vote_a_phone_and_not_what_is_taken_back(start):
+    server = start()
 
-    def answers_of(phone: str) -> tuple[dict, dict]:
-        """An answer that the app asks about, and one that it does not."""
-        found: dict[bool, dict] = {}
-        while len(found) < 2:
-            answer = classify(server, "c3", headers={"X-Request-Key": phone}, version=2).json()
-            found[answer["feedback_asked"]] = answer
-        return found[True], found[False]
+    def answer_of(phone: str) -> dict:
+        return classify(server, "c3", headers={"X-Request-Key": phone}, version=2).json()
 
     def counted() -> list[tuple]:
         told = verdict(server)["feedback"]
         levels = [each["levels"]["breed"]["answers"] for each in told["versions"]]
         return [told["answers"], *levels, *(each["counted"] for each in told["versions"])]
 
-    asked, unasked = answers_of("one")
-    say(server, unasked["feedback_id"], verdict="wrong")
-    assert counted() == [1]
+    first = answer_of("one")
+    assert first["feedback_asked"] is True
+    say(server, first["feedback_id"], verdict="right")
+    assert counted() == [1, 1, 1]
     assert "1 answers with feedback" in printed(server)
-    say(server, asked["feedback_id"], verdict="right")
     for _ in range(3):
-        say(server, answers_of("one")[0]["feedback_id"], verdict="wrong")
-    assert counted() == [5, 1, 1]
-    say(server, answers_of("another")[0]["feedback_id"], verdict="right")
-    assert counted() == [6, 2, 2]
-    forget = {"request_ids": [asked["feedback_id"]]}
+        say(server, answer_of("one")["feedback_id"], verdict="wrong")
+    assert counted() == [4, 1, 1]
+    say(server, answer_of("another")["feedback_id"], verdict="right")
+    assert counted() == [5, 2, 2]
+    forget = {"request_ids": [first["feedback_id"]]}
     assert server.post("/api/feedback/forget", json=forget).json()["forgotten"] == 1
-    assert counted() == [5, 1, 1]
-    say(server, asked["feedback_id"], verdict="right")
-    assert counted() == [6, 2, 2]
+    assert counted() == [4, 1, 1]
+    say(server, first["feedback_id"], verdict="right")
+    assert counted() == [5, 2, 2]
 
 
 def test_another_version_under_the_same_number_knows_its_own_breeds_and_has_its_own_votes(

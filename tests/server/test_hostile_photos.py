@@ -94,5 +94,5 @@ def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memor
 
 def test_several_photos_are_held_to_the_pixels_of_all_together(colour_server):
     bomb = text(hostile_photos.huge_png(7000, 7000))
-    said = "147.0 megapixels together; at most 100 are taken (DOGSNAP_MAX_REQUEST_PIXELS)"
+    said = "147.0 megapixels together; at most 100 are taken, 2 times DOGSNAP_MAX_PHOTO_PIXELS"
     assert_refused(colour_server.post(PREDICT, json={"inputs": [bomb] * 3}), 413, said)

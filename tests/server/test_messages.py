@@ -7,9 +7,10 @@ import zlib
 import pytest
 import requests
 import tensorflow as tf
-from dogsnap.serving.versions.warmup import RECORDS_FILE
+from dogsnap.serving.versions.warmup import RECORDS_FILE, warm_up
 from support import tiny_models
 from support.command_line import dogsnap, refused
+from support.forked import WARM_UP
 from support.grpc_client import connected, predict_request
 from support.refusals import assert_refused
 from support.waiting import wait_until
@@ -62,7 +63,7 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(start_server, models):
-    server = start_server(models, "--warm-up", wait=False)
+    server = start_server(models, wait=False, constants={WARM_UP: warm_up})
     for model in ("binary", "good", "python", "times", "zeros"):
         server.wait_until_ready(f"/v1/models/{model}/metadata")
     return server

@@ -121,11 +121,11 @@ def assert_same_values(check, schema: dict) -> None:
 
 
 def test_the_fields_of_a_photo_and_the_limits_are_those_that_the_server_checks(document):
-    text = openapi.describe(Settings(max_body_mb=3, max_photos=7))
+    text = openapi.describe(Settings(max_body_mb=3, max_photo_pixels=7))
     for name in openapi.LIMITS:
         assert variable(name) in text["info"]["description"]
-    limit = re.search(r"most photos in one request.*: 7 .*", text["info"]["description"])
-    assert "`DOGSNAP_MAX_PHOTOS`" in limit[0]
+    limit = re.search(r"largest photo, in pixels.*: 7 .*", text["info"]["description"])
+    assert "`DOGSNAP_MAX_PHOTO_PIXELS`" in limit[0]
     assert text["components"]["schemas"]["PhotoText"]["maxLength"] == 3 * 2**20
     bodies = document["paths"]["/api/classify"]["post"]["requestBody"]["content"]
     for kind in ("application/json", "multipart/form-data"):

@@ -14,9 +14,8 @@ from dogsnap.exporting.merging import merge
 from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import web_safe
 from dogsnap.serving.photos.hostile_files import gif_pixels
-from dogsnap.serving.photos.photo import DEFAULTS
 from dogsnap.serving.photos.photo_values import Decoding, check_and_cut_photos, decode_photos
-from dogsnap.settings import Settings
+from dogsnap.settings import MAX_PHOTO_PIXELS
 from google.protobuf import any_pb2, wrappers_pb2
 from support import hostile_photos, tiny_models
 from support.colour_photos import encode, huge_png, plain
@@ -30,9 +29,11 @@ LONG_GIF = gif_of_frames(10_000)
 BOMB = huge_png(9000, 9000)
 
 
-def seen(value: bytes, decoding: Decoding = STILL, limits: Settings = DEFAULTS) -> bytes:
+def seen(value: bytes, decoding: Decoding = STILL, max_pixels: int = MAX_PHOTO_PIXELS) -> bytes:
     """What the graph sees of one value."""
-    (value,) = check_and_cut_photos({"x": np.array([value], dtype=object)}, decoding, limits)["x"]
+    (value,) = check_and_cut_photos({"x": np.array([value], dtype=object)}, decoding, max_pixels)[
+        "x"
+    ]
     return value
 
 
@@ -120,7 +121,7 @@ def test_of_a_gif_the_graph_sees_the_first_frame_but_where_it_takes_all_they_are
     assert list(features["size"].float_list.value) == [1.0]
     assert gif_pixels(LONG_GIF, 10**9) == 10_000 * 64 * 48
     with pytest.raises(TooLarge, match=r"megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
-        seen(LONG_GIF, MOVING, Settings(max_photo_pixels=30_000_000))
+        seen(LONG_GIF, MOVING, 30_000_000)
 
 
 def test_texts_that_begin_like_pictures_are_left_alone():
@@ -230,9 +231,9 @@ def test_more_values_than_photos_may_be_are_refused_without_a_look_at_them(serve
     values = ["AAAA"] * 33
     for body in ({"instances": values}, {"inputs": values}):
         response = server.post(f"/v1/models/{model}:predict", json=body)
-        assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+        assert_refused(response, 413, "33 photos; at most 32 are taken")
     response = server.post("/", json={"model_name": model, "data": {alias: values}})
-    assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+    assert_refused(response, 413, "33 photos; at most 32 are taken")
     one = tf.make_tensor_proto([b"\n"])  # fills the tensor, and each value takes long to look at
     one.tensor_shape.dim[0].size = 1_000_000
     with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
@@ -244,14 +245,14 @@ def test_more_values_than_photos_may_be_are_refused_without_a_look_at_them(serve
 def test_more_examples_than_photos_may_be_are_refused(server):
     body = {"signature_name": "of_examples", "examples": [{"image": "a"}] * 33}
     response = server.post("/v1/models/decoders:classify", json=body)
-    assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+    assert_refused(response, 413, "33 photos; at most 32 are taken")
 
 
 def test_images_for_a_version_that_names_breeds_are_at_most_as_many_as_photos(colour_server):
     path = "/v1/models/inception_v3/versions/1:predict"
     images = np.zeros((33, 16, 16, 3), int).tolist()
     response = colour_server.post(path, json={"instances": images})
-    assert_refused(response, 413, "33 photos; at most 32 are taken (DOGSNAP_MAX_PHOTOS)")
+    assert_refused(response, 413, "33 photos; at most 32 are taken")
     assert colour_server.post(path, json={"instances": images[:32]}).status_code == 200
 
 
@@ -271,7 +272,7 @@ def test_words_beside_a_picture_may_be_any_number(server):
 def test_a_look_at_values_ends_at_the_deadline():
     values = {"x": np.full(1_000_000, b"\n", dtype=object)}
     with within(time.monotonic() + 0.1), pytest.raises(DeadlineExceeded):
-        check_and_cut_photos(values, STILL, DEFAULTS)
+        check_and_cut_photos(values, STILL, MAX_PHOTO_PIXELS)
 
 
 def test_a_context_is_not_merged_into_examples_beyond_the_limit_of_a_body(server):

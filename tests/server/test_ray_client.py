@@ -159,7 +159,7 @@ def test_it_stays_ready_when_the_folder_of_the_models_is_gone(
 
 
 def test_an_answer_above_the_limit_is_refused(ray, start_server, colour_models):
-    flags = ("--engine", f"ray://127.0.0.1:{ray.port}", "--max-answer-mb", "1")
+    flags = ("--engine", f"ray://127.0.0.1:{ray.port}", "--max-tensor-body-mb", "1")
     gateway = start_server(colour_models, *flags)
     ray.engine.fixed += bytes(2**21)
     assert_refused(gateway.classify(RED), 413, "the engine's answer is too large")

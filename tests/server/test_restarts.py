@@ -166,7 +166,7 @@ def test_sigusr2_brings_new_settings_without_failing_a_request(
     start_server, models, sleeper, tmp_path
 ):
     file = tmp_path / "settings"
-    file.write_text("# limits\nDOGSNAP_MAX_PHOTOS=3\nDOGSNAP_QUEUE_SIZE=20\n")
+    file.write_text("# limits\nDOGSNAP_MAX_BODY_MB=3\nDOGSNAP_QUEUE_SIZE=20\n")
     server = start_server(with_sleeper(models, sleeper, 1.0), "--settings-file", str(file))
     assert sample(server, "dogsnap_places") == 28
     load = Load(server, PATH, 2.0, 120, clients=2)

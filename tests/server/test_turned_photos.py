@@ -17,7 +17,7 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos.photo import turn
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.servable import LocalServable
-from dogsnap.settings import Settings
+from dogsnap.settings import MAX_PHOTO_PIXELS
 from PIL import Image
 from support import spotting, upright_dogs
 from support.command_line import dogsnap, output_of
@@ -127,9 +127,9 @@ def test_a_version_without_thresholds_answers_at_once(server):
 def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
     folder = models / "no_dog" / "2"  # merged
     servable = LocalServable.load(ServableId("no_dog", int(folder.name)), folder)
-    settings, metrics = Settings(), Metrics()
+    metrics = Metrics()
     work = Breeds(upright_dogs.photo("left"), None)
-    signature = work.prepare(servable, settings, metrics)
+    signature = work.prepare(servable, MAX_PHOTO_PIXELS, metrics)
     with within(time.monotonic() + seconds):
         run = work.run(servable, signature, metrics)
     assert work.answer(run).level is level

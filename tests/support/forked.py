@@ -6,13 +6,16 @@ Times and memory are measured on a process of its own, see `Server` in conftest.
 import importlib
 import multiprocessing
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 FORKS = multiprocessing.get_context("forkserver")
+WARM_UP = "dogsnap.serving.repository.local_repository.warm_up"
 # What a worker of the server imports; a fork inherits it.
 FORKS.set_forkserver_preload(
     ["dogsnap.commands.serve", "dogsnap.server.app", "dogsnap.server.protocols.tf_serving_grpc"]
@@ -22,8 +25,16 @@ FORKS.set_forkserver_preload(
 class ForkedServer:
     """A `dogsnap serve` with the interface of `subprocess.Popen` as far as the tests use it."""
 
-    def __init__(self, arguments: list[str], log_file: Path, environ: dict[str, str]) -> None:
-        self._process = FORKS.Process(target=_serve, args=(arguments, str(log_file), environ))
+    def __init__(
+        self,
+        arguments: list[str],
+        log_file: Path,
+        environ: dict[str, str],
+        constants: dict[str, Any],
+    ) -> None:
+        """`constants`: by their full names, those of the package that have other values in this server."""
+        args = (arguments, str(log_file), environ, constants)
+        self._process = FORKS.Process(target=_serve, args=args)
         self._process.start()
         self.pid = self._process.pid
 
@@ -60,7 +71,16 @@ def _print(module: str, arguments: list[str], output: str) -> None:
     importlib.import_module(module).main()
 
 
-def _serve(arguments: list[str], log_file: str, environ: dict[str, str]) -> None:
+def skip_warm_up(servable: object) -> int:
+    """In place of `warm_up`: what no test asks for need not run. A merged version warms up four
+    signatures, which takes longer than the rest of a start.
+    """
+    return 0
+
+
+def _serve(
+    arguments: list[str], log_file: str, environ: dict[str, str], constants: dict[str, Any]
+) -> None:
     """In the fork: become what the shell would have started."""
     log = os.open(log_file, os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)
@@ -71,4 +91,7 @@ def _serve(arguments: list[str], log_file: str, environ: dict[str, str]) -> None
     sys.argv = ["dogsnap", "serve", *arguments]
     from dogsnap.cli import main
 
+    for path, value in constants.items():
+        owner, _, name = path.rpartition(".")
+        setattr(pkgutil.resolve_name(owner), name, value)
     main()

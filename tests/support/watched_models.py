@@ -20,7 +20,8 @@ class WatchedModels:
     def __init__(self, made: Path, models: Path, retry_seconds: float = 1e9, **options: Any):
         self.made, self.models = made, models
         (models / "half").mkdir(parents=True, exist_ok=True)
-        self.repository = LocalRepository(self._configs, retry_seconds=retry_seconds, **options)
+        self.repository = LocalRepository(self._configs, **options)
+        self.repository.retry_seconds = retry_seconds
         self.switcher = Switcher(self.repository)
 
     def _configs(self) -> list[ModelConfig]:

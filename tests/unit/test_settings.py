@@ -6,29 +6,29 @@ from pathlib import Path
 
 import click
 import pytest
-from dogsnap.settings import Settings, flag, table, variable
+from dogsnap.settings import WITHDRAWN, Settings, flag, table, variable, warn_of_withdrawn
 
 
 def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
     environ = {
         "DOGSNAP_PORT": "9000",
-        "DOGSNAP_MAX_PHOTOS": "3",
+        "DOGSNAP_MAX_BODY_MB": "3",
         "DOGSNAP_MODELS": "/a/b",
         "HOME": "/",
     }
     settings = Settings.from_environment(environ, port=9001)
-    assert (settings.port, settings.max_photos, settings.models) == (9001, 3, Path("/a/b"))
+    assert (settings.port, settings.max_body_mb, settings.models) == (9001, 3, Path("/a/b"))
     for text, value in (("true", True), ("1", True), ("no", False), ("False", False), ("0", False)):
         assert Settings.from_environment({"DOGSNAP_ENABLE_CORS": text}).enable_cors is value
 
 
 def test_a_settings_file_says_what_neither_flag_nor_environment_says(tmp_path):
     file = tmp_path / "settings"
-    file.write_text("# ours\nDOGSNAP_PORT=1\n\n DOGSNAP_MAX_PHOTOS = 2 \nDOGSNAP_QUEUE_SIZE=3\n")
+    file.write_text("# ours\nDOGSNAP_PORT=1\n\n DOGSNAP_MAX_BODY_MB = 2 \nDOGSNAP_QUEUE_SIZE=3\n")
     settings = Settings.from_environment(
-        {"DOGSNAP_MAX_PHOTOS": "5"}, port=6, settings_file=str(file)
+        {"DOGSNAP_MAX_BODY_MB": "5"}, port=6, settings_file=str(file)
     )
-    assert (settings.port, settings.max_photos, settings.queue_size) == (6, 5, 3)
+    assert (settings.port, settings.max_body_mb, settings.queue_size) == (6, 5, 3)
 
 
 # Lines as systemd's EnvironmentFile, Compose's env_file, dotenv and shells take them, and the token in them.
@@ -110,6 +110,22 @@ def test_what_is_misspelt_or_out_of_range_is_refused_by_name(name, value, senten
         Settings.from_environment({name: value})
     assert sentence in error.value.format_message()
     assert name in error.value.format_message()
+
+
+def test_what_is_withdrawn_is_named_in_one_warning_and_otherwise_ignored(tmp_path, caplog):
+    file = tmp_path / "settings"
+    file.write_text("DOGSNAP_FEEDBACK_ASK=three\nDOGSNAP_PORT=9\n")
+    given = {"settings_file": str(file), "max_photos": "many", "warm_up": False}
+    environ = {"DOGSNAP_GRPC_TRUSTED_PROXIES": "1", "HOME": "/"}
+    expected = Settings(port=9, settings_file=str(file))
+    assert Settings.from_environment(environ, **given) == expected
+    warn_of_withdrawn(environ, **given)
+    (record,) = caplog.records
+    for name in ("feedback_ask", "max_photos", "warm_up", "grpc_trusted_proxies"):
+        assert f"{flag(name)} ({variable(name)}): {WITHDRAWN[name]}" in record.getMessage()
+    warn_of_withdrawn({"DOGSNAP_PORT": "9"}, host="::1", max_photos=None)
+    assert len(caplog.records) == 1
+    assert not {row.name for row in table()} & set(WITHDRAWN)
 
 
 SERVICE_LINKS = {

@@ -10,11 +10,19 @@ import click
 
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from dogsnap.ray.scale import Scale
-from dogsnap.settings import Decorated, Settings, click_type, flag, options, variable
+from dogsnap.settings import (
+    Decorated,
+    Settings,
+    click_type,
+    flag,
+    options,
+    variable,
+    warn_of_withdrawn,
+)
 
 SETTINGS = (
-    "host", "port", "grpc_port", "run_threads", "queue_size", "deadline_ms", "drain_seconds", "warm_up",
-    "max_tensor_body_mb", "max_photo_pixels", "max_photos", "max_request_pixels",
+    "host", "port", "grpc_port", "run_threads", "queue_size", "deadline_ms", "drain_seconds",
+    "max_tensor_body_mb", "max_photo_pixels",
 )  # fmt: skip
 
 
@@ -57,7 +65,7 @@ def deploy() -> None:
     PATH,
     default=Path("~/.cache/dogsnap/models"),
 )
-@options(*SETTINGS)
+@options(*SETTINGS, "warm_up", "max_photos", "max_request_pixels")
 @scale_options
 def ray_command(
     address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any
@@ -83,4 +91,5 @@ def ray_command(
     # control is the gateway's.
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
     settings = Settings.from_environment(environ, **flags)
+    warn_of_withdrawn(**flags)
     deployment.Rollout(settings, scale, models, cache, configs).run(address, click.echo)

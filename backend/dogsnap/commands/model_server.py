@@ -11,7 +11,7 @@ import click
 
 from dogsnap.advice import in_flags_of_command, naming_flags
 from dogsnap.commands.serve import run_server
-from dogsnap.settings import Settings, flag, table, variable
+from dogsnap.settings import flag, table, variable
 
 # Flag -> setting with the same meaning.
 SAME = {
@@ -23,10 +23,11 @@ SAME = {
     "model_base_path": "model_base_path",
     "model_config_file": "model_config_file",
     "file_system_poll_wait_seconds": "poll_seconds",
-    "enable_model_warmup": "warm_up",
     "enable_batching": "enable_batching",
     "batching_parameters_file": "batching_parameters_file",
 }
+# Flag -> setting that this release ignores.
+WITHDRAWN = {"enable_model_warmup": "warm_up", "load_retry_interval_micros": "retry_seconds"}
 # Flag -> environment variables by which TensorFlow takes the same number.
 THREADS = {
     "tensorflow_intra_op_parallelism": ("TF_NUM_INTRAOP_THREADS",),
@@ -59,7 +60,7 @@ REFUSED = {
     "num_unload_threads": ("0", ""),
     "max_num_load_retries": (
         "",
-        "--load_retry_interval_micros: a failed load is tried again until it succeeds",
+        "the default: a failed load is tried again every minute until it succeeds",
     ),
     "flush_filesystem_caches": ("", ""),
     "tensorflow_session_config_file": ("", PARALLELISM),
@@ -113,23 +114,20 @@ def _options() -> list[click.Option]:
     for name, variables in THREADS.items():
         text = f"environment {', '.join(variables)}"
         options.append(click.Option([f"--{name}"], type=int, help=text))
-    hidden: dict[str, Any] = {
-        **alone_is_true,
-        "expose_value": False,
-        "hidden": True,
-        "callback": _refuse,
-    }
-    for name in REFUSED:
+    hidden: dict[str, Any] = {**alone_is_true, "hidden": True}
+    for name in WITHDRAWN:
         options.append(click.Option([f"--{name}"], **hidden))
+    for name in REFUSED:
+        more = {"expose_value": False, "callback": _refuse}
+        options.append(click.Option([f"--{name}"], **hidden, **more))
     return options
 
 
 @click.command(name="model-server", params=_options())
-@click.option("--load_retry_interval_micros", type=int, help=f"setting {variable('retry_seconds')}")
 @click.option(
     "--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit"
 )
-def model_server(version: bool, load_retry_interval_micros: int | None, **flags: Any) -> None:
+def model_server(version: bool, **flags: Any) -> None:
     """Serve models by the flags of tensorflow_model_server, with their
     meanings.
 
@@ -145,8 +143,6 @@ def model_server(version: bool, load_retry_interval_micros: int | None, **flags:
     _check(given)
     os.environ.update(threads_environment(given))
     settings = settings_for(given)
-    if load_retry_interval_micros is not None:
-        settings["retry_seconds"] = max(load_retry_interval_micros, 0) / 1e6
     with naming_flags(_names_of_flags()):
         try:
             run_server(**settings)
@@ -184,7 +180,8 @@ def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
     """The settings for these flags, with tensorflow_model_server's defaults:
     every interface, the latest version.
     """
-    settings = {SAME[name]: value for name, value in flags.items() if name in SAME}
+    meant = {**SAME, **WITHDRAWN}
+    settings = {meant[name]: value for name, value in flags.items() if name in meant}
     if "model_config_file" in settings:
         settings.pop("model_name", None)
         settings.pop("model_base_path", None)
@@ -195,8 +192,6 @@ def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
         "version_policy": "latest",
         # Where the breeds of the app would be.
         "models": Path(settings.get("model_base_path", ".")).parent,
-        # --rest_api_timeout_in_ms is for REST alone
-        "grpc_deadline_ms": Settings().deadline_ms,
     }
     for name, value in defaults.items():
         if variable(name) not in os.environ:

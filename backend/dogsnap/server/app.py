@@ -9,7 +9,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from flask import Flask
 
 from dogsnap.addresses import client_address
-from dogsnap.server.bodies import json_bodies, receiving
+from dogsnap.server.bodies import receiving
 from dogsnap.server.middleware import (
     compressed_answers,
     cors,
@@ -95,7 +95,6 @@ def init_messages(app: Flask, settings: Settings) -> None:
     What is registered first sees an answer last.
     """
     receiving.init_app(app, settings)
-    app.config[json_bodies.JSON_DEPTH] = settings.max_json_depth
     app.after_request(compressed_answers.compress)
     request_ids.init_app(app, settings)
     if settings.enable_cors:

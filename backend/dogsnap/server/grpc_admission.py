@@ -13,9 +13,8 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
 from dogsnap.errors import NoRoom
-from dogsnap.server.bodies.receiving import HeldMemory
+from dogsnap.server.bodies.receiving import RECEIVE_SECONDS, HeldMemory
 from dogsnap.serving.metrics import COUNTED, Metrics
-from dogsnap.settings import Settings
 
 PROTOCOL = "grpc"  # in the metrics
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
@@ -33,14 +32,13 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     limit. So each method is registered as taking a stream of messages, which is
     the same on the wire and leaves the waiting to this class: if all places are
     taken, the call that has waited longest for its message is evicted, and no
-    call waits longer than `receive_seconds`. An evicted call ends as CANCELLED,
+    call waits longer than RECEIVE_SECONDS. An evicted call ends as CANCELLED,
     the only status that grpcio can set from another thread.
     """
 
-    def __init__(self, places: int, settings: Settings, memory: HeldMemory, metrics: Metrics):
+    def __init__(self, places: int, memory: HeldMemory, metrics: Metrics):
         self.threads = places + EXTRA_THREADS
         self._places = places
-        self._seconds = settings.receive_seconds
         self._memory, self._metrics = memory, metrics
         self._active: set[Context] = set()
         self._waiting: dict[Context, float] = {}  # since when, oldest first
@@ -49,7 +47,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
 
     def cancel_overdue(self) -> None:
         with self._lock:
-            end = time.monotonic() - self._seconds
+            end = time.monotonic() - RECEIVE_SECONDS
             overdue = [call for call, since in self._waiting.items() if since < end]
             for context in overdue:
                 self._evict(context)

@@ -75,7 +75,7 @@ class GrpcServer:
         self._stopped = threading.Event()
         memory = HeldMemory(settings.max_held_mb)
         self._arrivals = AdmissionInterceptor(
-            thread_counts.count_threads(settings), settings, memory, metrics
+            thread_counts.count_threads(settings), memory, metrics
         )
         interceptors = [self._arrivals, self._calls]
         if tracing is not None:

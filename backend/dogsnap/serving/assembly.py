@@ -45,8 +45,6 @@ def create_predictor(
     repository = LocalRepository(
         lambda: _keep_one_version(configs(), only),
         metrics,
-        settings.retry_seconds,
-        run_warm_up=settings.warm_up,
         prepare=_preparation(settings, metrics),
         is_named=lambda name: names_model(settings, name),
         store=open_store(name_store(settings)) if only is None else None,
@@ -80,7 +78,7 @@ def _preparation(settings: Settings, metrics: Metrics) -> Callable[[LocalServabl
     parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
 
     def prepare(servable: LocalServable) -> None:
-        servable.max_answer_mb = settings.max_answer_mb
+        servable.max_answer_mb = settings.max_tensor_body_mb
         if settings.enable_batching:
             servable.enable_batching(parameters, partial(metrics.ran, servable.id))
 
@@ -124,7 +122,7 @@ def create_feedback(
         log.error("feedback on what is answered from now on cannot be taken: %s", error)
         secret = secrets.token_bytes()
     repository, metrics = predictor.repository, predictor.metrics
-    return Feedback(store, Signer(secret), repository, metrics, settings.feedback_ask)
+    return Feedback(store, Signer(secret), repository, metrics)
 
 
 def _keep_one_version(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import orjson
-from flask import Response, current_app, request
+from flask import Response, request
 
 from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.server.bodies.receiving import read_body
-from dogsnap.serving.tensors.json_parsing import DEPTH_LIMIT, check_values, is_deeper, reading
+from dogsnap.serving.tensors.json_parsing import MOST_LEVELS, check_values, is_deeper, reading
 from dogsnap.serving.tensors.json_tensors import most_json_bytes
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.settings import MEBIBYTE, Settings
 
-JSON_DEPTH = "JSON_DEPTH"  # the setting max_json_depth, in the application's configuration
 FLAT_VALUES = 100_000  # of an object of a few fields, counted as `check_values` does
 
 
@@ -33,11 +32,11 @@ def hold_answer(
     Raises TooLarge, NoRoom.
     """
     most = most_json_bytes(outputs, by_rows)
-    if most > settings.max_answer_mb * MEBIBYTE:
+    if most > settings.max_tensor_body_mb * MEBIBYTE:
         raise TooLarge(
             f"the answer may take {most / MEBIBYTE:.1f} MiB as JSON; at most "
-            f"{settings.max_answer_mb} MiB are "
-            "given (DOGSNAP_MAX_ANSWER_MB); send fewer rows at once, or ask by gRPC"
+            f"{settings.max_tensor_body_mb} MiB are "
+            "given (DOGSNAP_MAX_TENSOR_BODY_MB); send fewer rows at once, or ask by gRPC"
         )
     request.environ["wsgi.input"].hold_answer(most)
 
@@ -60,11 +59,9 @@ class TensorDocument:
     waiting: whoever makes arrays of `fields` then calls `release`.
     """
 
-    def __init__(self, body: bytes, settings: Settings):
+    def __init__(self, body: bytes):
         self._reading = ExitStack()
-        self.fields = self._reading.enter_context(
-            reading(body, settings.max_json_depth, settings.max_json_values)
-        )
+        self.fields = self._reading.enter_context(reading(body))
 
     def __enter__(self) -> "TensorDocument":
         return self
@@ -91,7 +88,7 @@ class TensorDocument:
 
 def parse_json(body: bytes) -> dict[str, Any]:
     """A body that must be one JSON object. Raises InvalidArgument and TooLarge."""
-    check_values(body, FLAT_VALUES, "")
+    check_values(body, FLAT_VALUES)
     try:
         value = orjson.loads(body.removeprefix(BOM_UTF8))  # as of .NET
     except orjson.JSONDecodeError as error:
@@ -102,9 +99,8 @@ def parse_json(body: bytes) -> dict[str, Any]:
         raise InvalidArgument(
             f"expected a JSON object as body, received a JSON {type(value).__name__}"
         )
-    depth = current_app.config[JSON_DEPTH]
-    if is_deeper(value, depth):
+    if is_deeper(value, MOST_LEVELS):
         raise InvalidArgument(
-            f"the body is nested deeper than {DEPTH_LIMIT.format(depth)}; send a flat object"
+            f"the body is nested deeper than {MOST_LEVELS} levels; send a flat object"
         )
     return value

@@ -26,6 +26,7 @@ from dogsnap.settings import MEBIBYTE, Settings
 SLICE = 64 * 1024  # bytes that are inflated at a time: more would be kept twice
 # Content-Encoding -> how the body is inflated; "" for not at all (RFC 9110, section 8.4.1).
 ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
+RECEIVE_SECONDS = 60  # in which a request must have arrived
 MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib_tech.html)
 
 
@@ -58,9 +59,7 @@ class HeldMemory:
 class ReceivedBody:
     """A request's body as `wsgi.input`, and what is inflated from it, until `release`."""
 
-    def __init__(
-        self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines, seconds: int
-    ):
+    def __init__(self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines):
         self._connection = environ.get("gunicorn.socket")
         self._stream = environ["wsgi.input"]
         wishes = environ.get("HTTP_CONNECTION", "").lower()
@@ -68,8 +67,7 @@ class ReceivedBody:
         self._is_last = "close" in wishes or (is_old and "keep-alive" not in wishes)
         self._memory = memory
         self._deadlines = deadlines
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
+        self._end = time.monotonic() + RECEIVE_SECONDS
         self._held = 0
         self._held_by_answer = 0
 
@@ -95,8 +93,7 @@ class ReceivedBody:
         if is_overdue or isinstance(failure, TimeoutError):
             raise TooSlow(
                 f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in "
-                f"{self._seconds} seconds "
-                "(DOGSNAP_RECEIVE_SECONDS); send it again, over a better connection or smaller"
+                f"{RECEIVE_SECONDS} seconds; send it again, over a better connection or smaller"
             )
         if failure is not None:  # its text may hold a piece of the body, which is not repeated
             raise InvalidArgument(
@@ -167,9 +164,7 @@ def init_app(app: Flask, settings: Settings) -> None:
         if connection := environ.get("gunicorn.socket"):
             # The kernel ends a connection whose client takes nothing of its answer for so long.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * PAUSE_SECONDS)
-        body = environ["wsgi.input"] = ReceivedBody(
-            environ, memory, deadlines, settings.receive_seconds
-        )
+        body = environ["wsgi.input"] = ReceivedBody(environ, memory, deadlines)
         return ClosingIterator(inner(environ, start_response), body.finish)
 
     app.wsgi_app = answer  # type: ignore[method-assign] # as Flask documents it

@@ -62,7 +62,7 @@ BODIES = {
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint(PROTOCOL, __name__, url_prefix="/api")
     url = settings.content_check
-    content_check = ContentCheck(url, settings) if url else None
+    content_check = ContentCheck(url, settings.max_photo_pixels) if url else None
 
     @routes.post("/classify")
     def classify() -> Response:
@@ -240,25 +240,24 @@ def _describe(repository: ModelRepository, name: str, breeds: Collection[str]) -
 def _with_feedback_ids(
     feedback: Feedback, result: Classification, answer: dict[str, Any], spec: ModelSpec
 ) -> dict[str, Any]:
-    """The answer, `result` as JSON, with the id that takes feedback on it, and whether
-    the app is to ask for it; each dog has an id, too.
+    """The answer, `result` as JSON, with the id that takes feedback on it; each
+    dog has an id, too.
 
     That id begins with the request's own, and takes its place in the answer and
     its header; logs have the request's own. A client's own X-Request-Id stays
     what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
-    signed, asked = feedback.sign_answer(new_id() if is_clients else g.request_id, result, spec)
+    signed = feedback.sign_answer(new_id() if is_clients else g.request_id, result, spec)
     if not is_clients:
         g.request_id = signed
     # The app asks about the first dog alone; a correction of another one is no vote.
     ids = [signed]
     for dog in result.dogs[1:]:
-        own, _ = feedback.sign_answer(new_id(), dog, spec, may_ask=False)
-        ids.append(own)
+        ids.append(feedback.sign_answer(new_id(), dog, spec, asked=False))
     for dog, own in zip(answer["dogs"], ids, strict=False):
         dog["feedback_id"] = own
-    return {**answer, "feedback_id": signed, "feedback_asked": asked}
+    return {**answer, "feedback_id": signed, "feedback_asked": True}
 
 
 def require_feedback(feedback: Feedback | None) -> Feedback:

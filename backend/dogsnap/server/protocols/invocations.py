@@ -83,7 +83,7 @@ def _classify(settings: Settings, predictor: Predictor) -> Response:
 
 
 def _predict(settings: Settings, predictor: Predictor, body: bytes) -> Response:
-    with TensorDocument(body, settings) as document:
+    with TensorDocument(body) as document:
         fields = document.fields
         _read_data_frame(fields)
         by_rows = "instances" in fields

@@ -74,7 +74,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         spec = spec_of(**which)
         body = read_tensor_body(settings)
         length = _json_length(len(body))
-        with TensorDocument(body[:length], settings) as document:
+        with TensorDocument(body[:length]) as document:
             fields = document.fields
             tensors = _tensors(fields, memoryview(body)[length:])
             parameters = _parameters(fields)

@@ -19,10 +19,6 @@ LIMITS = (
     "max_body_mb",
     "max_tensor_body_mb",
     "max_photo_pixels",
-    "max_photos",
-    "max_request_pixels",
-    "max_json_depth",
-    "max_json_values",
 )
 
 

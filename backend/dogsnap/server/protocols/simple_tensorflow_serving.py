@@ -53,7 +53,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
                 raise too_large(size, settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
             prediction = _from_photos(predictor, received)
         else:
-            with TensorDocument(body, settings) as document:
+            with TensorDocument(body) as document:
                 del body
                 prediction = _from_json(predictor, document)
         hold_answer(prediction.outputs, settings)

@@ -86,7 +86,7 @@ class CallInterceptor(grpc.ServerInterceptor):
         self._metrics = metrics
         self._is_traced = is_traced
         self._access_log = settings.access_log
-        self._trusted_proxies = settings.grpc_trusted_proxies
+        self._trusted_proxies = settings.trusted_proxies
         self._running = 0
         self._changed = threading.Condition()
 
@@ -159,7 +159,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self, predictor: Predictor, settings: Settings, memory: HeldMemory):
         self.predictor = predictor
         self.max_bytes = settings.max_tensor_body_mb * MEBIBYTE
-        self._seconds = (settings.grpc_deadline_ms or settings.deadline_ms) / 1000
+        self._seconds = settings.deadline_ms / 1000
         self._memory = memory
 
     def Predict(self, request: predict_pb2.PredictRequest, context: ServicerContext) -> Any:

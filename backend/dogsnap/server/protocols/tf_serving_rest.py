@@ -99,7 +99,7 @@ def _version(digits: str | None) -> int | None:
 
 
 def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
-    with TensorDocument(read_tensor_body(settings), settings) as document:
+    with TensorDocument(read_tensor_body(settings)) as document:
         by_rows = "instances" in document.fields
         read = document.release_after(json_tensors.from_body)
         work = Values(read, signature_name(document.fields))
@@ -124,7 +124,7 @@ def signature_name(fields: dict[str, Any]) -> str:
 
 def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
     most = settings.max_tensor_body_mb * MEBIBYTE
-    with TensorDocument(read_tensor_body(settings), settings) as document:
+    with TensorDocument(read_tensor_body(settings)) as document:
         task = Task(method, signature_name(document.fields))
         read = document.release_after(partial(examples_from_body, method=method, max_bytes=most))
         work = Examples(task, read, request.environ["wsgi.input"].hold_answer)

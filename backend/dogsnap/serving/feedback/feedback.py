@@ -3,7 +3,6 @@ on them, and reports on it.
 """
 
 import json
-import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,25 +32,21 @@ class Feedback:
         signer: Signer,
         repository: ModelRepository,
         metrics: Metrics,
-        ask_every: int = 1,
     ):
-        """The app is to ask about one in `ask_every` answers, chosen by chance."""
         self.store = store
         self._signer = signer
         self._repository = repository
         self._metrics = metrics
-        self._ask_every = ask_every
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
         self._thread.start()
 
     def sign_answer(
-        self, number: str, result: Classification, spec: ModelSpec, may_ask: bool = True
-    ) -> tuple[str, bool]:
-        """The id for feedback on `result`, the answer to `spec`, and whether
-        the app is to ask about it.
+        self, number: str, result: Classification, spec: ModelSpec, asked: bool = True
+    ) -> str:
+        """The id for feedback on `result`, the answer to `spec`; `asked`: the
+        app asks about it, so that it may be a vote.
         """
-        asked = may_ask and secrets.randbelow(self._ask_every) == 0
         version = result.servable.version
         facts = {
             "model": spec.name,
@@ -60,7 +55,7 @@ class Feedback:
             "voter": self._signer.voter(spec.name, version, spec.sticky_key) if asked else None,
             **claim_of(result),
         }
-        return self._signer.sign(number, facts), asked
+        return self._signer.sign(number, facts)
 
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: what `check_said` takes.

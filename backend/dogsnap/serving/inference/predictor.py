@@ -50,7 +50,7 @@ class Predictor:
     ):
         self.repository = repository
         self.metrics = metrics
-        self._settings = settings
+        self._default_model, self._max_pixels = settings.default_model, settings.max_photo_pixels
         self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
         self.switcher = Switcher(repository)
@@ -68,7 +68,7 @@ class Predictor:
     def default_model(self) -> str:
         """The model for requests that name none: the configured one, or the only one."""
         names = self.repository.models()
-        return names[0] if len(names) == 1 else self._settings.default_model
+        return names[0] if len(names) == 1 else self._default_model
 
     def answer(
         self,
@@ -112,7 +112,7 @@ class Predictor:
         """
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
         try:
-            signature = work.prepare(servable, self._settings, self.metrics)
+            signature = work.prepare(servable, self._max_pixels, self.metrics)
         except InvalidArgument as error:
             raise self._with_version_of_kind(servable, error) from error
         if not servable.shares_runs(signature):  # runs that requests share count themselves
@@ -185,7 +185,7 @@ class Predictor:
         """
 
         def copy() -> bytes:
-            return check(contents, self._settings).small_jpeg(COPY_SIDE, COPY_QUALITY)
+            return check(contents, self._max_pixels).small_jpeg(COPY_SIDE, COPY_QUALITY)
 
         deadline = time.monotonic() + self._deadline_seconds
         return self._executor.run(copy, deadline, is_gone)

@@ -38,7 +38,6 @@ from dogsnap.serving.tensors.signatures import (
 )
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable, Switched
-from dogsnap.settings import Settings
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
@@ -139,7 +138,7 @@ class Values:
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
         self.size = 1  # rows in the run
 
-    def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
+    def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
         """Check the values for this version, and return the signature to run."""
         signature = servable.signature(self._signature_name)
         try:
@@ -157,9 +156,9 @@ class Values:
         arrays = {**signature.defaults, **arrays}
         arrays, self._is_one_row = _fit_inputs(signature, arrays, servable.holds_shapes)
         signature.check_outputs(self._filter)
-        _check_count(servable, signature, arrays, limits)
+        _check_count(servable, signature, arrays)
         self._runs, self._arrays, self._pixels = _checked_photos(
-            servable, signature, arrays, limits
+            servable, signature, arrays, max_pixels
         )
         shape = np.shape(next(iter(self._arrays.values()), 0))
         self.size = shape[0] if shape else 1
@@ -264,11 +263,11 @@ class Photos:
         self._ready: dict[int, list[bytes]] = {}  # by the least side
         self.size = len(contents)
 
-    def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
+    def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
         with metrics.step("check"):
-            photo.check_count(len(self._contents), limits)
-            self._photos = [photo.check(contents, limits) for contents in self._contents]
-            photo.check_together(self._photos, limits)
+            photo.check_count(len(self._contents))
+            self._photos = [photo.check(contents, max_pixels) for contents in self._contents]
+            photo.check_together(self._photos, max_pixels)
         return self._choose_signature(servable)
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
@@ -409,12 +408,12 @@ class BreedsTogether:
         self._top_k = top_k
         self.size = len(contents)
 
-    def prepare(self, servable: BaseServable, limits: Settings, metrics: Metrics) -> Signature:
+    def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
         check_top_k(servable, self._top_k)
         for place, work in enumerate(self._works):
             with naming_photo(place, self.size):
-                work.prepare(servable, limits, metrics)
-        photo.check_together([work.checked for work in self._works], limits)
+                work.prepare(servable, max_pixels, metrics)
+        photo.check_together([work.checked for work in self._works], max_pixels)
         return servable.photo_signature()
 
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
@@ -563,20 +562,18 @@ def _as_row(output: np.ndarray) -> np.ndarray:
     return output if output.shape[:1] == (1,) else np.asarray(output)[np.newaxis]
 
 
-def _check_count(
-    servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
-) -> None:
-    """Raises TooLarge for more values than `max_photos` in an input of
-    pictures, without a look at them.
+def _check_count(servable: BaseServable, signature: Signature, arrays: Arrays) -> None:
+    """Raises TooLarge for too many values in an input of pictures, without a
+    look at them.
     """
     for alias in servable.picture_inputs(signature):
         values = arrays[alias]
         is_text = signature.inputs[alias].dtype == tf.string
-        photo.check_count(values.size if is_text else len(values), limits)
+        photo.check_count(values.size if is_text else len(values))
 
 
 def _checked_photos(
-    servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
+    servable: BaseServable, signature: Signature, arrays: Arrays, max_pixels: int
 ) -> tuple[Signature, Arrays, int]:
     """Check photos in tensors that a graph decodes.
 
@@ -596,5 +593,5 @@ def _checked_photos(
             if servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX):
                 texts[alias] = photo_values.encode_photos(arrays[alias])
     photos: list[photo.Photo] = []
-    checked = photo_values.check_and_cut_photos(texts, servable.decoding, limits, photos)
+    checked = photo_values.check_and_cut_photos(texts, servable.decoding, max_pixels, photos)
     return signature, {**arrays, **checked}, sum(each.pixels for each in photos)

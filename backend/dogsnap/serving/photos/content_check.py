@@ -14,7 +14,6 @@ from dogsnap.addresses import proxies_of
 from dogsnap.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
 from dogsnap.serving.execution.executor import Executor
 from dogsnap.serving.photos.photo import Photo, check
-from dogsnap.settings import Settings
 
 # WeChat takes at most 750 x 1334 pixels and 1 MB: developers.weixin.qq.com, security.imgSecCheck.
 LONGEST_SIDE = 750
@@ -36,8 +35,8 @@ class ContentCheck:
     waits for it longer than TIMEOUT_SECONDS.
     """
 
-    def __init__(self, url: str, limits: Settings):
-        self._url, self._limits = url, limits
+    def __init__(self, url: str, max_pixels: int):
+        self._url, self._max_pixels = url, max_pixels
         self._executor = Executor(CHECKS, WAITING, "content-check")
 
     def require_passed(self, contents: bytes) -> Photo:
@@ -70,7 +69,7 @@ class ContentCheck:
         return photo
 
     def _ask(self, contents: bytes) -> tuple[Photo, object]:
-        photo = check(contents, self._limits)
+        photo = check(contents, self._max_pixels)
         return photo, _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url)
 
 

@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, ImageCms
 
 from dogsnap.errors import Full, InvalidArgument, TooLarge, UnsupportedPhoto
 from dogsnap.serving.photos.hostile_files import check_structure
-from dogsnap.settings import Settings
+from dogsnap.settings import MAX_PHOTO_PIXELS
 
 pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel
@@ -70,7 +70,8 @@ OTHER_FILES = (
 )
 SHOWN_START = 256  # bytes of a file that tell what it is
 SRGB = ImageCms.createProfile("sRGB")
-DEFAULTS = Settings()  # the limits of photos that do not come in a request
+MOST_PHOTOS = 32  # in one request, also as values of a tensor
+TOGETHER = 2  # times the pixels of the largest photo that those of one request may have
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of the sides
 # EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
 UPRIGHT = {
@@ -173,7 +174,7 @@ class Photo:
             self.contents, self.opened = ended, None
 
 
-def check(contents: bytes | Photo, limits: Settings = DEFAULTS) -> Photo:
+def check(contents: bytes | Photo, max_pixels: int = MAX_PHOTO_PIXELS) -> Photo:
     """Read the header; a photo that was checked is given back.
 
     Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or
@@ -184,7 +185,7 @@ def check(contents: bytes | Photo, limits: Settings = DEFAULTS) -> Photo:
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
     check_structure(contents)
-    return check_header(contents, limits)
+    return check_header(contents, max_pixels)
 
 
 def is_turned(contents: bytes) -> bool:
@@ -197,10 +198,10 @@ def is_turned(contents: bytes) -> bool:
         return False
 
 
-def check_header(contents: bytes, limits: Settings) -> Photo:
+def check_header(contents: bytes, max_pixels: int) -> Photo:
     """As `check`, for bytes whose structure has been checked."""
     image = _open(contents)
-    check_pixels(image.width, image.height, limits)
+    check_pixels(image.width, image.height, max_pixels)
     pixels = image.width * image.height
     is_dense = pixels > max(LARGE, MOST_PIXELS_PER_BYTE * len(contents))
     if is_dense and image.format in DENSE_KINDS:
@@ -211,36 +212,34 @@ def check_header(contents: bytes, limits: Settings) -> Photo:
     return Photo(contents, pixels, image)
 
 
-def check_pixels(width: int, height: int, limits: Settings) -> None:
+def check_pixels(width: int, height: int, max_pixels: int) -> None:
     """Raises TooLarge, naming the limit, for more pixels than allowed."""
-    if width * height > limits.max_photo_pixels:
+    if width * height > max_pixels:
         raise TooLarge(
             f"the photo has {width * height / 1e6:.1f} megapixels ({width} x {height}); "
-            f"at most {limits.max_photo_pixels / 1e6:g} are taken "
+            f"at most {max_pixels / 1e6:g} are taken "
             "(DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
         )
 
 
-def check_count(count: int, limits: Settings) -> None:
-    """Raises TooLarge, naming the limit, for too many photos in one request."""
-    if count > limits.max_photos:
+def check_count(count: int) -> None:
+    """Raises TooLarge for too many photos in one request."""
+    if count > MOST_PHOTOS:
         raise TooLarge(
-            f"the request has {count} photos; at most {limits.max_photos} are taken "
-            "(DOGSNAP_MAX_PHOTOS); "
+            f"the request has {count} photos; at most {MOST_PHOTOS} are taken; "
             "send several requests"
         )
 
 
-def check_together(photos: Iterable[Photo], limits: Settings) -> None:
+def check_together(photos: Iterable[Photo], max_pixels: int) -> None:
     """Raises TooLarge, naming the limit, if the photos of a request have too
-    many pixels together.
+    many pixels together; `max_pixels`: of one.
     """
-    pixels = sum(photo.pixels for photo in photos)
-    if pixels > limits.max_request_pixels:
+    pixels, most = sum(photo.pixels for photo in photos), TOGETHER * max_pixels
+    if pixels > most:
         raise TooLarge(
-            f"the photos have {pixels / 1e6:.1f} megapixels together; at most "
-            f"{limits.max_request_pixels / 1e6:g} are taken "
-            "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
+            f"the photos have {pixels / 1e6:.1f} megapixels together; at most {most / 1e6:g} are "
+            f"taken, {TOGETHER} times DOGSNAP_MAX_PHOTO_PIXELS; send several requests"
         )
 
 

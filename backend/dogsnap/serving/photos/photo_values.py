@@ -31,7 +31,6 @@ from dogsnap.serving.photos.hostile_files import (
     gif_pixels,
 )
 from dogsnap.serving.photos.photo import Photo
-from dogsnap.settings import Settings
 
 # The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in
 # decode_image_op.cc).
@@ -155,7 +154,7 @@ def _node_name(edge: str) -> str:
 def check_and_cut_photos(
     arrays: Mapping[str, np.ndarray],
     decoding: Decoding,
-    limits: Settings,
+    max_pixels: int,
     photos: list[Photo] | None = None,
 ) -> dict[str, np.ndarray]:
     """Check the photos in string arrays against the limits: file bytes, base64
@@ -168,14 +167,14 @@ def check_and_cut_photos(
     and InvalidArgument for an animated WebP.
     """
     photos = [] if photos is None else photos
-    safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
+    safe = partial(_safe_picture, decoding=decoding, max_pixels=max_pixels, photos=photos)
     # A value that starts like a tf.Example may also be base64 text after a line break,
     # so both are checked.
     seen = {
         alias: _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
         for alias, values in arrays.items()
     }
-    photo.check_together(photos, limits)
+    photo.check_together(photos, max_pixels)
     return seen
 
 
@@ -269,7 +268,7 @@ def is_photo(contents: bytes) -> bool:
 
 
 def _safe_picture(
-    contents: bytes, decoding: Decoding, limits: Settings, photos: list[Photo]
+    contents: bytes, decoding: Decoding, max_pixels: int, photos: list[Photo]
 ) -> bytes:
     """A checked picture for the graph; it is added to `photos`."""
     check_structure(contents)
@@ -280,12 +279,12 @@ def _safe_picture(
         )
     contents = contents if decoding.frames else first_frame(contents)
     try:
-        found = photo.check_header(contents, limits)
+        found = photo.check_header(contents, max_pixels)
     except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
         return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
     if decoding.frames and contents.startswith(GIF):
-        found.pixels = gif_pixels(contents, limits.max_photo_pixels)
-        photo.check_pixels(found.pixels, 1, limits)
+        found.pixels = gif_pixels(contents, max_pixels)
+        photo.check_pixels(found.pixels, 1, max_pixels)
     photos.append(found)
-    photo.check_count(len(photos), limits)
+    photo.check_count(len(photos))
     return contents

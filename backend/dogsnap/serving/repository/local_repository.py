@@ -65,12 +65,12 @@ RELOAD_SECONDS = 600.0
 class LocalRepository(ModelRepository):
     """Loads versions from folders into this process."""
 
+    retry_seconds = 60.0  # until a version that failed to load is tried again
+
     def __init__(
         self,
         configs: Callable[[], Iterable[ModelConfig]],
         metrics: Metrics | None = None,
-        retry_seconds: float = 60.0,
-        run_warm_up: bool = True,
         store: Store | None = None,
         prepare: Callable[[LocalServable], None] = lambda _: None,
         is_named: Callable[[str], bool] = lambda _: True,
@@ -85,8 +85,6 @@ class LocalRepository(ModelRepository):
         super().__init__(ChosenVersions(store, self._adopt_change))
         self._configs = self._configs_at_start = configs
         self._metrics = metrics or Metrics()
-        self._retry_seconds = retry_seconds
-        self._run_warm_up = run_warm_up
         self._prepare = prepare
         self._is_named = is_named
         self._models: dict[str, Model] = {}
@@ -516,7 +514,7 @@ class LocalRepository(ModelRepository):
             return True
         if version.state != State.END and not version.is_elsewhere():
             return False
-        is_due = time.monotonic() - version.failed_at >= self._retry_seconds
+        is_due = time.monotonic() - version.failed_at >= self.retry_seconds
         return not version.error or is_due or version.files != version.tried
 
     def _notice_export(self, version: Version) -> None:
@@ -548,7 +546,7 @@ class LocalRepository(ModelRepository):
                 loaded = low_priority.run(digest, version.path)
                 servable = LocalServable.load(version.id, version.path)
                 self._prepare(servable)
-                records = warm_up(servable) if self._run_warm_up else 0
+                records = warm_up(servable)
             # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
             give_back_free()
         except Exception as error:
@@ -562,7 +560,7 @@ class LocalRepository(ModelRepository):
             log.error(
                 "%s failed to load, next attempt in %g s: %s",
                 version.id,
-                self._retry_seconds,
+                self.retry_seconds,
                 version.error,
             )
             return

@@ -16,7 +16,8 @@ from dogsnap.errors import InvalidArgument, TooLarge, Unavailable
 from dogsnap.serving.tensors.json_tensors import show
 
 SURROGATES = (b"\\ud", b"\\uD")  # how the escapes of surrogates begin, paired or not
-DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
+MOST_LEVELS = 100  # of lists and objects
+MOST_VALUES = 12_000_000  # counted as `check_values` does
 NO_MARKS = bytes(set(range(256)) - set(b",[{:"))
 # values, counted as `check_values` does, of a document that is read alone; a photo's text is one
 LARGE = 250_000
@@ -24,10 +25,10 @@ WAIT_SECONDS = 2.0
 _large = threading.Lock()
 
 
-def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> int:
+def check_values(body: bytes, most: int = MOST_VALUES) -> int:
     """Estimate the number of values from the punctuation, before parsing.
 
-    Raises TooLarge, naming the limit, above `most`.
+    Raises TooLarge above `most`.
 
     A list, an object or a member name counts as four: each value takes about 40
     bytes of memory, and a fifth of a microsecond with the interpreter locked,
@@ -39,24 +40,24 @@ def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALU
         raise TooLarge(
             f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key "
             "counts as four); at most "
-            f"{most / 1e6:g} million are taken{setting}; send several requests, or tensors by gRPC"
+            f"{most / 1e6:g} million are taken; send several requests, or tensors by gRPC"
         )
     return count
 
 
 @contextmanager
-def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator[dict[str, Any]]:
-    """The JSON object at the start of `body`, with at most `values` in at most
-    `depth` levels of lists and objects.
+def reading(body: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON object at the start of `body`, with at most MOST_VALUES in at
+    most MOST_LEVELS.
 
     Leave the block when it is no longer needed. Raises InvalidArgument in
     TensorFlow Serving's words, TooLarge, and Unavailable.
     """
-    is_large = check_values(body, values) >= LARGE
+    is_large = check_values(body) >= LARGE
     if not body.strip():
         raise InvalidArgument("JSON Parse error: The document is empty")
     with _hold_turn() if is_large else nullcontext():
-        value = _parse(body, depth)
+        value = _parse(body)
         if not isinstance(value, dict):
             raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
         del body  # freed while the block runs
@@ -80,7 +81,7 @@ def _hold_turn() -> Iterator[None]:
         _large.release()
 
 
-def _parse(body: bytes, max_depth: int) -> Any:
+def _parse(body: bytes) -> Any:
     with suppress(orjson.JSONDecodeError):  # it takes no NaN, and nothing behind the document
         return orjson.loads(body)
     try:
@@ -100,9 +101,9 @@ def _parse(body: bytes, max_depth: int) -> Any:
             "JSON Parse error: Number too big to be stored in double. at offset: 0"
         ) from None
     except RecursionError:
-        limit = DEPTH_LIMIT.format(max_depth)
         raise InvalidArgument(
-            f"JSON Parse error: nested deeper than {limit}; no tensor has as many dimensions"
+            f"JSON Parse error: nested deeper than {MOST_LEVELS} levels; no tensor has as many "
+            "dimensions"
         ) from None
     _refuse_lone_surrogates(body, value)
     return value

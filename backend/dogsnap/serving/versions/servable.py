@@ -49,8 +49,6 @@ from dogsnap.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.servable")
 
-DEFAULTS = Settings()
-
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
 NO_MEMORY = (
     "the server has no memory left for this request; send fewer or smaller inputs, or try again"
@@ -83,7 +81,7 @@ class BaseServable(ABC):
     holds_shapes = True
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
-    max_answer_mb = DEFAULTS.max_answer_mb
+    max_answer_mb = Settings.max_tensor_body_mb
     path: Path | None = None  # its folder, where that is on this machine
     # By signature: what runs several requests at once.
     _batchers: Mapping[str, Batcher] = {}
@@ -119,7 +117,7 @@ class BaseServable(ABC):
             raise TooLarge(
                 f"the answer has {count / MEBIBYTE:.1f} MiB of tensors; at most "
                 f"{self.max_answer_mb} MiB are given "
-                "(DOGSNAP_MAX_ANSWER_MB); send fewer or smaller values at once"
+                "(DOGSNAP_MAX_TENSOR_BODY_MB); send fewer or smaller values at once"
             )
 
     @abstractmethod

@@ -59,8 +59,7 @@ def warm_up(servable: LocalServable) -> int:
             message = error.message if isinstance(error, DogsnapError) else repr(error)
             raise FailedPrecondition(
                 f"warm-up request {number} of {RECORDS_FILE} fails: {message}; write "
-                "the file for this version, "
-                "remove it, or serve without warm-up (DOGSNAP_WARM_UP=false)"
+                "the file for this version, or remove it"
             ) from error
     return len(records)
 

@@ -18,10 +18,10 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.servable import LocalServable, kernel_sentence
-from dogsnap.settings import Settings
+from dogsnap.settings import MAX_PHOTO_PIXELS
 from dogsnap.training.stored_arrays import join_rows
 
-METRICS, LIMITS = Metrics(), Settings()
+METRICS = Metrics()
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class ExportedVersion:
         (1,) and "box" (1, 4). Raises DogsnapError.
         """
         work = Breeds(photo, None)
-        work.prepare(self.servable, LIMITS, METRICS)
+        work.prepare(self.servable, MAX_PHOTO_PIXELS, METRICS)
         answer = dict(work.repeat(self.servable))
         if "dog" in answer:
             answer["dog"] = answer["dog"].reshape(-1)
