@@ -27,8 +27,6 @@ DogsnapError                UNKNOWN              500
     · EngineFailed          INTERNAL             502
 """
 
-from dogsnap.advice import REST, in_words_of
-
 
 class DogsnapError(Exception):
     """An error whose message is for the client: what was expected, what was
@@ -48,16 +46,8 @@ class DogsnapError(Exception):
         cls.http_status = http_status or cls.http_status
 
     def __init__(self, message: str):
-        """`message` may hold marks of `advice`; the attribute has the words of
-        REST instead.
-        """
-        self._marked = message
-        self.message = in_words_of(REST, message)
-        super().__init__(self.message)
-
-    def in_words_of(self, protocol: str) -> str:
-        """The message, with advice as a client of `protocol` can follow it."""
-        return in_words_of(protocol, self._marked)
+        super().__init__(message)
+        self.message = message
 
 
 class InvalidArgument(DogsnapError, code="INVALID_ARGUMENT", http_status=400):

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from dogsnap.advice import in_flags_of_command
+from dogsnap.flag_names import in_flags_of_command
 
 TEXT = "%(asctime)s %(name)s: %(message)s"
 # Fields of an event beside its message, set by `extra=` of a logging call.

@@ -96,7 +96,9 @@ def test_a_picture_that_the_graph_refuses_is_not_said_to_have_another_shape(serv
     answer = server.post("/v1/models/saved_model:predict", json={"instances": [row]})
     assert_refused(answer, 400, "the requested shape has 12288")
     assert "declared shape" not in answer.text
-    said = "gives no number for each class, so call it by its tensors under /v1/models/saved_model"
+    said = (
+        "gives no number for each class, so call it by its tensors, /v1/models/saved_model:predict"
+    )
     named = server.post("/api/classify", json={"image": row["b64"], "model": "saved_model"})
     assert_refused(named, 400, said)
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "backend" / "dogsnap"
 # From the bottom up: a module imports from its own folder, and from the lines above it. A folder stands for all in it.
 FLOORS = (
-    ("advice",),
+    ("flag_names",),
     (
         "errors",
         "files",

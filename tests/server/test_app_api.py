@@ -293,7 +293,7 @@ def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breed
     models = {model["name"]: model for model in breeds_server.get("/api/models").json()["models"]}
     assert [each["classes"] for each in models["half_plus_two"]["versions"]] == [0]
     said = "half_plus_two version 1 cannot name classes: expected labels in its assets.extra/dogsnap.json, found none; "
-    said += "it gives no number for each class, so call it by its tensors under /v1/models/half_plus_two"
+    said += "it gives no number for each class, so call it by its tensors, /v1/models/half_plus_two:predict"
     assert_refused(breeds_server.classify(PHOTOS["red dog"], model="half_plus_two"), 400, said)
 
 

@@ -65,7 +65,7 @@ def test_where_no_signature_is_named_the_one_with_the_inputs_of_the_request_answ
     named = colour_server.post(path, json={**body, "signature_name": "image_bytes"})
     unnamed = colour_server.post(path, json=body)
     assert (named.status_code, unnamed.json()) == (200, named.json())
-    said = '; for image_bytes send "signature_name": "image_bytes"'
+    said = '; for image_bytes set signature_name to "image_bytes"'
     other = {**body, "signature_name": "serving_default"}
     assert_refused(colour_server.post(path, json=other), 400, said)
     wrong = {form: [{"picture": "x"}] if form == "instances" else {"picture": ["x"]}}
@@ -86,11 +86,9 @@ def test_that_signature_answers_by_post_to_the_root_and_the_command_too(
     assert answer(*flags) == answer(*flags, "--signature-name", "image_bytes")
 
 
-def test_a_model_without_classes_is_said_to_take_tensors_in_the_words_of_the_command(
-    photo, tmp_path
-):
+def test_a_model_without_classes_is_said_to_take_tensors(photo, tmp_path):
     tiny_models.half_plus(2, tmp_path / "models/half/1")
-    said = "give its tensors with --json-instances FILE --model half"
+    said = "call it by its tensors, /v1/models/half:predict or --json-instances FILE --model half"
     refused(run(photo, "--model", "half", "--models", tmp_path / "models"), said)
 
 

@@ -330,7 +330,7 @@ REFUSED = {
     "odd_outputs:predict decode_png": [
         ({"inputs": "what"}, "Unknown image file format. One of JPEG, "),
         ({"instances": ["what"]}, "`contents` must be scalar but got shape[1]"),
-        ({"instances": ["what"]}, 'this graph takes one value: send it as {"inputs": ...}'),
+        ({"instances": ["what"]}, "this graph takes one value: send it without a list around it"),
     ],
     "half_plus_two:classify": [({}, "When method is classify, key 'examples' is expected")],
     "half_plus_two:classify regress_x_to_y": [

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from dogsnap.advice import in_flags_of_command, naming_flags
 from dogsnap.commands.serve import run_server
+from dogsnap.flag_names import in_flags_of_command, naming_flags
 from dogsnap.settings import flag, table, variable
 
 # Flag -> setting with the same meaning.

@@ -13,7 +13,6 @@ from urllib.parse import quote
 import click
 import orjson
 
-from dogsnap.advice import REST, in_words_of, put_marks
 from dogsnap.commands.helpers import local_models
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from dogsnap.commands.helpers.json_instances import read_instances
@@ -113,7 +112,7 @@ def predict(
                 {"instances": instances.values, "signature_name": signature_name}
             )
     except (click.ClickException, DogsnapError) as error:
-        message = in_words_of("command", put_marks(error.message, REST))
+        message = error.message
         if instances is not None:
             message = instances.point_to_line(message)
         raise click.ClickException(message) from error

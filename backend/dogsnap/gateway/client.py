@@ -25,7 +25,6 @@ from tensorflow_serving.apis import (
 
 from dogsnap import errors
 from dogsnap.addresses import is_loopback
-from dogsnap.advice import put_marks
 from dogsnap.allocator import LARGE
 from dogsnap.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from dogsnap.gateway.engines import ASK_SECONDS, Engine, Engines, Left, Methods, Pair
@@ -308,7 +307,7 @@ def _translate(error: grpc.RpcError) -> DogsnapError:
     code = error.code()
     details = error.details() or ""
     if code in PASSED_ON:
-        return PASSED_ON[code](put_marks(details, "grpc"))
+        return PASSED_ON[code](details)
     if ANSWER_TOO_LARGE in details:
         return TooLarge(
             "the engine's answer is too large (DOGSNAP_MAX_TENSOR_BODY_MB); "

@@ -24,9 +24,8 @@ def init_app(app: Flask) -> None:
 def error_response(error: DogsnapError) -> Response:
     g.error = error
     # An unpaired surrogate from the request cannot be encoded.
-    sentence = error.in_words_of(request.blueprint or "")
-    message = sentence[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
-    if len(sentence) > MAX_CHARACTERS:
+    message = error.message[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
+    if len(error.message) > MAX_CHARACTERS:
         message += "..."
     response = json_response({"error": message, "request_id": g.request_id}, error.http_status)
     if hasattr(error, "retry_after"):

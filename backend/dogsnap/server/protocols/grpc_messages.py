@@ -32,7 +32,7 @@ def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
     """The status code and message of an error, in the form that TensorFlow
     Serving's gRPC clients know.
     """
-    message = error.in_words_of("grpc")
+    message = error.message
     if isinstance(error, UnknownSignature):
         message = f'Serving signature key "{error.name}" not found. {message}'
     text = message.encode("utf-8", "replace")

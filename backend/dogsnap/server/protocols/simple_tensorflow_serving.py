@@ -166,7 +166,7 @@ def _find_example(predictor: Predictor, name: str) -> dict[str, Any]:
         try:
             predictor.answer(exactly, [work], PROTOCOL, is_gone=client_is_gone())
         except InvalidArgument as error:
-            refusals.append(error.in_words_of(PROTOCOL))
+            refusals.append(error.message)
         else:
             return {**fields, "data": example}
     raise InvalidArgument(

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.advice import TENSORS
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.serving.answers.levels import Claim, Group, Level
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.servable import BaseServable
+from dogsnap.serving.versions.servable import BY_TENSORS, BaseServable
 
 DEFAULT_TOP_K = 5
 IMAGES_RANK = 4  # (n, height, width, channels)
@@ -138,7 +137,7 @@ def _advise_labels(servable: BaseServable) -> str:
             "photos and has them"
         )
     what = "takes no photo" if names_classes else "gives no number for each class"
-    return f"it {what}, so {TENSORS}{model}"
+    return f"it {what}, so {BY_TENSORS.format(model)}"
 
 
 def name_breeds(

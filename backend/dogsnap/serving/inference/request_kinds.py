@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.advice import SIGNATURE
 from dogsnap.errors import DogsnapError, InvalidArgument, TooLarge, Unavailable, UnsupportedPhoto
 from dogsnap.serving.answers.classification import (
     Classification,
@@ -148,7 +147,7 @@ class Values:
             if self._signature_name or len(names) != 1:
                 inputs = ", ".join(sorted(error.received))
                 quoted = " or ".join(f'"{name}"' for name in names)
-                hint = f"; for {inputs} {SIGNATURE} {quoted}" if names else ""
+                hint = f"; for {inputs} set signature_name to {quoted}" if names else ""
                 raise InvalidArgument(error.message + hint) from None
             signature = servable.signature(names[0])
             arrays = self._inputs(signature)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dogsnap.advice import FILES, ONE_VALUE, TENSORS, TEXT
 from dogsnap.errors import (
     DogsnapError,
     FailedPrecondition,
@@ -69,6 +68,16 @@ MISSING_FILE = (
     "; the graph of this version reads that file: put it on the server's machine, or export the "
     "model with the file as an asset (tf.saved_model.Asset)"
 )
+
+
+# What to send, for every protocol.
+FILES = 'send the bytes of the files, in JSON as {"b64": text}'
+TEXT = 'send that text, in JSON as a plain string without {"b64": ...}'
+WITHOUT_ROWS = (
+    "this graph takes one value: send it without a list around it, as a tensor of shape (), "
+    'in JSON as {"inputs": ...} since "instances" is a list of rows'
+)
+BY_TENSORS = "call it by its tensors, /v1/models/{0}:predict or --json-instances FILE --model {0}"
 
 
 class BaseServable(ABC):
@@ -201,7 +210,7 @@ class BaseServable(ABC):
         raise FailedPrecondition(
             f"{self.id} cannot name a photo: expected a signature "
             f"{' or '.join(PHOTO_SIGNATURES)} with one input and the "
-            f"output prediction, it has: {', '.join(self.signatures)}; {TENSORS}{self.id.name}"
+            f"output prediction, it has: {', '.join(self.signatures)}; {BY_TENSORS.format(self.id.name)}"
         )
 
     def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
@@ -488,7 +497,6 @@ ONE_BY_ONE = (
     "makes of the network that takes images a "
     "version that takes several"
 )
-WITHOUT_ROWS = f"this graph takes one value: {ONE_VALUE}"
 # Lines that TensorFlow adds to an operation's message: where the graph was built.
 TRACE_LINE = re.compile(
     r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$"
