@@ -205,6 +205,7 @@ def withdraw(choices: Choices, versions: Versions, switch: Switch, change: Chang
 
 def check_in_force(choices: Choices, versions: Versions, switch: Switch) -> None:
     """Raises Aborted unless the values of this model are as `switch` left them."""
+    # It set a split again so that its guard counts afresh: there is nothing to bring back.
     if all(change.before == change.after for change in switch.changes):
         raise not_in_force(switch)
     for change in switch.changes:
@@ -236,7 +237,8 @@ def find_changes(
     after = keep_answering(choices, planner(choices, versions), versions)
     # Loads first: a version that is unloaded by the same switch is named as in use.
     for kind, name in sorted(after.edits, key=lambda setting: setting[0] != "load"):
-        _check_value(choices, after, versions, kind, name)
+        if kind != HIDDEN:
+            CHECKS[kind](choices, after, versions, name)
     return after.changes_since(choices, versions.model, is_guarded)
 
 
@@ -258,30 +260,64 @@ def keep_answering(before: Choices, after: Choices, versions: Versions) -> Choic
     return after
 
 
-def _check_value(before: Choices, after: Choices, versions: Versions, kind: str, name: str) -> None:
-    """Raises unless a setting can have its value in `after`."""
-    value = after.get(kind, name)
-    if kind == "rollout" and before.get(kind, name) is not None:  # it runs: its splits are checked
-        return
-    if kind == "rollout" and value is not None and value["steps"][0] == 100:  # it has no split
-        kind, value = "label" if name else "default", value["version"]
-    if kind == "load":
-        _check_unused(after, versions, int(name))
-    elif kind == "label" and value is not None:
+def _check_load(before: Choices, after: Choices, versions: Versions, name: str) -> None:
+    _check_unused(after, versions, int(name))
+
+
+def _check_label(before: Choices, after: Choices, versions: Versions, name: str) -> None:
+    if name in after.labels:
         # It may wait, but not behind a gateway, whose engines decide what they load.
-        _check_version(after, versions, value, may_wait=not versions.engines)
-    elif kind == "label" and name in before.splits and ("split", name) not in after.edits:
+        _check_version(after, versions, after.labels[name], may_wait=not versions.engines)
+    elif name in before.splits and ("split", name) not in after.edits:
         raise FailedPrecondition(
             f"label {name} of {versions.model} has a split; end the split first"
         )
-    elif kind in ("default", "shadow") and value is not None:
-        _check_version(after, versions, value)
-    elif kind in ("split", "rollout") and value is not None:
-        if name and name not in after.labels:
-            raise NotFound(
-                f"{versions.model} has no label {name} to split; its labels: {_join(after.labels)}"
-            )
-        _check_version(after, versions, value["version"])
+
+
+def _check_default(before: Choices, after: Choices, versions: Versions, name: str) -> None:
+    if after.default is not None:
+        _check_version(after, versions, after.default)
+
+
+def _check_shadow(before: Choices, after: Choices, versions: Versions, name: str) -> None:
+    if after.shadow is not None:
+        _check_version(after, versions, after.shadow)
+
+
+def _check_split(before: Choices, after: Choices, versions: Versions, name: str) -> None:
+    if name in after.splits:
+        _check_share(after, versions, name, after.splits[name].version)
+
+
+def _check_rollout(before: Choices, after: Choices, versions: Versions, name: str) -> None:
+    """Of one that runs, the splits are checked."""
+    if name in before.rollouts or name not in after.rollouts:
+        return
+    rollout = after.rollouts[name]
+    if rollout.steps[0] == 100:  # it has no split
+        may_wait = bool(name) and not versions.engines
+        _check_version(after, versions, rollout.version, may_wait)
+    else:
+        _check_share(after, versions, name, rollout.version)
+
+
+# By kind, what raises unless a setting of this name can have its value in `after`.
+CHECKS: dict[str, Callable[[Choices, Choices, Versions, str], None]] = {
+    "load": _check_load,
+    "label": _check_label,
+    "default": _check_default,
+    "shadow": _check_shadow,
+    "split": _check_split,
+    "rollout": _check_rollout,
+}
+
+
+def _check_share(after: Choices, versions: Versions, label: str, number: int) -> None:
+    if label and label not in after.labels:
+        raise NotFound(
+            f"{versions.model} has no label {label} to split; its labels: {_join(after.labels)}"
+        )
+    _check_version(after, versions, number)
 
 
 def _check_version(after: Choices, versions: Versions, number: int, may_wait: bool = False) -> None:

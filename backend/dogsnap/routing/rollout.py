@@ -24,7 +24,9 @@ def plan_rollout(
     """
     if version is None:
         raise InvalidArgument("version is null; expected the version that is to take over")
-    rising = [*steps, 100.0][: len(steps) + (not steps or steps[-1] < 100)]
+    rising = list(steps)
+    if not rising or rising[-1] < 100:
+        rising.append(100.0)
     pairs = zip([0.0, *rising], rising, strict=False)
     if len(rising) > MOST_STEPS or any(later <= earlier or later > 100 for earlier, later in pairs):
         shown = ", ".join(f"{step:g}" for step in steps)

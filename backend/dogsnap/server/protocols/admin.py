@@ -23,19 +23,10 @@ from dogsnap.routing.rollout import (
 from dogsnap.routing.state_document import change_state, describe_state, read_state
 from dogsnap.routing.switch_log import check_author, describe, iso
 from dogsnap.server.bodies.json_bodies import json_response
-from dogsnap.server.bodies.request_fields import (
-    Body,
-    json_object,
-    number,
-    number_or_null,
-    numbers,
-    percent,
-    text_field,
-    truth,
-    whole_number,
-)
+from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.protocols.app_api import require_feedback
+from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview, shadow_report
@@ -48,32 +39,6 @@ SHOWN_SWITCHES = 50
 MOST_REASON = 200  # characters
 LEAST_REQUESTS = 100  # of the new version in each step of a rollout, if nothing is said
 STEERS = {"pause": pause_rollout, "resume": resume_rollout, "end": stop_rollout}
-# The request bodies of the routes that switch, by endpoint.
-ALWAYS = {"by": text_field, "reason": text_field, "seen": number_or_null, "dry_run": truth}
-# Of what is compared with what it replaces, before and after.
-MOVE = {**ALWAYS, "force": truth, "guard": truth}
-BODIES = {
-    "admin.label": Body({"version": number_or_null}, {"from": number_or_null, **MOVE}),
-    "admin.default": Body({"version": number_or_null}, MOVE),
-    "admin.load": Body({}, ALWAYS),
-    "admin.split": Body(
-        {"version": number_or_null, "percent": percent}, {"label": text_field, **MOVE}
-    ),
-    "admin.rollout": Body(
-        {"version": number_or_null, "steps": numbers, "every": number},
-        {
-            "label": text_field,
-            "requests": number_or_null,
-            "at": text_field,
-            "force": truth,
-            **ALWAYS,
-        },
-    ),
-    "admin.steer": Body({}, {"label": text_field, **ALWAYS}),
-    "admin.shadow": Body({"version": number_or_null}, ALWAYS),
-    "admin.apply": Body({"state": json_object}, {"force": truth, **ALWAYS}),
-    "admin.undo": Body({}, {"id": number_or_null, "model": text_field, **ALWAYS}),
-}
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
@@ -302,13 +267,10 @@ def _state(predictor: Predictor, model: str) -> dict[str, Any]:
 
 
 def _fields() -> dict[str, Any]:
-    """The fields of the body by BODIES; `by` is the author.
-
-    Raises InvalidArgument for a missing or unknown field.
-    """
+    """The fields of the body; `by` is the author. Raises as `read_fields` does."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(
             f"expected Content-Type: application/json, received {request.mimetype or 'none'}"
         )
-    fields = BODIES[request.endpoint or ""].read_request()
+    fields = read_fields()
     return {**fields, "by": check_author(fields.get("by", ""), request.remote_addr or "")}

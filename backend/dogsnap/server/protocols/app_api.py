@@ -16,15 +16,10 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies import photo_bodies
 from dogsnap.server.bodies.json_bodies import json_response, parse_json
 from dogsnap.server.bodies.receiving import read_body
-from dogsnap.server.bodies.request_fields import (
-    Body,
-    text_field,
-    text_list,
-    whole_number,
-    with_query,
-)
+from dogsnap.server.bodies.request_fields import text_field, whole_number, with_query
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
+from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.answers.classification import Classification, require_labels
 from dogsnap.serving.answers.several_photos import MOST_PHOTOS, naming_photo
 from dogsnap.serving.feedback.feedback import Feedback
@@ -49,13 +44,6 @@ FIELDS = {
     "model": text_field,
     "version": whole_number,
     "label": text_field,
-}
-# What the paths about feedback take, by endpoint.
-BODIES = {
-    "api.give_feedback": Body(
-        {"request_id": text_field}, {"breed": text_field, "verdict": text_field, "text": text_field}
-    ),
-    "api.forget_feedback": Body({"request_ids": text_list}),
 }
 
 
@@ -88,7 +76,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
-        fields = BODIES[request.endpoint or ""].read_request()
+        fields = read_fields()
         note = require_feedback(feedback).give(
             fields["request_id"],
             fields.get("verdict", ""),
@@ -99,7 +87,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
-        fields = BODIES[request.endpoint or ""].read_request()
+        fields = read_fields()
         return _answer({"forgotten": require_feedback(feedback).forget(fields["request_ids"])})
 
     @routes.get("/breeds")

@@ -23,9 +23,9 @@ from dogsnap.routing.switch_log import (
     iso,
 )
 from dogsnap.server.bodies.json_bodies import json_response
-from dogsnap.server.bodies.request_fields import Body, text_field
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.protocols.admin import asked_seconds, check_model, log_of, verdict_on
+from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.report import wilson
@@ -38,8 +38,6 @@ CODE_SECONDS = 300.0
 LEAST_REQUESTS = 10  # of a version that is compared with another
 SLOWER = 2.0  # times as long: the intervals in which times are counted are that far apart
 SPANS = {900: "the last 15 minutes", 3600: "the last hour", 86400: "the last day"}
-# The request bodies of its routes, by endpoint.
-BODIES = {"console.code": Body(), "console.login": Body({"code": text_field})}
 
 
 class LoginCodes:
@@ -245,12 +243,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/console/codes")
     def code() -> Response:
         check_access(settings, request.headers)
-        BODIES["console.code"].read_request()
+        read_fields()
         return json_response({"code": codes.new()})
 
     @routes.post("/console/login")
     def login() -> Response:
-        codes.take(BODIES["console.login"].read_request()["code"])
+        codes.take(read_fields()["code"])
         return json_response({"token": settings.admin_token})
 
     @routes.get("/console/models")

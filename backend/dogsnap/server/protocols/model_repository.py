@@ -12,9 +12,9 @@ from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Who, check_author
 from dogsnap.server.bodies.json_bodies import json_response
-from dogsnap.server.bodies.request_fields import Body, json_object, truth
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.connections import client_is_gone
+from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.repository.model import State, VersionStatus
@@ -28,11 +28,6 @@ STATES = {
     State.AVAILABLE: "READY",
     State.UNLOADING: "UNLOADING",
     State.END: "UNAVAILABLE",
-}
-BODIES = {
-    "model_repository.index": Body({}, {"ready": truth}),
-    "model_repository.load": Body({}, {"parameters": json_object}),
-    "model_repository.unload": Body({}, {"parameters": json_object}),
 }
 
 
@@ -65,7 +60,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 def _fields() -> dict[str, Any]:
     """Of the body, which may be empty, whatever its type: tritonclient names none."""
-    return BODIES[request.endpoint or ""].read_request(is_empty_allowed=True)
+    return read_fields(is_empty_allowed=True)
 
 
 def _author() -> Who:

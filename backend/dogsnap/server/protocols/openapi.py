@@ -1,16 +1,22 @@
-"""The OpenAPI 3.1 document at /openapi.json, and the page /docs to try it.
+"""The OpenAPI 3.1 document at /openapi.json, the page /docs to try it, and JSON
+bodies that fit its schemas.
 
 `openapi.json` beside this file is the document; limits and version are filled in.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
 from dogsnap import __version__
-from dogsnap.server.bodies.json_bodies import json_response
+from dogsnap.errors import InvalidArgument
+from dogsnap.server.bodies.json_bodies import json_response, parse_json
+from dogsnap.server.bodies.receiving import read_body
 from dogsnap.server.protocols.web_app import add_page
 from dogsnap.settings import MEBIBYTE, Settings, table, variable
 
@@ -20,6 +26,65 @@ LIMITS = (
     "max_tensor_body_mb",
     "max_photo_pixels",
 )
+
+
+# Of values in JSON, what a field has to be.
+KINDS = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a JSON object",
+    "null": "null for none",
+}
+WHOLE = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+Validator = extend(Draft202012Validator, type_checker=WHOLE)  # 1.0 is no whole number
+
+
+@cache
+def read_schemas() -> dict[str, dict[str, Any]]:
+    """The schemas of JSON objects in requests, by endpoint."""
+    schemas = {}
+    for methods in orjson.loads(DOCUMENT.read_bytes())["paths"].values():
+        for operation in methods.values():
+            content = operation.get("requestBody", {}).get("content", {})
+            schema = content.get("application/json", {}).get("schema")
+            if schema is not None:
+                schemas[operation["operationId"]] = schema
+    return schemas
+
+
+def read_fields(is_empty_allowed: bool = False) -> dict[str, Any]:
+    """The fields of this request's body, a JSON object; a text that is null is "".
+
+    Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one.
+    """
+    schema = read_schemas()[request.endpoint or ""]
+    known, required = schema["properties"], schema.get("required", ())
+    body = read_body(1, "a fixed limit")
+    fields = {} if is_empty_allowed and not body else parse_json(body)
+    if beside := sorted(set(request.args) & set(known)):
+        raise InvalidArgument(
+            f"expected {', '.join(beside)} in the JSON body, received in the query; send it there"
+        )
+    missing, unknown = sorted(set(required) - set(fields)), sorted(set(fields) - set(known))
+    if missing or unknown:
+        raise InvalidArgument(
+            f"expected the fields {', '.join(sorted(known)) or 'none'}; "
+            f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
+        )
+    for name, value in fields.items():
+        if not Validator(known[name]).is_valid(value):
+            expected = known[name].get("description") or _name_kinds(known[name]["type"])
+            raise InvalidArgument(f"{name} is {value!r:.100}; expected {expected}")
+        if value is None and "string" in known[name]["type"]:
+            fields[name] = ""
+    return fields
+
+
+def _name_kinds(kinds: str | list[str]) -> str:
+    """What `type` of a schema allows."""
+    return ", or ".join(KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
 
 
 def describe(settings: Settings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.routing.spec import ModelSpec
+from dogsnap.routing.spec import MAX_INT64, ModelSpec
 from dogsnap.server.bodies.json_bodies import (
     TensorDocument,
     hold_answer,
@@ -26,7 +26,6 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values
 from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.examples import examples_from_body
-from dogsnap.serving.versions.version_folders import MAX_INT64
 from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "rest"  # in the metrics, and of the blueprint

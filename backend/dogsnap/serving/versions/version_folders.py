@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dogsnap.errors import NoRoom
 from dogsnap.memory import free_bytes
+from dogsnap.routing.spec import MAX_INT64
 from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.settings import MEBIBYTE
 
@@ -22,7 +23,6 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 # What a load takes at most, over the size of the files: 2.4 to 2.9 for versions of Inception v3.
 MEMORY_OF_FILES = 2.5
 VERSION = re.compile("0*[0-9]{1,19}")
-MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
 SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
 
 
