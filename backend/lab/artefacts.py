@@ -13,10 +13,11 @@ import tensorflow as tf
 from dogsnap.exporting import Report
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
-from dogsnap.networks.box_head import box_loss
-from dogsnap.training.dataset import Example, every_second
+from dogsnap.training.dataset import Example
 
 from lab import picture_views
+from lab.losses import box_loss
+from lab.photo_lists import every_second
 from lab.recipes import Recipe
 from lab.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches
 

@@ -33,13 +33,12 @@ from dogsnap.files import write_json
 from dogsnap.networks import popularity
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.networks.dog_score import DogHead
-from dogsnap.networks.groups import find_groups, of_groups
 from dogsnap.networks.looks import Looks
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration, fit_calibration
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
-from dogsnap.training import dataset, scoring, teaching, thresholds
+from dogsnap.training import dataset, scoring, teaching
 from dogsnap.training import ranges as int8_ranges
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import (
@@ -47,18 +46,18 @@ from dogsnap.training.dataset import (
     Example,
     breeds_of,
     class_ids,
-    every_second,
-    folds,
     paths_of,
-    without_dogs,
 )
 from dogsnap.training.evaluation.measuring import has_relatives
 from dogsnap.training.scoring import share
-from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, pick_rows, save_arrays
+from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays
 
-from lab import artefacts, dog_score_fit, second_pass_choice, sureness
+from lab import artefacts, decision_fit, dog_score_fit, second_pass_choice, sureness
+from lab.array_files import pick_rows, save_arrays
+from lab.group_choice import find_groups, of_groups
 from lab.opinion_head import OpinionHead
 from lab.passes import OPINION_OF, Passes
+from lab.photo_lists import every_second, folds, sources_of, without_dogs
 from lab.recipes import Recipe
 from lab.trainer import with_whole_pictures
 
@@ -228,7 +227,7 @@ class Choice:
         where none of them is without one.
         """
         photos, others = said.where(said.breeds >= 0), said.where(said.breeds == NO_DOG)
-        weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+        weights = decision_fit.weights_of(photos.breeds, photos.whole, log_prior)
         fitted = fit_calibration(photos.exact.logits, photos.breeds, log_prior, weights=weights)
         calibration = Calibration(round(fitted.temperature, 4), log_prior, round(fitted.lapse, 4))
         calibration = _with_sureness(
@@ -294,14 +293,14 @@ def without_dog(
     """Photos that show no dog: these, those that the `index.tsv` of each folder
     of `further` lists, and, where there are some, parts of whole pictures
     beside their dog. Photos of one source are in one fold; `one_source`: see
-    `dataset.sources_of`.
+    `photo_lists.sources_of`.
     """
     photos: list[Path | bytes] = list(not_dogs)
     if frames and not_dogs:
         photos += without_dogs(with_whole_pictures(validation), frames)
     parts = [index % FOLDS for index in range(len(photos))]
     for folder in further:
-        sources = dataset.sources_of(folder, one_source)
+        sources = sources_of(folder, one_source)
         photos += sources
         parts += map(dataset.fold_of, sources.values())
     return WithoutDogs(photos, np.array(parts, int))
@@ -588,7 +587,7 @@ def fit_decision(
     is_named = said.breeds >= 0
     photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
-    weights = thresholds.weights_of(photos.breeds, photos.whole, log_prior)
+    weights = decision_fit.weights_of(photos.breeds, photos.whole, log_prior)
     own = DogHead.in_network(stored.model)
     choice = Choice.on(said, log_prior, own)
     chosen = []
@@ -615,8 +614,8 @@ def fit_decision(
                 probabilities[inside], photos.breeds[inside], apart.groups
             )
             none[outside] = answer(apart, others.where(outside))[1]
-        dog = thresholds.dog_threshold(dogs, photos.whole, none)
-        return probabilities, thresholds.fit_decision(
+        dog = decision_fit.dog_threshold(dogs, photos.whole, none)
+        return probabilities, decision_fit.fit_decision(
             probabilities, photos.breeds, shared, held, photos.whole, weights, dog
         )
 

@@ -22,8 +22,10 @@ from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
 from dogsnap.training.dataset import DatasetError, Example, photo_bytes, read_boxes
 from dogsnap.training.scoring import share
-from dogsnap.training.stored_arrays import load_arrays, save_arrays
+from dogsnap.training.stored_arrays import load_arrays
 
+from lab.array_files import save_arrays
+from lab.losses import dogs_loss
 from lab.scenes import Scenes
 
 MOST_DOGS = 16  # of a training picture
@@ -96,7 +98,7 @@ def train(
     learner = keras.Model(inputs, head(dropped))
     learner.compile(
         keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP),
-        lambda targets, cells: dogs.dogs_loss(targets, cells, places),
+        lambda targets, cells: dogs_loss(targets, cells, places),
     )
     history = learner.fit(
         batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0

@@ -24,7 +24,9 @@ from dogsnap.serving.versions.openvino_runtime import (
     Network,
 )
 from dogsnap.training.dataset import photo_bytes
-from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays, save_arrays
+from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays
+
+from lab.array_files import save_arrays
 
 OPINION = "opinion"  # what the network beside tells
 OPINION_OF = {"fast": "opinion_fast", "after": "opinion_after"}  # by the pass

@@ -15,10 +15,11 @@ import numpy as np
 import tensorflow as tf
 from dogsnap.photo_endings import CONVERTED_ENDINGS
 from dogsnap.serving.photos.preprocessing import decode, resize
-from dogsnap.training.dataset import WHOLE_BOX, Example, breeds_of, paths_of, photo_bytes
+from dogsnap.training.dataset import Example, breeds_of, paths_of, photo_bytes
 
 from lab import augmentation
 from lab.augmentation import sometimes, uniform
+from lab.photo_lists import WHOLE_BOX
 
 CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone

@@ -7,8 +7,10 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from dogsnap.training.dataset import WHOLE_BOX, Example, open_photo
+from dogsnap.training.dataset import Example, open_photo
 from PIL import Image, ImageEnhance, ImageFilter
+
+from lab.photo_lists import WHOLE_BOX
 
 LONGEST = 448  # pixels of a picture's longest side before it is cut and squashed
 # Shares of a dog: less than the first is no dog any more, and more than the second

@@ -18,12 +18,12 @@ from dogsnap import processor
 from dogsnap.exporting import Report
 from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
-from dogsnap.networks.box_head import box_loss
 from dogsnap.serving.photos.preprocessing import resize
 from dogsnap.training.dataset import Example
 
 from lab import picture_views
 from lab.augmentation import augment
+from lab.losses import box_loss
 from lab.recipes import Recipe, Stage
 
 ADAM = (0.9, 0.999)  # decay of the mean and of the squares
@@ -64,7 +64,7 @@ def train(
         model.load_weights(head)
     else:
         if weights == "imagenet":
-            architectures.load_imagenet_weights(model)
+            load_imagenet_weights(model)
         else:
             architectures.load_stored_weights(model, Path(weights))
         remember(run, folder)
@@ -475,3 +475,21 @@ class StatisticsDrift(keras.callbacks.Callback):
         """Run one batch in training mode, which changes only the statistics."""
         if int(self.model.optimizer.iterations) % self._every == 0:
             self._forward(next(self._photos)[0])
+
+
+def load_imagenet_weights(model: keras.Model) -> None:
+    """Load the ImageNet weights of Keras Applications into the backbone.
+
+    Raises OSError when they cannot be fetched.
+    """
+    backbone = architectures.backbone_of(model)
+    shape = backbone.input_shape[1:]
+    try:
+        trained = keras.applications.InceptionV3(
+            weights="imagenet", include_top=False, input_shape=shape
+        )
+    except Exception as error:  # Keras raises no more specific type if the download fails
+        raise OSError(
+            f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE"
+        ) from error
+    backbone.set_weights(trained.get_weights())

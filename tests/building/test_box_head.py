@@ -10,6 +10,7 @@ import tensorflow as tf
 from dogsnap.networks import architectures, box_head
 from dogsnap.training import dataset
 from lab import artefacts, picture_views, trainer
+from lab.losses import box_loss
 from lab.recipes import RECIPES
 from support.photos import make_data_set, make_frames
 from support.tiny_network import tiny_recipe, tiny_with_box
@@ -78,7 +79,7 @@ def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxe
     true = (0.2, 0.3, 0.8, 0.9)
 
     def loss(numbers: np.ndarray, known: float = 1.0) -> float:
-        return float(box_head.box_loss(np.array([[*true, known]], np.float32), numbers, CENTRES))
+        return float(box_loss(np.array([[*true, known]], np.float32), numbers, CENTRES))
 
     right = loss(cells(r1c1=(9.0, true)))
     shifted = loss(cells(r1c1=(9.0, (0.3, 0.3, 0.9, 0.9))))

@@ -12,7 +12,7 @@ import tensorflow as tf
 from dogsnap.serving.photos import preprocessing
 from dogsnap.training import dataset
 from dogsnap.training.evaluation.labelled_photos import find_examples
-from lab import picture_views
+from lab import photo_lists, picture_views
 from PIL import Image
 from support import colour_photos
 from support.photos import BREEDS, make_data_set, make_frames
@@ -33,7 +33,7 @@ def test_classes_are_the_sorted_folders_named_by_the_breeds_file_and_else_by_the
     assert places == {name: place for place, name in enumerate(sorted(BREEDS))}
     named = {"id": "n00000001", "name": "red hound of Tests", "name_zh": "红猎犬"}
     (tmp_path / "breeds.json").write_text(json.dumps([named]))
-    labels = dataset.labels_of(dataset.breed_folders(data), tmp_path / "breeds.json")
+    labels = photo_lists.labels_of(dataset.breed_folders(data), tmp_path / "breeds.json")
     assert labels[0] == named
     assert labels[1] == {"id": "n00000002", "name": "green terrier", "name_zh": "green terrier"}
 
@@ -51,7 +51,7 @@ def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatab
 
 
 def test_a_folder_without_a_number_is_the_id_and_the_name_of_its_class() -> None:
-    labels = dataset.labels_of(["c1-red_dog", "cane_corso", "golden-doodle"], None)
+    labels = photo_lists.labels_of(["c1-red_dog", "cane_corso", "golden-doodle"], None)
     assert [(label["id"], label["name"]) for label in labels] == [
         ("c1", "red dog"),
         ("cane_corso", "cane corso"),
@@ -62,7 +62,7 @@ def test_a_folder_without_a_number_is_the_id_and_the_name_of_its_class() -> None
 def test_every_second_photo_leaves_each_class_at_least_one():
     breeds = [0, 1, 0, 2, 0, 1]
     examples = [dataset.Example(Path(str(place)), breed) for place, breed in enumerate(breeds)]
-    assert [int(str(each.path)) for each in dataset.every_second(examples)] == [0, 2, 4, 1, 3]
+    assert [int(str(each.path)) for each in photo_lists.every_second(examples)] == [0, 2, 4, 1, 3]
 
 
 def test_photos_that_cannot_be_read_are_named_and_skipped_and_none_is_refused(data: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_t
 
 def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(data: Path) -> None:
     folders = dataset.breed_folders(data)
-    labels = [{"id": "n00000000"}, *reversed(dataset.labels_of(folders, None))]
+    labels = [{"id": "n00000000"}, *reversed(photo_lists.labels_of(folders, None))]
     examples = dataset.read_list(data, "test_list", labels)
     assert {
         labels[each.breed]["id"] == each.path.parent.name.partition("-")[0] for each in examples
@@ -169,7 +169,7 @@ def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_pict
 ) -> None:
     crops = dataset.read_list(data, "train_list")
     pictures = [dataclasses.replace(each, path=each.path.with_suffix(".webp")) for each in crops]
-    parts = dataset.folds([*crops, *reversed(pictures)])
+    parts = photo_lists.folds([*crops, *reversed(pictures)])
     assert (parts[: len(crops)] == parts[len(crops) :][::-1]).all()
     for breed in range(3):
         inside = [part for part, each in zip(parts, crops, strict=False) if each.breed == breed]
@@ -192,7 +192,7 @@ def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
         for name, dogs in (("left", 1), ("wide", 1), ("two", 2))
     ]
     (tmp_path / "dogs.tsv").write_text("\n".join(["photo\twidth\theight\tdogs\tboxes", *rows]))
-    (part,) = dataset.without_dogs([*examples, dataset.Example(photos[0], 0)], tmp_path)
+    (part,) = photo_lists.without_dogs([*examples, dataset.Example(photos[0], 0)], tmp_path)
     strip = np.asarray(Image.open(io.BytesIO(part)))
     assert strip.shape == (100, 80, 3)
     assert (strip == 120).all()

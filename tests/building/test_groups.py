@@ -5,11 +5,10 @@ import pytest
 from dogsnap.networks.groups import (
     CONFUSED,
     LARGEST_GROUP,
-    find_groups,
     look_alikes,
     named_groups,
-    of_groups,
 )
+from lab.group_choice import find_groups, of_groups
 from support.twelve_breeds import LABELS
 
 JUST_BELOW = CONFUSED * 2 - 0.001

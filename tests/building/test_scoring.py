@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from dogsnap.networks.temperature import Calibration, fit_calibration, softmax
-from dogsnap.training import scoring, thresholds
+from dogsnap.training import scoring
+from lab import decision_fit
 
 NAMES = ("akita", "beagle", "collie", "dhole", "eskimo", "foxhound")
 LABELS = [{"id": f"n{i}", "name": name, "name_zh": name} for i, name in enumerate(NAMES)]
@@ -64,17 +65,17 @@ def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> Non
 
 def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow_it() -> None:
     dogs, others = np.linspace(0.5, 1, 1000), np.linspace(0, 0.3, 1001)
-    chosen = thresholds.dog_threshold(dogs, dogs > 0.7, others)
-    assert (others < chosen).mean() == pytest.approx(thresholds.REFUSED_OTHERS, abs=0.002)
+    chosen = decision_fit.dog_threshold(dogs, dogs > 0.7, others)
+    assert (others < chosen).mean() == pytest.approx(decision_fit.REFUSED_OTHERS, abs=0.002)
     assert (dogs >= chosen).all()
 
 
 def test_the_dog_threshold_keeps_the_asked_share_of_dogs_of_either_kind_first() -> None:
     others, whole = np.linspace(0, 1, 1001), np.arange(1502) < 1001
     dogs = np.concatenate([others, np.linspace(0.5, 1, 501)])
-    chosen = thresholds.dog_threshold(dogs, whole, others)
-    assert (dogs[whole] >= chosen).mean() == pytest.approx(thresholds.KEPT_DOGS, abs=0.002)
-    assert thresholds.dog_threshold(dogs, whole, np.zeros(0)) == 0.0
+    chosen = decision_fit.dog_threshold(dogs, whole, others)
+    assert (dogs[whole] >= chosen).mean() == pytest.approx(decision_fit.KEPT_DOGS, abs=0.002)
+    assert decision_fit.dog_threshold(dogs, whole, np.zeros(0)) == 0.0
 
 
 def test_the_report_counts_right_answers_and_names_the_confused() -> None:

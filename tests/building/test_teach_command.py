@@ -26,7 +26,7 @@ from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.teaching import TeachingError, breeds_in
-from lab import artefacts, calibration, trainer
+from lab import artefacts, calibration, photo_lists, trainer
 from PIL import Image
 from support.command_line import dogsnap, lab, output_of, refused
 from support.photos import BREEDS, make_data_set
@@ -114,7 +114,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, out, network = make_data_set(folder / "dogs"), folder / "models" / "colours", tiny(3)
     fit_head(network, dataset.read_list(data, "train_list"))
     artefacts.finish(
-        network, TINY, dataset.labels_of(dataset.breed_folders(data), None), [], out, print
+        network, TINY, photo_lists.labels_of(dataset.breed_folders(data), None), [], out, print
     )
     (folder / "popularity.json").write_text('{"ranks": {"n00000001": 1, "n00000002": 30}}')
     fitting = [

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from dogsnap.networks.groups import of_groups
 from dogsnap.serving.answers.levels import Decision, Level, Levels
 from dogsnap.training import thresholds as fitting
+from lab import decision_fit
+from lab.group_choice import of_groups
 from support.twelve_breeds import HUSKIES, IDS, LABELS, LEVELS, probabilities
 
 
@@ -20,22 +21,22 @@ def test_sets_hold_the_right_breed_in_95_of_100_photos_after_95_of_100_draws():
     answers, breeds = photos_of(20, 20_000, 0.03)
     given = answers[np.arange(20_000), breeds]
     draws = np.random.default_rng(5).choice(given, (400, 1200))
-    held = [np.mean(given >= fitting.set_threshold(draw, np.ones(1200))) for draw in draws]
-    assert np.mean(np.array(held) < fitting.COVERAGE) <= 0.06
-    assert np.mean(held) == pytest.approx(fitting.COVERAGE, abs=0.015)
+    held = [np.mean(given >= decision_fit.set_threshold(draw, np.ones(1200))) for draw in draws]
+    assert np.mean(np.array(held) < decision_fit.COVERAGE) <= 0.06
+    assert np.mean(held) == pytest.approx(decision_fit.COVERAGE, abs=0.015)
 
 
 def test_the_bound_on_sets_is_that_of_the_binomial_distribution():
     """Of 59 photos all but 1 in 20 exceed the smallest with a probability of 0.95, as 0.95 ** 59 < 0.05; of 58 there is none."""
     given = np.arange(1, 60) / 100
-    assert fitting.set_threshold(given, np.ones(59)) == 0.01
-    assert fitting.set_threshold(given[:58], np.ones(58)) == 0.0
+    assert decision_fit.set_threshold(given, np.ones(59)) == 0.01
+    assert decision_fit.set_threshold(given[:58], np.ones(58)) == 0.0
 
 
 def fitted(answers: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> Decision:
-    weights = fitting.weights_of(breeds, whole, np.zeros(answers.shape[1]))
+    weights = decision_fit.weights_of(breeds, whole, np.zeros(answers.shape[1]))
     told = of_groups(answers, breeds, [[0, 1, 2]])
-    return fitting.fit_decision(answers, breeds, *told, whole, weights, 0.5)
+    return decision_fit.fit_decision(answers, breeds, *told, whole, weights, 0.5)
 
 
 def test_what_is_fitted_keeps_its_promises_on_photos_it_has_not_seen():
@@ -44,9 +45,9 @@ def test_what_is_fitted_keeps_its_promises_on_photos_it_has_not_seen():
     half = np.arange(6000) < 3000
     levels = Levels(fitted(answers[half], breeds[half], whole[half]), [HUSKIES], IDS)
     scores = fitting.report(levels, answers[~half], breeds[~half], np.ones(3000, bool))
-    assert scores["breed"]["right"] >= fitting.SURE_BREED_PRECISION - 0.005
+    assert scores["breed"]["right"] >= decision_fit.SURE_BREED_PRECISION - 0.005
     assert scores["sure"]["share"] > 0.25
-    assert scores["coverage"] == pytest.approx(fitting.COVERAGE, abs=0.02)
+    assert scores["coverage"] == pytest.approx(decision_fit.COVERAGE, abs=0.02)
     assert scores["unknown"]["share"] < 0.05
     assert sum(scores[level]["share"] for level in Level) == pytest.approx(1, abs=1e-3)
     # Where there is no whole picture, all of one kind calibrates the sets.
@@ -163,7 +164,7 @@ def test_the_precision_holds_in_95_of_100_draws_where_few_answers_reach_the_firs
 
 def test_a_breed_counts_as_much_as_it_is_common_however_many_photos_it_has():
     breeds, whole = np.array([0] * 10 + [1] * 100 + [0, 1]), np.arange(112) < 110
-    weights = fitting.weights_of(breeds, whole, np.log([3.0, 1.0]))
+    weights = decision_fit.weights_of(breeds, whole, np.log([3.0, 1.0]))
     assert weights[:10].sum() == pytest.approx(3)
     assert weights[10:110].sum() == pytest.approx(1)
     assert weights[110:].tolist() == pytest.approx([3, 1])
@@ -199,9 +200,11 @@ def test_breeds_and_groups_keep_their_promises_in_95_of_100_draws_though_one_sea
         breeds = np.array([random.choice(3, p=row / row.sum()) for row in answers])
         shared, held = of_groups(answers, breeds, [[0, 1]])
         weights = np.ones(PHOTOS)
-        fitted = fitting.fit_decision(answers, breeds, shared, held, weights > 0, weights, 0.5)
+        fitted = decision_fit.fit_decision(answers, breeds, shared, held, weights > 0, weights, 0.5)
         told = (first < fitted.confident) & (shared >= fitted.group)
-        wrong_breeds.append((1 + fitted.confident) / 2 < fitting.SURE_BREED_PRECISION)
-        wrong_groups.append(told.any() and (first + second)[told].mean() < fitting.GROUP_PRECISION)
+        wrong_breeds.append((1 + fitted.confident) / 2 < decision_fit.SURE_BREED_PRECISION)
+        wrong_groups.append(
+            told.any() and (first + second)[told].mean() < decision_fit.GROUP_PRECISION
+        )
     assert np.mean(wrong_breeds) <= 0.05
     assert np.mean(wrong_groups) <= 0.05

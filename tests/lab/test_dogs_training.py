@@ -17,6 +17,7 @@ from dogsnap.networks import dogs_head as dogs
 from dogsnap.training import dataset
 from dogsnap.training.dataset import Example
 from lab.dogs_training import MOST_DOGS, Judged, shares
+from lab.losses import dogs_loss
 from lab.recipes import RECIPES
 from lab.scenes import Scene, Scenes, cut_out, join_scenes
 from PIL import Image
@@ -194,8 +195,4 @@ def test_the_loss_falls_where_the_cells_tell_the_dogs() -> None:
     for row, y in enumerate(places[0][:2]):
         for column, x in enumerate(places[1][:2]):
             right[0, row, column] = [6, *np.log(np.array([x, y, 0.5 - x, 0.5 - y]) / 0.25)]
-    assert (
-        float(dogs.dogs_loss(target, right, places))
-        < 0.1
-        < float(dogs.dogs_loss(target, wrong, places))
-    )
+    assert float(dogs_loss(target, right, places)) < 0.1 < float(dogs_loss(target, wrong, places))

@@ -15,7 +15,7 @@ from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.serving.versions import checksums
-from lab import recipes
+from lab import recipes, trainer
 from lab.recipes import Stage
 from PIL import Image
 from support.command_line import lab, output_of, refused
@@ -198,7 +198,7 @@ def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_
 def test_a_network_with_the_weights_of_imagenet_gets_a_head_of_these_breeds_first(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(architectures, "load_imagenet_weights", lambda model: None)
+    monkeypatch.setattr(trainer, "load_imagenet_weights", lambda model: None)
     said = output_of(_train(data))
     assert "head: validation top-1" in said
     assert "all: 4 steps of 8 photos" in said

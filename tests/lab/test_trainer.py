@@ -20,7 +20,7 @@ from dogsnap.networks.architectures import (
     load_stored_weights,
 )
 from dogsnap.training import dataset
-from lab import artefacts, trainer
+from lab import artefacts, photo_lists, trainer
 from lab.recipes import Stage
 from support.photos import make_data_set
 from support.tiny_network import tiny, tiny_recipe
@@ -135,7 +135,7 @@ def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: SimpleNa
 def test_what_is_stored_loads_again_in_half_the_size_and_describes_itself(
     run: SimpleNamespace, tmp_path: Path
 ) -> None:
-    labels = dataset.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
+    labels = photo_lists.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
     artefacts.finish(run.model, RECIPE, labels, run.training, tmp_path / "out", print)
     assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
     assert json.loads((tmp_path / "out" / "recipe.json").read_text())["seed"] == RECIPE.seed

@@ -135,24 +135,6 @@ def backbone_of(model: keras.Model) -> keras.Model:
     return model.get_layer("backbone").network
 
 
-def load_imagenet_weights(model: keras.Model) -> None:
-    """Load the ImageNet weights of Keras Applications into the backbone.
-
-    Raises OSError when they cannot be fetched.
-    """
-    backbone = backbone_of(model)
-    shape = backbone.input_shape[1:]
-    try:
-        trained = keras.applications.InceptionV3(
-            weights="imagenet", include_top=False, input_shape=shape
-        )
-    except Exception as error:  # Keras raises no more specific type if the download fails
-        raise OSError(
-            f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE"
-        ) from error
-    backbone.set_weights(trained.get_weights())
-
-
 def load_stored_weights(model: keras.Model, path: Path) -> None:
     """Read a file of `save_stored_weights` into a float32 model.
 

@@ -1,5 +1,5 @@
-"""Where the dog is: boxes from the cells of a feature map, how well they
-overlap, and what training minimises.
+"""Where the dog is: boxes from the cells of a feature map, and how well they
+overlap.
 
 A box is (left, top, right, bottom) in fractions of the picture's width and
 height. Every cell of the map gives a score and the distances from its centre to
@@ -21,8 +21,6 @@ UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 
 OUTWARD = (-UNIT, -UNIT, UNIT, UNIT)  # from the centre to the left, top, right and bottom side
 SMALLEST, LARGEST = -4.0, 2.0  # logarithms of distances
 SAME_DOG = 0.6  # cells whose boxes overlap so far with the best cell's mean the same dog
-CENTRE = 0.5  # a cell is the dog's if it lies in the middle half of the box, along both axes
-SCORE_SHARE = 0.3  # of the loss
 
 
 class CellBoxes(keras.layers.Layer):
@@ -53,7 +51,7 @@ def _mean(boxes: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
     return total / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1e-9)
 
 
-def _grid(centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
+def grid(centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
     """The rows and the columns of the centres of all cells, each (rows, columns)."""
     rows, columns = centres
     sides = tf.constant(rows, tf.float32), tf.constant(columns, tf.float32)
@@ -63,7 +61,7 @@ def _grid(centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
 
 def unfold(cells: tf.Tensor, centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
     """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
-    down, across = _grid(centres)
+    down, across = grid(centres)
     middles = tf.stack([across, down, across, down], axis=-1)
     # One product and one sum for all sides: what OpenVINO compiles for each of them takes memory.
     distances = tf.constant(OUTWARD) * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
@@ -74,19 +72,8 @@ def unfold(cells: tf.Tensor, centres: Centres) -> tuple[tf.Tensor, tf.Tensor]:
 
 def overlap(boxes: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     """Intersection over union of boxes (..., 4), in [0, 1]: (...)."""
-    shared, joined = _shared_and_joined(boxes, others)
+    shared, joined = shared_and_joined(boxes, others)
     return shared / joined
-
-
-def generalised_overlap(boxes: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-    """The overlap, minus the share of the hull of both boxes that is in neither
-    (Rezatofighi et al. 2019): in [-1, 1].
-    """
-    shared, joined = _shared_and_joined(boxes, others)
-    corner = ops.minimum(boxes[..., :2], others[..., :2])
-    end = ops.maximum(boxes[..., 2:], others[..., 2:])
-    hull = ops.prod(end - corner, axis=-1)
-    return shared / joined - (hull - joined) / (hull + 1e-7)
 
 
 def box_areas(boxes: tf.Tensor) -> tf.Tensor:
@@ -94,50 +81,9 @@ def box_areas(boxes: tf.Tensor) -> tf.Tensor:
     return ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0), axis=-1)
 
 
-def _shared_and_joined(boxes: tf.Tensor, others: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def shared_and_joined(boxes: tf.Tensor, others: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     corner = ops.maximum(boxes[..., :2], others[..., :2])
     end = ops.minimum(boxes[..., 2:], others[..., 2:])
     shared = ops.prod(ops.maximum(end - corner, 0.0), axis=-1)
     areas = box_areas(boxes) + box_areas(others)
     return shared, areas - shared + 1e-7
-
-
-def box_loss(targets: tf.Tensor, cells: tf.Tensor, centres: Centres) -> tf.Tensor:
-    """The mean loss over the pictures whose box is known, a scalar; 0 where
-    none is.
-
-    `cells` (n, rows, columns, 5); `targets` float32 (n, 5): the box, and 1
-    where it is known, else 0. For the cells in the middle of the dog: one minus
-    the generalised overlap and the absolute differences of the sides; for the
-    scores, cross entropy against these cells in equal parts.
-    """
-    scores, boxes = unfold(cells, centres)
-    box, known = targets[:, :4], targets[:, 4]
-    own = _share_of_cells(box, centres)
-    entropy = -ops.sum(own * ops.log(ops.maximum(own, 1e-9)), axis=-1)
-    score = ops.categorical_crossentropy(own, scores, from_logits=True) - entropy
-    true = box[:, None]
-    sides = ops.sum(ops.abs(ops.clip(boxes, -0.05, 1.05) - true), axis=-1)
-    fit = ops.sum(own * (1.0 - generalised_overlap(boxes, true) + sides), axis=-1)
-    return ops.sum(known * (SCORE_SHARE * score + fit)) / (ops.sum(known) + 1e-6)
-
-
-def way_from_middle(box: tf.Tensor, centres: Centres) -> tf.Tensor:
-    """Where the cells lie between the middles of boxes (..., 4), 0, and their
-    sides, 1, along the farther axis: (..., cells).
-    """
-    down, across = _grid(centres)
-    points = tf.reshape(tf.stack([across, down], axis=-1), (-1, 2))
-    middle = (box[..., None, :2] + box[..., None, 2:]) / 2
-    half = (box[..., None, 2:] - box[..., None, :2]) / 2
-    return ops.max(ops.abs(points - middle) / ops.maximum(half, 1e-3), axis=-1)
-
-
-def _share_of_cells(box: tf.Tensor, centres: Centres) -> tf.Tensor:
-    """How the score is shared among the cells, (n, cells): equally among those
-    in the box's middle, else the nearest has all.
-    """
-    far = way_from_middle(box, centres)
-    nearest = far <= ops.min(far, axis=-1, keepdims=True)
-    inside = ops.cast(ops.logical_or(far < CENTRE, nearest), "float32")
-    return inside / ops.sum(inside, axis=-1, keepdims=True)

@@ -1,5 +1,5 @@
 """The head that finds every dog in a picture: its layers on two maps of the
-network, and what its training minimises.
+network.
 
 Each cell of the finer map gives a score and the distances from its centre to
 the four sides of a dog (FCOS, Tian et al. 2019). The network stays as it is: a
@@ -27,8 +27,6 @@ FILTERS = 64
 # the layer of the network with the finer maps: two centres may lie in one cell of the last
 MIDDLE = "mixed7"
 OFFSET = -4.0  # of the scores before training: nearly all cells show no dog (Lin et al. 2017)
-FOCUS = 2.0  # exponent of the focal loss
-SCORE_SHARE = 4.0  # of the scores in the loss, over that of the overlap
 
 
 def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
@@ -119,34 +117,3 @@ def digest_of(model: keras.Model) -> str:
     for weight in backbone_of(model).get_weights():
         digest.update(weight.tobytes())
     return digest.hexdigest()
-
-
-def dogs_loss(targets: tf.Tensor, cells: tf.Tensor, places: Centres) -> tf.Tensor:
-    """The mean loss of a cell that shows a dog; `cells` (n, h, w, 5), `targets`
-    (n, k, 5): the dogs' boxes, and 1 for each.
-
-    A cell in the middle of a dog's box is to tell that box, by its generalised
-    overlap (Rezatofighi et al. 2019), and to have the overlap that it reaches
-    as its score; all others are to have 0 (quality focal loss, Li et al. 2020).
-    """
-    logits, found = box_head.unfold(cells, places)
-    true, own = _assign_cells(targets, places)
-    generalised = box_head.generalised_overlap(found, true)
-    quality = tf.stop_gradient(own * box_head.overlap(tf.clip_by_value(found, 0.0, 1.0), true))
-    gap = ops.abs(quality - ops.sigmoid(logits)) ** FOCUS
-    score = gap * tf.nn.sigmoid_cross_entropy_with_logits(quality, logits)
-    dogs = ops.maximum(ops.sum(own), 1.0)
-    return (SCORE_SHARE * ops.sum(score) + ops.sum(own * (1.0 - generalised))) / dogs
-
-
-def _assign_cells(targets: tf.Tensor, places: Centres) -> tuple[tf.Tensor, tf.Tensor]:
-    """The box that each cell is to tell, (n, cells, 4), and 1 where it is to
-    tell one, (n, cells).
-    """
-    far, known = box_head.way_from_middle(targets[..., :4], places), targets[..., None, 4]
-    nearest = far <= tf.reduce_min(far, axis=-1, keepdims=True)
-    # A dog between the centres has one cell, whatever lies there besides.
-    far = tf.where(nearest, far * 1e-3, far)
-    far = tf.where(known > 0, far, 1e9)
-    own = tf.cast(tf.reduce_min(far, axis=1) < box_head.CENTRE, tf.float32)
-    return tf.gather(targets[..., :4], tf.argmin(far, axis=1), batch_dims=1), own

@@ -119,11 +119,3 @@ class Sureness:
         second = tf.reduce_max(others, axis=1, keepdims=True)
         logit = tf.maximum(logit, tf.math.log(second / rest) + ROUNDING)
         return tf.where(others > 0, others * tf.sigmoid(-logit) / rest, tf.sigmoid(logit))
-
-
-def inputs_of(probabilities: np.ndarray, looks: np.ndarray) -> np.ndarray:
-    """What `Sureness` weighs of probabilities and looks (n, classes): odds,
-    look and 1, float64 (n, 3).
-    """
-    *_, odds, look = Sureness(1.0, 0.0, 0.0).inputs(probabilities, looks.astype(np.float64))
-    return np.column_stack([odds, look, np.ones(len(looks))])

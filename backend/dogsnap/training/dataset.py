@@ -5,7 +5,6 @@ test photos; unreadable photos are skipped.
 import csv
 import hashlib
 import io
-import json
 import random
 import re
 import xml.etree.ElementTree as ET
@@ -27,9 +26,7 @@ from dogsnap.serving.photos import photo as photos
 Box = tuple[float, float, float, float]
 BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
 FOLDS = 5  # parts of the photos, for cross-fitting
-WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
-LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
 # what TensorFlow decodes, by Pillow's names; it reads more
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
@@ -100,25 +97,7 @@ def breed_folders(data: Path) -> list[str]:
     return folders
 
 
-def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict[str, Any]]:
-    """Labels {"id", "name", "name_zh"} in class order: names as in
-    `breeds_file`, else, without `_`, as in the folder's.
-    """
-    facts = {}
-    if breeds_file is not None and breeds_file.is_file():
-        for breed in json.loads(breeds_file.read_text(encoding="utf-8")):
-            facts[breed["id"]] = breed
-    labels = []
-    for folder in folders:
-        breed_id, name = _id_and_name(folder)
-        label = {"id": breed_id}
-        for key in ("name", "name_zh"):
-            label[key] = facts.get(breed_id, {}).get(key, name.replace("_", " "))
-        labels.append(label)
-    return labels
-
-
-def _id_and_name(folder: str) -> tuple[str, str]:
+def id_and_name(folder: str) -> tuple[str, str]:
     """n02085620-Chihuahua -> n02085620, Chihuahua; golden-doodle -> twice itself."""
     match = NUMBERED_FOLDER.fullmatch(folder)
     return (match[1], match[2]) if match else (folder, folder)
@@ -138,7 +117,7 @@ def read_list(
     if labels:
         places = {breed: place for place, breed in enumerate(class_ids(labels))}
         for folder in folders:
-            breed, _ = _id_and_name(folder)
+            breed, _ = id_and_name(folder)
             if breed not in places:
                 known = f"the {len(labels)} breeds of labels.json"
                 raise DatasetError(f"class folder {breed} is not among {known}; remove it")
@@ -197,7 +176,7 @@ def _read_frames(frames: Path) -> Callable[[Example], Example]:
         photo, *sides = [value for value in row.values() if value is not None]
         lines[str(Path(photo).with_suffix(""))] = photo, sides
     dogs: dict[str, dict[str, Any]] = {}
-    for row in _rows_of_dogs(frames):
+    for row in rows_of_dogs(frames):
         proportions = float(row["width"]), float(row["height"])
         dogs[row["photo"]] = {"sides": proportions, "others": read_boxes(row["boxes"])[1:]}
 
@@ -212,7 +191,7 @@ def _read_frames(frames: Path) -> Callable[[Example], Example]:
     return add_frame
 
 
-def _rows_of_dogs(frames: Path) -> list[dict[str, str]]:
+def rows_of_dogs(frames: Path) -> list[dict[str, str]]:
     return read_table(frames / DOGS) if (frames / DOGS).is_file() else []
 
 
@@ -263,28 +242,6 @@ def _check_box(sides: Sequence[str | float]) -> Box:
     return left, top, right, bottom
 
 
-def every_second(examples: list[Example]) -> list[Example]:
-    """Every second photo, and the first of each class that would have none."""
-    chosen = examples[::2]
-    shown = set(breeds_of(chosen))
-    for example in examples:
-        if example.breed not in shown:
-            chosen.append(example)
-            shown.add(example.breed)
-    return chosen
-
-
-def check_taught(folders: list[str], training: list[Example]) -> None:
-    """Raises DatasetError for class folders without training photos."""
-    taught = set(breeds_of(training))
-    for place, folder in enumerate(folders):
-        if place not in taught:
-            raise DatasetError(
-                f"class folder {folder} has only validation photos in train_list.txt; "
-                "list more photos than are kept for validation, or remove the folder"
-            )
-
-
 def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:
     """The lines of `index.tsv`.
 
@@ -298,17 +255,6 @@ def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> li
             "separated by tabs"
         )
     return rows
-
-
-def sources_of(folder: Path, one_source: Sequence[str] = ()) -> dict[Path, str]:
-    """The photos of `index.tsv` below `folder` with the source of each; ""
-    where that has no column `source`.
-
-    `one_source`: beginnings of the names of sources that copy one another, and
-    count as one. Raises DatasetError.
-    """
-    rows = rows_of_index(folder, ("photo",))
-    return {folder / row["photo"]: source_of(row, one_source) for row in rows}
 
 
 def source_of(row: Mapping[str, str], one_source: Sequence[str]) -> str:
@@ -338,51 +284,6 @@ def split_validation(
         taken[example.breed] += chosen
         (validation if chosen else training).append(example)
     return training, validation
-
-
-def folds(examples: list[Example]) -> np.ndarray:
-    """In which of FOLDS parts each photo is, int (n,): all have as many of each
-    breed, and a crop is with its whole picture.
-    """
-    names: dict[int, set[str]] = {}
-    for example in examples:
-        names.setdefault(example.breed, set()).add(example.path.stem)
-    ranks = {breed: sorted(stems) for breed, stems in names.items()}
-    parts = [ranks[example.breed].index(example.path.stem) for example in examples]
-    return np.array(parts) % FOLDS
-
-
-def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
-    """Parts of whole pictures beside their dog, as PNG files: the widest of the
-    strips left, right, above and below the box.
-
-    It has at least LEAST_STRIP of the picture's side. Pictures of which
-    `dogs.tsv` in `frames` counts several dogs are left out; 2 of 100 parts of
-    validation pictures still show another dog.
-    """
-    several = {row["photo"] for row in _rows_of_dogs(frames) if row["dogs"] != "1"}
-    found = []
-    for example in examples:
-        has_several = f"{example.path.parent.name}/{example.path.name}" in several
-        if not example.is_whole or not example.box or has_several:
-            continue
-        left, top, right, bottom = example.box
-        strips: list[tuple[float, Box]] = [
-            (left, (0, 0, left, 1)),
-            (1 - right, (right, 0, 1, 1)),
-            (top, (0, 0, 1, top)),
-            (1 - bottom, (0, bottom, 1, 1)),
-        ]
-        width, (x0, y0, x1, y1) = max(strips)
-        if width < LEAST_STRIP:
-            continue
-        file = io.BytesIO()
-        with Image.open(example.path) as photo:
-            wide, high = photo.size
-            window = round(x0 * wide), round(y0 * high), round(x1 * wide), round(y1 * high)
-            photo.convert("RGB").crop(window).save(file, "PNG")
-        found.append(file.getvalue())
-    return found
 
 
 def readable(examples: list[Example], report: Report) -> list[Example]:

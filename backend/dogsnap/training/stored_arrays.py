@@ -7,15 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dogsnap.files import replacing
-
 Arrays = Mapping[str, np.ndarray]
-
-
-def save_arrays(file: Path, arrays: Arrays) -> None:
-    """Write an .npz file, which is replaced atomically. Raises OSError."""
-    with replacing(file) as temporary:
-        np.savez(temporary, allow_pickle=False, **arrays)
 
 
 def load_arrays(file: Path) -> dict[str, np.ndarray]:
@@ -29,8 +21,3 @@ def join_rows(parts: Sequence[Arrays]) -> dict[str, np.ndarray]:
     for name in parts[0]:
         joined[name] = np.concatenate([part[name] for part in parts])
     return joined
-
-
-def pick_rows(arrays: Arrays, chosen: np.ndarray | Sequence[int]) -> dict[str, np.ndarray]:
-    """The same rows of each of the arrays."""
-    return {name: array[chosen] for name, array in arrays.items()}

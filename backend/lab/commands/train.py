@@ -82,27 +82,27 @@ def train(
     from dogsnap.networks import popularity
     from dogsnap.training import dataset
 
-    from lab import artefacts, calibration, trainer
+    from lab import artefacts, calibration, photo_lists, trainer
     from lab.recipes import RECIPES
 
     if recipe_name not in RECIPES:
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
     recipe = RECIPES[recipe_name]
     folders = dataset.breed_folders(data)
-    labels = dataset.labels_of(folders, named["breeds"])
+    labels = photo_lists.labels_of(folders, named["breeds"])
     ranks = named["popularity"] or POPULARITY
     popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
     listed = dataset.read_list(data, "train_list")
     # Cut before the unreadable ones go: a photo lost or repaired between two sittings
     # moves no other one across the cut.
     parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
-    dataset.check_taught(folders, parts[0])
+    photo_lists.check_taught(folders, parts[0])
     readable = []
     for part in parts:
         boxed = dataset.with_boxes(part, data, frames, click.echo)
         readable.append(dataset.readable(boxed, click.echo))
     fitted, validation = readable
-    dataset.check_taught(folders, fitted)
+    photo_lists.check_taught(folders, fitted)
     trainer.use_precision(named["precision"])
     work = work or WORK / recipe_name
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)

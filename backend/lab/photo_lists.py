@@ -1,0 +1,120 @@
+"""Which photos of a data set train, calibrate and judge the shipped network."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dogsnap.training.dataset import (
+    FOLDS,
+    Box,
+    DatasetError,
+    Example,
+    breeds_of,
+    id_and_name,
+    rows_of_dogs,
+    rows_of_index,
+    source_of,
+)
+from PIL import Image
+
+WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
+LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
+
+
+def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict[str, Any]]:
+    """Labels {"id", "name", "name_zh"} in class order: names as in
+    `breeds_file`, else, without `_`, as in the folder's.
+    """
+    facts = {}
+    if breeds_file is not None and breeds_file.is_file():
+        for breed in json.loads(breeds_file.read_text(encoding="utf-8")):
+            facts[breed["id"]] = breed
+    labels = []
+    for folder in folders:
+        breed_id, name = id_and_name(folder)
+        label = {"id": breed_id}
+        for key in ("name", "name_zh"):
+            label[key] = facts.get(breed_id, {}).get(key, name.replace("_", " "))
+        labels.append(label)
+    return labels
+
+
+def every_second(examples: list[Example]) -> list[Example]:
+    """Every second photo, and the first of each class that would have none."""
+    chosen = examples[::2]
+    shown = set(breeds_of(chosen))
+    for example in examples:
+        if example.breed not in shown:
+            chosen.append(example)
+            shown.add(example.breed)
+    return chosen
+
+
+def check_taught(folders: list[str], training: list[Example]) -> None:
+    """Raises DatasetError for class folders without training photos."""
+    taught = set(breeds_of(training))
+    for place, folder in enumerate(folders):
+        if place not in taught:
+            raise DatasetError(
+                f"class folder {folder} has only validation photos in train_list.txt; "
+                "list more photos than are kept for validation, or remove the folder"
+            )
+
+
+def sources_of(folder: Path, one_source: Sequence[str] = ()) -> dict[Path, str]:
+    """The photos of `index.tsv` below `folder` with the source of each; ""
+    where that has no column `source`.
+
+    `one_source`: beginnings of the names of sources that copy one another, and
+    count as one. Raises DatasetError.
+    """
+    rows = rows_of_index(folder, ("photo",))
+    return {folder / row["photo"]: source_of(row, one_source) for row in rows}
+
+
+def folds(examples: list[Example]) -> np.ndarray:
+    """In which of FOLDS parts each photo is, int (n,): all have as many of each
+    breed, and a crop is with its whole picture.
+    """
+    names: dict[int, set[str]] = {}
+    for example in examples:
+        names.setdefault(example.breed, set()).add(example.path.stem)
+    ranks = {breed: sorted(stems) for breed, stems in names.items()}
+    parts = [ranks[example.breed].index(example.path.stem) for example in examples]
+    return np.array(parts) % FOLDS
+
+
+def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
+    """Parts of whole pictures beside their dog, as PNG files: the widest of the
+    strips left, right, above and below the box.
+
+    It has at least LEAST_STRIP of the picture's side. Pictures of which
+    `dogs.tsv` in `frames` counts several dogs are left out; 2 of 100 parts of
+    validation pictures still show another dog.
+    """
+    several = {row["photo"] for row in rows_of_dogs(frames) if row["dogs"] != "1"}
+    found = []
+    for example in examples:
+        has_several = f"{example.path.parent.name}/{example.path.name}" in several
+        if not example.is_whole or not example.box or has_several:
+            continue
+        left, top, right, bottom = example.box
+        strips: list[tuple[float, Box]] = [
+            (left, (0, 0, left, 1)),
+            (1 - right, (right, 0, 1, 1)),
+            (top, (0, 0, 1, top)),
+            (1 - bottom, (0, bottom, 1, 1)),
+        ]
+        width, (x0, y0, x1, y1) = max(strips)
+        if width < LEAST_STRIP:
+            continue
+        file = io.BytesIO()
+        with Image.open(example.path) as photo:
+            wide, high = photo.size
+            window = round(x0 * wide), round(y0 * high), round(x1 * wide), round(y1 * high)
+            photo.convert("RGB").crop(window).save(file, "PNG")
+        found.append(file.getvalue())
+    return found
