@@ -24,8 +24,8 @@ LISTS = {
 }
 NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
 FIGURES = (
-    "top-1; top-5", "calibration error", "sure; right there", "sure of the breed; right",
-    "sets hold it; size", "unknown", "taken for a dog", "box overlap; over half",
+    "top-1 / top-5", "calibration error", "sure / right there", "sure of the breed / right",
+    "sets hold it / size", "unknown", "taken for a dog", "box overlap / over half",
 )  # fmt: skip
 # Columns on dogs of other breeds and on several dogs, and what `other_dogs` and `shares` call them.
 OTHERS = {
@@ -151,12 +151,12 @@ def _figures(scores: Mapping[str, Any]) -> list[str]:
     """The columns FIGURES of the scores on one list."""
     levels, boxes = scores["levels"], scores.get("boxes")
     return [
-        "; ".join(_percents(scores, ("top1", "top5"))),
+        " / ".join(_percents(scores, ("top1", "top5"))),
         _percent(scores["expected_calibration_error"]),
-        "; ".join(_percents(levels["sure"], ("share", "right"))),
-        "; ".join(_percents(levels["breed"], ("share", "right"))),
-        f"{_percent(levels['coverage'])}; {levels['mean_set_size']:.2f}",
+        " / ".join(_percents(levels["sure"], ("share", "right"))),
+        " / ".join(_percents(levels["breed"], ("share", "right"))),
+        f"{_percent(levels['coverage'])} / {levels['mean_set_size']:.2f}",
         _percent(levels["unknown"]["share"]),
         _percent(scores["dogs"]["called_dog"]),
-        f"{boxes['mean_overlap']:.3f}; {_percent(boxes['over_half'])}" if boxes else "-",
+        f"{boxes['mean_overlap']:.3f} / {_percent(boxes['over_half'])}" if boxes else "-",
     ]
