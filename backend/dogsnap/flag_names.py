@@ -27,5 +27,6 @@ def in_flags_of_command(message: str) -> str:
 
 
 def _rename_flag(flag: re.Match[str]) -> str:
-    name, variable = _names.get(flag[1], flag[1]), flag[2] or ""
+    name = _names.get(flag[1], flag[1])
+    variable = flag[2] or ""
     return name if variable == f" ({name})" else f"{name}{variable}"

@@ -227,7 +227,8 @@ class Server:
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""
-        version, label = self.which["version"], self.which["label"]
+        version = self.which["version"]
+        label = self.which["label"]
         path = f"/v1/models/{quote(self.model, safe='')}"
         if label is not None:
             path += f"/labels/{quote(label, safe='')}"

@@ -26,8 +26,10 @@ def _picture(size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
     brightness = random.uniform(0.05, 0.9)
     coat = brightness * np.array([1, random.uniform(0.6, 1), random.uniform(0.3, 0.9)])
     patch = random.uniform(0.05, 0.95, 3)
-    wide, high = random.uniform(0.2, 0.3), random.uniform(0.1, 0.16)
-    leg_y, leg_height = 0.55 + 1.6 * high, 1.1 * high
+    wide = random.uniform(0.2, 0.3)
+    high = random.uniform(0.1, 0.16)
+    leg_y = 0.55 + 1.6 * high
+    leg_height = 1.1 * high
     parts = [
         (0.5 - 0.8 * wide, leg_y, 0.03, leg_height, coat),
         (0.5 - 0.5 * wide, leg_y, 0.03, leg_height, coat),

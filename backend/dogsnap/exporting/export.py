@@ -45,7 +45,8 @@ from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.warmup import RECORDS_FILE
 
-GROUPS_FILE, POPULARITY_FILE = "groups.json", "popularity.json"
+GROUPS_FILE = "groups.json"
+POPULARITY_FILE = "popularity.json"
 # of the photos that trained: see `training.class_statistics`
 STATISTICS_FILE = "class_statistics.npz"
 
@@ -130,7 +131,8 @@ def _with_taught(stored: Stored, artefacts: Path) -> Stored:
     )
     check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
-    labels, teaching = list(stored.description["labels"]), []
+    labels = list(stored.description["labels"])
+    teaching = []
     for breed in taught:
         names = {"name": breed["name"], "name_zh": breed["name_zh"]}
         labels.append({"id": breed["id"], **names})
@@ -193,7 +195,8 @@ def read_stored(
     )
     if "dog_head" in scores:
         DogHead.of(scores["dog_head"]).put_into(model)
-    opinion, ranges_file = None, artefacts / RANGES
+    opinion = None
+    ranges_file = artefacts / RANGES
     if with_opinion and (artefacts / SECOND_OPINION).is_file():
         ranges_file = artefacts / SECOND_OPINION
         both = read_json(ranges_file)
@@ -241,8 +244,10 @@ def read_opinion(both: Mapping[str, Any], artefacts: Path, weights: str) -> Seco
     """The network beside that of these `weights`, as the file `both` describes
     it. Raises ExportError.
     """
-    stated, file = both["network"], artefacts / second_opinion.WEIGHTS
-    described, advice = artefacts / SECOND_OPINION, "run `python -m lab calibrate --opinion`"
+    stated = both["network"]
+    file = artefacts / second_opinion.WEIGHTS
+    described = artefacts / SECOND_OPINION
+    advice = "run `python -m lab calibrate --opinion`"
     check_made_with(both.get("weights", ""), weights, described, advice)
     network = second_opinion.NETWORKS[stated["architecture"]](stated["classes"])
     load_stored_weights(network, file)
@@ -301,7 +306,8 @@ def prior_of(stored: Stored, labels: Sequence[Mapping[str, Any]], artefacts: Pat
     """The prior of `labels`, the classifier's breeds and further ones behind
     them, by popularity.json in the parent folder.
     """
-    known, prior = stored.description["labels"], np.asarray(stored.calibration.log_prior)
+    known = stored.description["labels"]
+    prior = np.asarray(stored.calibration.log_prior)
     return further_prior(known, prior, labels[len(known) :], artefacts.parent / POPULARITY_FILE)
 
 
@@ -493,7 +499,8 @@ def write_warmup_requests(
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, inputs in requests.items():
             request = predict_pb2.PredictRequest()
-            request.model_spec.name, request.model_spec.signature_name = model, signature
+            request.model_spec.name = model
+            request.model_spec.signature_name = signature
             for alias, value in inputs.items():
                 request.inputs[alias].CopyFrom(tf.make_tensor_proto(value))
             log = prediction_log_pb2.PredictLog(request=request)

@@ -88,7 +88,8 @@ def freeze(signature: Function) -> FrozenGraph:
     lookup table), or more than one file can hold.
     """
     specs = signature.structured_input_signature[1]
-    names, outputs = sorted(specs), sorted(signature.structured_outputs)
+    names = sorted(specs)
+    outputs = sorted(signature.structured_outputs)
 
     def by_place(*inputs: tf.Tensor) -> list[tf.Tensor]:
         answer = signature(**dict(zip(names, inputs, strict=True)))
@@ -119,7 +120,8 @@ class Source:
         frozen: dict[str, FrozenGraph] | None = None,
     ) -> None:
         """`signatures`, `frozen`: given by an export that has them already."""
-        self.folder, self._frozen = folder, frozen or {}
+        self.folder = folder
+        self._frozen = frozen or {}
         self.given_names: dict[str, str] = {}  # of inputs and outputs, by plain name
         if signatures is not None:
             self.signatures = signatures
@@ -287,7 +289,8 @@ def _with_placeholders(
     graph_def: GraphDef,
 ) -> tuple[GraphDef, dict[str, Node]]:
     """The graph with placeholders for its large constants, and these by name."""
-    constants, placeholders = {}, {}
+    constants = {}
+    placeholders = {}
     for node in graph_def.node:
         if node.op != "Const" or node.ByteSize() < LARGE_BYTES:
             continue
@@ -308,7 +311,8 @@ def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
     for name, node in constants.items():
         if part and size + node.ByteSize() > PART_BYTES:
             yield part
-            part, size = [], 0
+            part = []
+            size = 0
         part.append(name)
         size += node.ByteSize()
     yield part
@@ -338,7 +342,8 @@ def _without_large_constants(
     """Take the large constants out: the graph that now needs them as inputs,
     and their values by tensor name.
     """
-    rest, constants = GraphDef(), {}
+    rest = GraphDef()
+    constants = {}
     rest.library.CopyFrom(graph_def.library)
     rest.versions.CopyFrom(graph_def.versions)
     given = {node.name for node in graph_def.node if node.op in ("Const", "Placeholder")}

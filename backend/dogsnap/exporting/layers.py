@@ -134,7 +134,8 @@ def detected_classes(
     `names`: in class order. What a detector pads its output with, class numbers
     beyond these names and rows beyond NUMBER, has the name "".
     """
-    classes, own = answers[alias], answers.get(NUMBER)
+    classes = answers[alias]
+    own = answers.get(NUMBER)
     counted = {alias: classes + tf.cast(first_class - start, classes.dtype)}
     if not names:
         return counted

@@ -215,7 +215,8 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     """
     config = read_json(file, MISSING)
     method = RESAMPLE.get(config.get("resample", 2))
-    crop, side = config.get("do_center_crop"), config.get("size")
+    crop = config.get("do_center_crop")
+    side = config.get("size")
     if method is None or crop or (isinstance(side, dict) and "shortest_edge" in side):
         raise ExportError(
             f"{file} asks for resample {config.get('resample')}, do_center_crop {crop}, "

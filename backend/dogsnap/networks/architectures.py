@@ -168,7 +168,8 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 
     The file is replaced atomically.
     """
-    size, classes = model.input_shape[1:3], model.get_layer("breeds").units
+    size = model.input_shape[1:3]
+    classes = model.get_layer("breeds").units
     save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
 
 
@@ -224,7 +225,8 @@ def require_space(folder: Path, size: int) -> None:
     structure, fit on the disk below `folder`.
     """
     # Checked before HDF5 writes: its library ends the process without a message if a write fails.
-    size, free = size + 1_000_000, shutil.disk_usage(folder).free
+    size = size + 1_000_000
+    free = shutil.disk_usage(folder).free
     if free < size:
         raise OSError(
             f"not enough disk space below {folder}: {size / 1e6:.1f} MB are needed, "

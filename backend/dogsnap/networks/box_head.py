@@ -19,7 +19,9 @@ Centres = tuple[tuple[float, ...], tuple[float, ...]]
 CELL_NUMBERS = 5  # a score, and the logarithms of four distances
 UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 stands for
 OUTWARD = (-UNIT, -UNIT, UNIT, UNIT)  # from the centre to the left, top, right and bottom side
-SMALLEST, LARGEST = -4.0, 2.0  # logarithms of distances
+# logarithms of distances
+SMALLEST = -4.0
+LARGEST = 2.0
 SAME_DOG = 0.6  # cells whose boxes overlap so far with the best cell's mean the same dog
 
 

@@ -21,7 +21,9 @@ from dogsnap.networks.architectures import backbone_of
 from dogsnap.networks.box_head import Centres
 from dogsnap.networks.every_dog import CELLS
 
-DESCRIPTION, WEIGHTS = "dogs.json", "dogs.float16.weights.h5"  # beside the network's own files
+# beside the network's own files
+DESCRIPTION = "dogs.json"
+WEIGHTS = "dogs.float16.weights.h5"
 
 FILTERS = 64
 # the layer of the network with the finer maps: two centres may lie in one cell of the last
@@ -40,8 +42,10 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
     int8.
     """
     middle_maps, last_maps = maps_of(model).output
-    middle, last = tuple(middle_maps.shape[1:]), tuple(last_maps.shape[1:])
-    fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
+    middle = tuple(middle_maps.shape[1:])
+    last = tuple(last_maps.shape[1:])
+    fine = keras.Input(middle, name="middle")
+    coarse = keras.Input(last, name="last")
     wide = keras.layers.Conv2D(filters, 1, name="dogs_last")(coarse)
     wide = keras.layers.LeakyReLU(0.1)(wide)
     wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(wide)

@@ -8,8 +8,11 @@ from typing import NamedTuple
 import keras
 
 SIDE = 224  # of the picture that it sees, in pixels
-MEAN, SCALE = 127.0, 128.0  # of pixels in 0 to 255, as it was trained
-STEM, FEATURES = 32, 1280
+# of pixels in 0 to 255, as it was trained
+MEAN = 127.0
+SCALE = 128.0
+STEM = 32
+FEATURES = 1280
 
 
 class Stage(NamedTuple):
@@ -76,7 +79,8 @@ def blocks() -> Iterator[Block]:
 
 def _inverted_residual(x: keras.KerasTensor, block: Block) -> keras.KerasTensor:
     """Sandler et al., 2018."""
-    before, name = x, block.name
+    before = x
+    name = block.name
     if block.expansion > 1:
         x = _convolution(x, block.expansion * x.shape[-1], 1, 1, name=f"{name}_expand")
     x = keras.layers.DepthwiseConv2D(

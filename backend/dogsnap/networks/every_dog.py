@@ -16,7 +16,9 @@ from dogsnap.serving.photos.preprocessing import ROWS, WINDOWS
 # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the
 # score
 CELLS = "dogs_cells"
-BOXES, COUNTS = "boxes", "counts"  # of the dogs in a plan
+# of the dogs in a plan
+BOXES = "boxes"
+COUNTS = "counts"
 MOST = 4  # dogs of a photo that are answered, the largest
 COUNTED = 20  # boxes that suppression leaves at most
 SMALLEST_PART = 0.3  # of its window that a dog fills; the box of another one's part is smaller
@@ -112,7 +114,8 @@ class EveryDog:
         more than MOST. A photo that shows no dog has one here, whose score says
         so.
         """
-        boxes, counts = planned[BOXES], planned[COUNTS]
+        boxes = planned[BOXES]
+        counts = planned[COUNTS]
         places = _places(counts)
         singles = tf.size(planned[ROWS]) - tf.shape(places)[0]
         of_one = {name: planned[name][:singles] for name in (WINDOWS, ROWS)}

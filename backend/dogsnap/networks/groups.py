@@ -21,7 +21,8 @@ def find_confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
     A breed without photos counts by what the others' give it.
     """
     classes = probabilities.shape[1]
-    means, shown = np.zeros((classes, classes)), np.zeros(classes)
+    means = np.zeros((classes, classes))
+    shown = np.zeros(classes)
     for breed in np.unique(breeds):
         means[breed], shown[breed] = probabilities[breeds == breed].mean(0), 1
     confusion = (means + means.T) / np.maximum(shown[:, np.newaxis] + shown, 1)

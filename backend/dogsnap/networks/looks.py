@@ -23,7 +23,8 @@ LAYER = "looks"  # the network's output
 # by heart.
 SHRINKAGE = 0.3
 LEAST = 1e-12  # probability of a breed, so that all others always have something to share
-LEAST_VARIANCE, ROUNDING = 1e-6, 1e-4
+LEAST_VARIANCE = 1e-6
+ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)

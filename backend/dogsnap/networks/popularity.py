@@ -63,7 +63,8 @@ def further_prior(
     behind = np.zeros(len(further), np.float32)
     ranked = [index for index, label in enumerate(known) if label["id"] in ranks]
     if ranked and np.ptp(prior):
-        rank, value = ranks[known[ranked[0]]["id"]], prior[ranked[0]]
+        rank = ranks[known[ranked[0]]["id"]]
+        value = prior[ranked[0]]
         for index, breed in enumerate(further):
             if breed["id"] in ranks:
                 behind[index] = value + STRENGTH * (rank - ranks[breed["id"]])

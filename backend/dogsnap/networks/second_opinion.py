@@ -86,7 +86,8 @@ class SecondOpinion:
         knows: its own, and the `taught` ones with a row.
         """
         kernel, bias = self.network.get_layer("logits").get_weights()
-        columns, offsets = [kernel[:, self.classes]], [bias[self.classes]]
+        columns = [kernel[:, self.classes]]
+        offsets = [bias[self.classes]]
         for breed in taught:
             if row := breed.get(OPINION):
                 columns.append(read_halves(row["weights"])[:, np.newaxis])
@@ -100,7 +101,8 @@ class SecondOpinion:
         which of a breed without a row are those of chance.
         """
         known = ops.log_softmax(logits)
-        count, row = len(self.classes) + len(taught), len(self.classes)
+        count = len(self.classes) + len(taught)
+        row = len(self.classes)
         columns = [known[:, :row]]
         for breed in taught:
             if breed.get(OPINION):

@@ -51,7 +51,8 @@ class SecondPass:
 
     def windows(self, boxes: tf.Tensor) -> tf.Tensor:
         """Boxes (n, 4) with their margin, clipped to the photo: (n, 4)."""
-        corner, end = boxes[:, :2], boxes[:, 2:]
+        corner = boxes[:, :2]
+        end = boxes[:, 2:]
         middle = (corner + end) / 2
         half = tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2)
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
@@ -74,9 +75,11 @@ class SecondPass:
         is a dog if either pass sees one: a small one is seen in the window
         alone.
         """
-        windows, rows = planned[WINDOWS], planned[ROWS]
+        windows = planned[WINDOWS]
+        rows = planned[ROWS]
         both = {name: tf.gather(value, rows) for name, value in first.items()}
-        before, after = logarithms(both["prediction"]), logarithms(second["prediction"])
+        before = logarithms(both["prediction"])
+        after = logarithms(second["prediction"])
         mean = (1 - self.weight) * before + self.weight * after
         mixed = {
             "prediction": tf.nn.softmax(self.sharpness * mean),

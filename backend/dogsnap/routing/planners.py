@@ -237,7 +237,7 @@ def find_changes(
     after = keep_answering(choices, planner(choices, versions), versions)
     # Loads first: a version that is unloaded by the same switch is named as in use.
     for kind, name in sorted(after.edits, key=lambda setting: setting[0] != "load"):
-        if kind != HIDDEN:
+        if kind in CHECKS:
             CHECKS[kind](choices, after, versions, name)
     return after.changes_since(choices, versions.model, is_guarded)
 

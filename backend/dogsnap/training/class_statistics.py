@@ -24,11 +24,13 @@ SHRINKAGE = 6.0
 # Of the squared weights of new classes in the whitened space; each new class weighs 1,
 # as much as a known one.
 PENALTY = 0.3
-STEPS, RATE = 120, 0.02
+STEPS = 120
+RATE = 0.02
 # Share of the stored validation photos, each left out, that one new class may take from
 # the others, and that each further one may add; all new logits are lowered where they
 # would take more.
-LOSS_OF_ONE, LOSS_OF_FURTHER = 0.0005, 0.0009
+LOSS_OF_ONE = 0.0005
+LOSS_OF_FURTHER = 0.0009
 ROUNDING = 1e-4  # by which a logit may differ that is computed in another order
 
 
@@ -210,7 +212,8 @@ class ClassStatistics:
         They and those taught before, the last of `kernel`, may take from the
         others what LOSS_OF_ONE and LOSS_OF_FURTHER allow.
         """
-        first, known = len(self.means), self.checked @ kernel + bias
+        first = len(self.means)
+        known = self.checked @ kernel + bias
         right = known.argmax(axis=1) == self.checked_classes
         if not right.any():
             return np.float32(0)

@@ -23,13 +23,18 @@ from dogsnap.training.dataset import DatasetError, Example, breeds_of, photo_byt
 HELD_OUT = 5  # one photo of so many trains nothing and measures
 BATCH = 16
 # Views of each photo that the new head is fitted on, and how often it sees each.
-HEAD_VIEWS, HEAD_EPOCHS, HEAD_RATE = 4, 40, 1e-3
+HEAD_VIEWS = 4
+HEAD_EPOCHS = 40
+HEAD_RATE = 1e-3
 # Of Inception v3 the blocks behind this layer learn; of other networks the upper half.
 LAST_FROZEN = "mixed7"
-UPPER_EPOCHS, UPPER_RATE = 8, 1e-4
-WEIGHT_DECAY, SMOOTHING = 1e-2, 0.1
+UPPER_EPOCHS = 8
+UPPER_RATE = 1e-4
+WEIGHT_DECAY = 1e-2
+SMOOTHING = 0.1
 SMALLEST_CROP = 0.6  # of the area of a photo, that a view shows
-BRIGHTNESS, CONTRAST = 0.15, 0.2
+BRIGHTNESS = 0.15
+CONTRAST = 0.2
 SEED = 20
 SECONDS_BETWEEN_REPORTS = 10.0
 
@@ -260,7 +265,8 @@ def _fit_head(
     """Fit the new head on pooled features of views, which are computed once."""
     extractor = architectures.feature_extractor(model)
     views = views_of(photos.training, model.input_shape[1:3], is_mirrored, HEAD_VIEWS)
-    features, places = [], []
+    features = []
+    places = []
     count = -(-HEAD_VIEWS * len(photos.training) // BATCH)
     for images, classes in _tell_time_left(views, count, "head", report):
         features.append(extractor(images, training=False).numpy())
@@ -300,7 +306,8 @@ class _Progress(keras.callbacks.Callback):
 
     def __init__(self, steps: int, report: Report) -> None:
         super().__init__()
-        self._steps, self._report = steps, report
+        self._steps = steps
+        self._report = report
         self._begun = self._told = time.monotonic()
         self._epoch = self._done = 0
 

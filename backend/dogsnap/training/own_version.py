@@ -23,7 +23,8 @@ from dogsnap.training.own_classes import SEED, ClassPhotos, Start, features_and_
 from dogsnap.training.thresholds import find_threshold
 
 MADE_BY = "dogsnap train 1"
-SHOWN_PAIRS, SHOWN_PHOTOS = 5, 3
+SHOWN_PAIRS = 5
+SHOWN_PHOTOS = 3
 
 
 def refuse_other_network(out: Path) -> None:

@@ -17,7 +17,8 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     """Expected calibration error of the top breed over equally wide bins, in
     [0, 1] (Naeini et al., 2015).
     """
-    top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
+    top = probabilities.max(-1)
+    right = probabilities.argmax(-1) == breeds
     bins = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
     error = 0.0
     for index in np.unique(bins):
@@ -39,7 +40,8 @@ def report(
     that says that of none.
     """
     ranked = np.argsort(-probabilities, axis=-1)
-    right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
+    right = ranked[:, 0] == breeds
+    of_right = probabilities[np.arange(len(breeds)), breeds]
     sure = probabilities.max(-1) >= (np.inf if confident is None else confident)
     confused: Counter[tuple[int, int]] = Counter()
     for breed, answer in zip(breeds.tolist(), ranked[:, 0].tolist(), strict=True):

@@ -210,7 +210,8 @@ class Teacher:
                 f"{self.source} has other breeds than the weights beside it; give the "
                 "folder of its weights with --from"
             )
-        weights, own = self.stored.description["scores"].get("weights"), described.get("scores", {})
+        weights = self.stored.description["scores"].get("weights")
+        own = described.get("scores", {})
         if self.taught and own.get("weights", weights) != weights:
             raise TeachingError(
                 f"{self.source} was taught with other weights than those beside it; "
@@ -238,7 +239,9 @@ class Teacher:
             self._check_name(breed, replace, labels)
             labels.append(self._label(breed))
         before = self.head.without({breed.id for breed in breeds})
-        photos, features, folds = [], [], []
+        photos = []
+        features = []
+        folds = []
         for place, breed in enumerate(breeds, len(before.labels)):
             paths, shown = self._features_of(breed, report)
             self._report_others(before, paths, shown, report)
@@ -379,9 +382,11 @@ class Teacher:
         views, f).
         """
         seen: dict[Path, np.ndarray] = {}
-        paths, kept = [], []
+        paths = []
+        kept = []
         for path, contents, image in self._images(breed.photos, report):
-            bits, mirrored = fingerprint(image), fingerprint(image[:, :, ::-1])
+            bits = fingerprint(image)
+            mirrored = fingerprint(image[:, :, ::-1])
             same = [other for other in seen if (seen[other] != bits).mean() <= SAME_PHOTO]
             turned = [other for other in seen if (seen[other] != mirrored).mean() <= SAME_PHOTO]
             if same or turned:
@@ -449,7 +454,8 @@ class Teacher:
         """How often a head taught without its photos is right, and what the
         other breeds lose; `group`: ids.
         """
-        labels, classes = self.head.labels, self.statistics.checked_classes
+        labels = self.head.labels
+        classes = self.statistics.checked_classes
         own = class_ids(labels).index(breed.id)
         answers = left_out.argmax(axis=1)
         is_right = answers == own
@@ -576,7 +582,8 @@ def known_photos(
                     found.append(data / row["photo"])
             continue
         listed = dataset.read_list(data, "train_list")
-        per_breed, seed = recipe["validation_per_breed"], recipe["seed"]
+        per_breed = recipe["validation_per_breed"]
+        seed = recipe["seed"]
         taught, _ = dataset.split_validation(listed, per_breed, seed)
         found += dataset.paths_of(taught[::KNOWN_STEP])
     return found
@@ -598,7 +605,8 @@ def breeds_in(
     first that are no breeds to teach. `report`: see `photos_in`.
     """
     photos = [_photos_by_breed(folder, one_source, report) for folder in folders]
-    folder, first = folders[0], photos[0]
+    folder = folders[0]
+    first = photos[0]
     if strange := sorted(set(left_out) - set(first)):
         raise TeachingError(f"there is no folder {strange[0]} in {folder} to be left out")
     names = {}

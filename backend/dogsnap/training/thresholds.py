@@ -54,7 +54,8 @@ def bounded_threshold(
     among its steps; on 1,200 validation pictures it finds no threshold where
     this one is sure of 75 %.
     """
-    found, most = 1.0, weights[scores >= CANDIDATES[-1]].sum()
+    found = 1.0
+    most = weights[scores >= CANDIDATES[-1]].sum()
     for candidate in CANDIDATES:
         reached = scores >= candidate
         if not reached.any() or weights[reached].sum() < first_share * most:

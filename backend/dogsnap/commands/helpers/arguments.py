@@ -125,7 +125,8 @@ def detected_names(file: Path) -> tuple[list[dict[str, str]], int | None]:
     numbers that the file leaves out; and the first number, None where it has none.
     """
     labels = dict(zip(*numbered_labels(file), strict=True))
-    first, last = min(labels), max(labels)
+    first = min(labels)
+    last = max(labels)
     if last - first > MOST_DETECTED:
         raise click.ClickException(
             f"{file}: expected numbers of at most {MOST_DETECTED} classes, received {first} to {last}"

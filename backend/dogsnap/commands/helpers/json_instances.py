@@ -44,7 +44,8 @@ def read_instances(file: Path) -> Instances:
     Raises click.ClickException naming the line.
     """
     contents = file.read_bytes().removeprefix(codecs.BOM_UTF8)
-    numbers, values = [], []
+    numbers = []
+    values = []
     for number, line in enumerate(contents.splitlines(), start=1):
         if line.strip():
             numbers.append(number)

@@ -20,7 +20,8 @@ from dogsnap.files import hold_lock, replacing, sync
 SUMS = "assets.extra/SHA256SUMS"
 # Beside the versions: the checksums of each version as it was built, by its number, and
 # the digest of what all were made from.
-NOTES, MADE_FROM = ".built", "made_from"
+NOTES = ".built"
+MADE_FROM = "made_from"
 BUILDING = ".building."  # how the folder of a run begins; one that was killed leaves its own
 # Files beside the folder of the weights that are read as well.
 SHARED = ("breeds.json", "groups.json", "popularity.json")

@@ -169,9 +169,11 @@ def layout_of(
         return Layout("many", None, None, 3, False) if named else None
     sizes = spec.shape.as_list()
     if len(sizes) == 3 and None not in sizes:
-        batch, image = "none", sizes
+        batch = "none"
+        image = sizes
     elif len(sizes) == 4 and sizes[0] in (None, 1):
-        batch, image = "one" if sizes[0] else "many", sizes[1:]
+        batch = "one" if sizes[0] else "many"
+        image = sizes[1:]
     else:
         return None
     if image[2] in channels:

@@ -60,14 +60,16 @@ def read_fields(is_empty_allowed: bool = False) -> dict[str, Any]:
     Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one.
     """
     schema = read_schemas()[request.endpoint or ""]
-    known, required = schema["properties"], schema.get("required", ())
+    known = schema["properties"]
+    required = schema.get("required", ())
     body = read_body(1, "a fixed limit")
     fields = {} if is_empty_allowed and not body else parse_json(body)
     if beside := sorted(set(request.args) & set(known)):
         raise InvalidArgument(
             f"expected {', '.join(beside)} in the JSON body, received in the query; send it there"
         )
-    missing, unknown = sorted(set(required) - set(fields)), sorted(set(fields) - set(known))
+    missing = sorted(set(required) - set(fields))
+    unknown = sorted(set(fields) - set(known))
     if missing or unknown:
         raise InvalidArgument(
             f"expected the fields {', '.join(sorted(known)) or 'none'}; "

@@ -20,7 +20,8 @@ def claim_of(result: Classification) -> dict[str, Any]:
     breeds: tuple[str, ...] = (result.breeds[0].id,)
     probability: float | None = result.breeds[0].probability
     if result.level is Level.NO_DOG:
-        breeds, probability = (), None
+        breeds = ()
+        probability = None
     elif result.group and result.level is Level.GROUP:
         group, probability = result.group
         breeds += tuple(member for member in group.members if member not in breeds)

@@ -93,7 +93,8 @@ class BatchingParameters:
             given["max_batch_size"] = message.max_execution_batch_size.value
         sizes = list(message.allowed_batch_sizes)
         parameters = cls(**given, allowed_batch_sizes=tuple(sizes))
-        most, timeout = parameters.max_batch_size, parameters.batch_timeout_micros
+        most = parameters.max_batch_size
+        timeout = parameters.batch_timeout_micros
         if (
             min(most, parameters.max_enqueued_batches, parameters.num_batch_threads) < 1
             or timeout < 0
@@ -151,7 +152,8 @@ class Batcher:
         """`on_run` is called before each run with its rows, without those that
         fill it up to an allowed size.
         """
-        self._on_run, self._parameters = on_run, parameters
+        self._on_run = on_run
+        self._parameters = parameters
         self._run_network = run
         self._places = threading.Semaphore(parameters.num_batch_threads)
         self._changed = threading.Condition()
@@ -208,7 +210,8 @@ class Batcher:
             return batch
 
     def _fitting(self, task: _Task) -> list[_Task]:
-        batch, rows = [task], task.rows
+        batch = [task]
+        rows = task.rows
         for other in self._waiting:
             together = rows + other.rows
             if (

@@ -96,7 +96,8 @@ class BaseWatched(ABC):
 
     def __init__(self, switch: Switch, change: Change):
         """`change`: of one of WATCHED_KINDS."""
-        self.switch, self.change = switch, change
+        self.switch = switch
+        self.change = change
         self.finding = NOTHING
         self.texts: list[str] | None = None  # of all servers, from which the finding came
         self.before: int | None = None  # the version that it replaces, as far as it is known
@@ -177,8 +178,10 @@ class WatchedMove(BaseWatched):
 
     def __init__(self, switch: Switch, change: Change, pieces: Pieces, now: float):
         super().__init__(switch, change)
-        self.version, self.until = change.after, seconds_of(switch.at) + HOUR
-        self._pieces, self._began = pieces, now
+        self.version = change.after
+        self.until = seconds_of(switch.at) + HOUR
+        self._pieces = pieces
+        self._began = now
         pieces.start()  # the open one has requests from before and after
         self._before = [piece for piece in pieces.closed if piece.at > now - HOUR]
 
@@ -217,9 +220,11 @@ class Guard:
         clock: Callable[[], float] = time.time,
     ):
         """`clock`: seconds since 1970."""
-        self._repository, self._chosen = repository, repository.chosen
+        self._repository = repository
+        self._chosen = repository.chosen
         self._switcher = switcher
-        self._undone, self._clock = metrics.guard_undone, clock
+        self._undone = metrics.guard_undone
+        self._clock = clock
         self._server = secrets.token_hex(8)
         self._watched: dict[Setting, BaseWatched] = {}
         self._pieces: dict[Setting, Pieces] = defaultdict(Pieces)
@@ -234,7 +239,8 @@ class Guard:
         """
         if spec.version is not None or isinstance(error, Full | Cancelled):
             return
-        setting, has_failed = (spec.name, spec.label or ""), error is not None
+        setting = (spec.name, spec.label or "")
+        has_failed = error is not None
         with self._lock:
             if request.servable is None and setting not in self._pieces:  # perhaps no such label
                 return
@@ -328,7 +334,8 @@ class Guard:
         before = self._version_before(watched.change)
         # The test of a move takes time with the square of its pieces.
         if (texts, before) != (watched.texts, watched.before):
-            watched.texts, watched.before = texts, before
+            watched.texts = texts
+            watched.before = before
             watched.finding = watched.judge(texts)
         if watched.finding.is_worse:
             change = watched.change

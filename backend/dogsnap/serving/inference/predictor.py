@@ -31,7 +31,8 @@ from dogsnap.settings import Settings
 
 # Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality
 # that make about 250 kB.
-COPY_SIDE, COPY_QUALITY = 1280, 85
+COPY_SIDE = 1280
+COPY_QUALITY = 85
 # By the kind of values that came, how messages say that another kind was expected.
 OTHER_KIND = {
     "text": re.compile(
@@ -50,7 +51,8 @@ class Predictor:
     ):
         self.repository = repository
         self.metrics = metrics
-        self._default_model, self._max_pixels = settings.default_model, settings.max_photo_pixels
+        self._default_model = settings.default_model
+        self._max_pixels = settings.max_photo_pixels
         self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
         self.switcher = Switcher(repository)
@@ -175,7 +177,8 @@ class Predictor:
         joined: JoinedAnswer
         works = [BreedsTogether(contents, top_k)]
         (joined,) = self.answer(spec, works, protocol, is_gone=is_gone)
-        version, level = joined.answer.servable, joined.answer.level
+        version = joined.answer.servable
+        level = joined.answer.level
         self.metrics.answered.labels(version.name, version.version, level.value).inc()
         return joined
 

@@ -134,7 +134,9 @@ class Values:
         Where none is named (""), one whose inputs are exactly those of the
         request answers instead of the default.
         """
-        self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
+        self._inputs = inputs
+        self._signature_name = signature_name
+        self._filter = output_filter
         self.size = 1  # rows in the run
 
     def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
@@ -257,7 +259,8 @@ class Photos:
         output_filter: Sequence[str] = (),
     ):
         """`contents`: the bytes of files, or photos that were checked already."""
-        self._contents, self._signature_name = contents, signature_name
+        self._contents = contents
+        self._signature_name = signature_name
         self._filter = output_filter
         self._ready: dict[int, list[bytes]] = {}  # by the least side
         self.size = len(contents)
@@ -514,7 +517,8 @@ def _fit_inputs(
     again. Raises InvalidArgument, naming the alias, unless all inputs have the
     declared dtype and, with `holds_shapes`, shape.
     """
-    expected, sent = set(signature.inputs), set(arrays)
+    expected = set(signature.inputs)
+    sent = set(arrays)
     if expected != sent:
         raise InvalidArgument(
             f"input size does not match signature: {len(sent)}!={len(expected)} "
@@ -584,7 +588,8 @@ def _checked_photos(
     if of_bytes := servable.of_bytes(signature):
         pictures = photo_values.decode_photos(arrays[next(iter(arrays))])
         if pictures is not None:
-            signature, arrays = of_bytes, {of_bytes.name: pictures}
+            signature = of_bytes
+            arrays = {of_bytes.name: pictures}
     texts = {}
     for alias, spec in signature.inputs.items():
         if spec.dtype == tf.string:

@@ -8,7 +8,8 @@ from dogsnap.errors import InvalidArgument
 
 # Of any length: a graph must not find a photo in text in which none was found here.
 DATA_PREFIX = re.compile(rb"\s*data:[^,]*,", re.IGNORECASE)
-TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
+TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+TO_WEB_SAFE = bytes.maketrans(b"+/", b"-_")
 OTHER = re.compile(rb"[^A-Za-z0-9+/]")
 WHITE_SPACE = b" \t\r\n\f\v"
 # An address or the name of a file, as mini programs and browsers give photos.

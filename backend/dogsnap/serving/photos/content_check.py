@@ -19,8 +19,12 @@ from dogsnap.serving.photos.photo import Photo, check
 LONGEST_SIDE = 750
 QUALITY = 85
 TIMEOUT_SECONDS = 5.0  # from the request to the answer, waiting for others included
-CHECKS, WAITING = 16, 64  # photos that are checked at a time, and that wait
-PASSED, RISKY = 0, 87014  # WeChat's errcode
+# photos that are checked at a time, and that wait
+CHECKS = 16
+WAITING = 64
+# WeChat's errcode
+PASSED = 0
+RISKY = 87014
 NOT_AVAILABLE = "the content check is not available; try again later"
 
 log = logging.getLogger("dogsnap.content_check")
@@ -36,7 +40,8 @@ class ContentCheck:
     """
 
     def __init__(self, url: str, max_pixels: int):
-        self._url, self._max_pixels = url, max_pixels
+        self._url = url
+        self._max_pixels = max_pixels
         self._executor = Executor(CHECKS, WAITING, "content-check")
 
     def require_passed(self, contents: bytes) -> Photo:

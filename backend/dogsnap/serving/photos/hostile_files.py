@@ -24,11 +24,15 @@ CHUNK_BYTES = 256
 MAX_RUN_LENGTH_PIXELS = 1_000_000
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in the frames of a GIF that are read
 
-JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
-BMP, RUN_LENGTH = b"BM", (1, 2)  # the latter: BI_RLE8 and BI_RLE4, of its field biCompression
+JPEG = b"\xff\xd8\xff"
+PNG = b"\x89PNG\r\n\x1a\n"
+GIF = (b"GIF87a", b"GIF89a")
+BMP = b"BM"
+RUN_LENGTH = (1, 2)  # BI_RLE8 and BI_RLE4, of its field biCompression
 # In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
-START_OF_SCAN, END_OF_IMAGE = 0xDA, 0xD9
+START_OF_SCAN = 0xDA
+END_OF_IMAGE = 0xD9
 FRAME, EXTENSION, TRAILER = b",", b"!", b";"  # the first bytes of the parts of a GIF
 
 
@@ -84,7 +88,10 @@ def gif_pixels(contents: bytes, most: int) -> int:
 
 
 def _check_jpeg(contents: bytes) -> None:
-    offset, segments, scans, fill = 2, 0, 0, 0
+    offset = 2
+    segments = 0
+    scans = 0
+    fill = 0
     while True:
         found = NEXT_MARKER.search(contents, offset)
         if found is None or contents[found.start() + 1] == END_OF_IMAGE:
@@ -105,7 +112,9 @@ def _check_jpeg(contents: bytes) -> None:
 
 
 def _check_png(contents: bytes) -> None:
-    offset, most, profiles = len(PNG), MAX_SEGMENTS + len(contents) // CHUNK_BYTES, 0
+    offset = len(PNG)
+    most = MAX_SEGMENTS + len(contents) // CHUNK_BYTES
+    profiles = 0
     for _ in range(most):
         kind = contents[offset + 4 : offset + 8]
         profiles += kind == b"iCCP"
@@ -118,7 +127,8 @@ def _check_png(contents: bytes) -> None:
 
 
 def _check_bmp(contents: bytes) -> None:
-    width, height = _number("<i", contents, 18), _number("<i", contents, 22)
+    width = _number("<i", contents, 18)
+    height = _number("<i", contents, 22)
     is_short = _number("<I", contents, 14) < 40  # a header without the field biCompression
     if is_short or _number("<I", contents, 30) not in RUN_LENGTH:
         return
@@ -142,7 +152,8 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
     """First byte and place of each frame and extension, and of what follows
     them (GIF89a, sections 18 to 24).
     """
-    offset, blocks = 13 + _colours(_byte(contents, 10)), 0
+    offset = 13 + _colours(_byte(contents, 10))
+    blocks = 0
     while (kind := contents[offset : offset + 1]) in (FRAME, EXTENSION):
         yield kind, offset
         offset += 11 + _colours(_byte(contents, offset + 9)) if kind == FRAME else 2

@@ -44,16 +44,19 @@ LARGE = 12_000_000
 LARGE_AT_ONCE = 2  # are decoded; the other run threads are for smaller ones
 # Formats in which a few bytes hold any number of equal pixels, and how many a byte of a large one
 # may hold: photos have up to 100.
-DENSE_KINDS, MOST_PIXELS_PER_BYTE = ("WEBP", "HEIF", "AVIF"), 2000
+DENSE_KINDS = ("WEBP", "HEIF", "AVIF")
+MOST_PIXELS_PER_BYTE = 2000
 # A JPEG without its last bytes is shown by browsers; of one that lacks more of its
 # height there is too little to see.
 MOST_MISSING = 0.1
-START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
+START_OF_SCAN = b"\xff\xda"
+END_OF_IMAGE = b"\xff\xd9"
 # A picture longer than this many times its shorter side, such as a screenshot of a
 # whole chat, shows a dog too small to be seen in the square that networks take.
 LONG = 2.0
 # Windows along the longer side, each 3/4 of its length after the one before.
-MOST_WINDOWS, STEP = 4, 0.75
+MOST_WINDOWS = 4
+STEP = 0.75
 # What comes in place of a photo, by its first bytes.
 OTHER_FILES = (
     (rb"II\*\0|MM\0\*", "a TIFF or raw camera file"),
@@ -156,7 +159,8 @@ class Photo:
         """
         self._end()
         pixels = self.whole_pixels()
-        image, self.opened = self.opened or _open(self.contents), None
+        image = self.opened or _open(self.contents)
+        self.opened = None
         with place_to_decode(pixels), _damage_refused():
             small = _upright(image, longest)
             small.thumbnail((longest, longest))
@@ -171,7 +175,8 @@ class Photo:
             return
         ended = self.contents + END_OF_IMAGE
         if _missing(ended) <= MOST_MISSING:
-            self.contents, self.opened = ended, None
+            self.contents = ended
+            self.opened = None
 
 
 def check(contents: bytes | Photo, max_pixels: int = MAX_PHOTO_PIXELS) -> Photo:
@@ -235,7 +240,8 @@ def check_together(photos: Iterable[Photo], max_pixels: int) -> None:
     """Raises TooLarge, naming the limit, if the photos of a request have too
     many pixels together; `max_pixels`: of one.
     """
-    pixels, most = sum(photo.pixels for photo in photos), TOGETHER * max_pixels
+    pixels = sum(photo.pixels for photo in photos)
+    most = TOGETHER * max_pixels
     if pixels > most:
         raise TooLarge(
             f"the photos have {pixels / 1e6:.1f} megapixels together; at most {most / 1e6:g} are "

@@ -13,7 +13,8 @@ from dogsnap.files import replacing
 from dogsnap.training.dataset import open_photo
 
 MOST_PHOTOS = 200  # each takes about 15 kB
-THUMBNAIL, QUALITY = (320, 320), 80
+THUMBNAIL = (320, 320)
+QUALITY = 80
 HEAD = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

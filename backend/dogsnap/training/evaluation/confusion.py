@@ -15,9 +15,14 @@ from dogsnap.files import replacing
 from dogsnap.training.dataset import class_ids
 
 PRINTED_CLASSES = 12  # a terminal shows no larger table
-CELL, MARGIN, TEXT_SIZE = 28, 8, 14  # of the picture, in pixels
+# of the picture, in pixels
+CELL = 28
+MARGIN = 8
+TEXT_SIZE = 14
 NAMED_CLASSES = 150  # of more the picture has no room for names
-WHITE, BLACK, BLUE = (255, 255, 255), (0, 0, 0), (30, 80, 160)
+WHITE = (255, 255, 255)
+BLACK = (0, 0, 0)
+BLUE = (30, 80, 160)
 
 
 Font: TypeAlias = ImageFont.ImageFont | ImageFont.FreeTypeFont
@@ -37,7 +42,8 @@ def class_scores(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]]) -> lis
     scores = []
     for place, label in enumerate(labels):
         row = matrix[place]
-        photos, answers = int(row.sum()), int(matrix[:, place].sum())
+        photos = int(row.sum())
+        answers = int(matrix[:, place].sum())
         if not photos:
             continue
         wrong = np.where(np.arange(len(row)) == place, 0, row)

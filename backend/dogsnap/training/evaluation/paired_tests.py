@@ -65,7 +65,8 @@ def photos_needed(drop: float) -> int:
 
 def _bisect(is_below: Callable[[float], bool]) -> float:
     """The share in (0, 1) up to which `is_below` holds."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if is_below(middle) else (low, middle)
