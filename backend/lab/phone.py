@@ -26,7 +26,9 @@ from dogsnap.training import dataset, scoring, thresholds
 from dogsnap.training.dataset import breeds_of, paths_of
 from dogsnap.training.evaluation.labelled_photos import read_known
 
+from lab import decision_fit
 from lab.calibration import Answers, Pass, Photos, fit_decision
+from lab.photo_lists import folds
 from lab.trainer import with_whole_pictures
 
 MADE_BY = "python -m lab calibrate --phone 1"
@@ -64,14 +66,14 @@ def fit(
     known, largest = logits[:count], logits.max(-1)
     nothing = np.zeros((count, stored.model.get_layer("features").output.shape[-1]))
     seen = Pass(nothing, known, np.zeros_like(known), largest[:count])
-    said = Answers(breeds_of(validation), whole, dataset.folds(validation), seen, seen, None)
+    said = Answers(breeds_of(validation), whole, folds(validation), seen, seen, None)
     scores = fit_decision(said, stored, "int8", known_labels(stored), ranks)
     # Lab note: the largest logit alone tells dogs. With 99.4 % of the web photos kept it refuses
     # 98.2 % of 220 photos without a dog and 89.3 % of the 1,377 here; a regression on the features
     # 71.8 and 86.3 %, the odds of all classes of dogs 99.5 and 85.0 %.
     bias = -float(largest[:count].mean() + largest[count:].mean()) / 2 if others else 0.0
     dogs = 1 / (1 + np.exp(-largest - bias))
-    threshold = thresholds.dog_threshold(dogs[:count], whole, dogs[count:])
+    threshold = decision_fit.dog_threshold(dogs[:count], whole, dogs[count:])
     fitted = {
         "made_by": MADE_BY,
         "network": stored.opinion.sha256,

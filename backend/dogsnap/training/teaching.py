@@ -601,7 +601,7 @@ def breeds_in(
 
     Photos in the others' folders of the same names are added. A folder with an
     `index.tsv` has the photos that this lists, of the sources in its column
-    `source`; `one_source`: see `dataset.sources_of`. `left_out`: folders of the
+    `source`; `one_source`: see `dataset.source_of`. `left_out`: folders of the
     first that are no breeds to teach. `report`: see `photos_in`.
     """
     photos = [_photos_by_breed(folder, one_source, report) for folder in folders]
