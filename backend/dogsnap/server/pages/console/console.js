@@ -3,7 +3,7 @@
 
 import { all, ask, clock, kept, one, post, Refused, say, token } from "./ask.js";
 import { openChange } from "./change.js";
-import { fillVersions } from "./photos.js";
+import "./photos.js";
 import { drawBanner, seconds, showPictures } from "./pictures.js";
 
 const REFRESH_MS = 5000;
@@ -48,7 +48,7 @@ async function refresh() {
   shown = html;
   tellTimes();
   const model = one("#glance [data-model]")?.dataset.model;
-  one("#trial").hidden = !fillVersions();
+  one("#trial").hidden = one("#first").options.length < 2;
   await showPictures(model);
   return true;
 }
@@ -58,8 +58,9 @@ function show(html) {
   const parts = new DOMParser().parseFromString(html, "text/html");
   const focused = document.activeElement?.id;
   for (const part of all("[data-part]", parts)) {
-    if (part.dataset.part === "banners") showBanners(part);
-    else one(`#${part.dataset.part}`).replaceChildren(...part.childNodes);
+    const place = one(`#${part.dataset.part}`);
+    if (place.id === "banners") showBanners(part);
+    else if (place.innerHTML !== part.innerHTML) place.replaceChildren(...part.childNodes); // else what was chosen stays
   }
   if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();
 }

@@ -3,23 +3,7 @@
 import { all, ask, capital, element, one, Refused } from "./ask.js";
 
 const MOST = 20, SHOWN = 3;
-const chosen = (select) => select.selectedOptions[0].dataset;
-
-export function fillVersions() {
-  const { model } = one("#glance [data-model]")?.dataset ?? {};
-  const cards = all("#glance [data-version]").filter(({ dataset }) => Number(dataset.classes));
-  for (const [place, select] of [one("#first"), one("#second")].entries()) {
-    const before = select.value, shown = [...select.options].map(({ value }) => value);
-    const isSame = shown.join() === cards.map(({ dataset }) => dataset.version).join();
-    if (isSame && select.dataset.model === model) continue;
-    select.replaceChildren(...cards.map(({ dataset }) => new Option(`version ${dataset.version}`, dataset.version)));
-    select.dataset.model = model;
-    for (const option of select.options) Object.assign(option.dataset, { model, version: option.value });
-    if (cards.some(({ dataset }) => dataset.version === before)) select.value = before;
-    else select.selectedIndex = Math.min(1 - place, cards.length - 1); // the older first
-  }
-  return cards.length > 1;
-}
+const chosen = (select) => ({ model: one("#glance [data-model]").dataset.model, version: select.value });
 
 async function classify(photo, { model, version }) {
   const query = new URLSearchParams({ model, version, top_k: SHOWN });
