@@ -4,6 +4,8 @@
  *
  * @typedef {import('./offline').Network} Network
  */
+const { resample } = require('./resample')
+
 const FILE = 'network.onnx'
 const SILENCE_MS = 20 * 1000
 const TIMEOUT_MS = 60 * 1000
@@ -89,10 +91,10 @@ function unlink(filePath) {
 
 /**
  * @param {Network} network
- * @param {Float32Array} pixels  (side, side, 3), 0 to 1
+ * @param {import('./offline').Picture} picture
  * @returns {Promise<number[]>}  scores; rejects where its file is gone, or it does not run here
  */
-async function run(network, pixels) {
+async function run(network, picture) {
   const { side } = network
   const session = wx.createInferenceSession({ model: pathOf(network) })
   try {
@@ -100,7 +102,7 @@ async function run(network, pixels) {
       session.onLoad(resolve)
       session.onError(reject)
     })
-    const data = /** @type {ArrayBuffer} */ (pixels.buffer)
+    const data = /** @type {ArrayBuffer} */ (resample(picture, side).buffer)
     const image = { type: 'float32', data, shape: [1, side, side, 3] }
     const { output0 } = await inTime((resolve, reject) => session.run({ image }).then(resolve, reject))
     return Array.from(new Float32Array(output0.data))

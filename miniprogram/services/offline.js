@@ -7,13 +7,14 @@
  * @property {string} address  of the folder with its files
  * @property {Record<string, {bytes: number, sha1: string}>} files
  * @property {number} side  of the picture that it sees, in pixels
+ *
+ * @typedef {{data: ArrayLike<number>, width: number, height: number}} Picture  red, green, blue and alpha, 0 to 255
  */
 const { baseUrl, inBrowser } = require('../config')
 const breeds = require('./breeds')
 const levels = require('./levels')
 const photo = require('./photo')
 const request = require('./request')
-const { resample } = require('./resample')
 const settings = require('./settings')
 const storage = require('./storage')
 
@@ -113,7 +114,7 @@ async function fetchAll(tell) {
     share = Math.min(1, come / engine.bytesOf(network))
     tell()
   })
-  await engine.run(network, new Float32Array(network.side * network.side * 3)) // whether it runs here
+  await engine.run(network, { data: [0, 0, 0, 0], width: 1, height: 1 }) // whether it runs here
   breeds.all().catch(() => {})
   if (!settings.get().offline) return engine.forget() // switched off meanwhile
   if (!storage.write(KEY, network)) throw new Error('the storage does not take the description')
@@ -131,7 +132,7 @@ async function guess({ kind }, path) {
   try {
     const picture = await photo.pixels(path)
     if (!picture) return null
-    const scores = await engine.run(network, resample(picture, network.side))
+    const scores = await engine.run(network, picture)
     const model = { name: '', version: 0 }
     return Object.assign(levels.claim(scores, network), { model, box: null, feedbackId: '', onPhone: true })
   } catch (error) {

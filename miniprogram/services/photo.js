@@ -165,7 +165,7 @@ function drawUpright(canvas, image, orientation, part, longest) {
 
 /**
  * @param {string} path  of a small copy
- * @returns {Promise<{data: ArrayLike<number>, width: number, height: number} | null>}  red, green, blue and alpha, 0 to 255; null
+ * @returns {Promise<import('./offline').Picture | null>}  null
  *   where this phone cannot draw it
  */
 function pixels(path) {

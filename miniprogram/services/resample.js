@@ -1,7 +1,7 @@
 /** Brings the pixels of a picture to the size that a network takes, as the server does: squashed, through a triangle filter. */
 
 /**
- * @param {{data: ArrayLike<number>, width: number, height: number}} picture  red, green, blue and alpha, 0 to 255
+ * @param {import('./offline').Picture} picture
  * @param {number} side
  * @returns {Float32Array}  (side, side, 3), 0 to 1
  */

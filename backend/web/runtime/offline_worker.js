@@ -2,16 +2,17 @@
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm'
 import { loadGraphModel } from '@tensorflow/tfjs-converter'
 import { io, ready, setBackend, tensor, tidy } from '@tensorflow/tfjs-core'
+import { resample } from '../../../miniprogram/services/resample.js'
 
 /** @type {Promise<import('@tensorflow/tfjs-converter').GraphModel>} */
 let loaded
 
-/** The first message has the network's files, each has the pixels of a picture (side, side, 3), 0 to 1. */
-self.onmessage = async ({ data: { model, weights, pixels, side } }) => {
+/** The first message has the network's files, each has a picture. */
+self.onmessage = async ({ data: { model, weights, picture, side } }) => {
   try {
     loaded ??= load(model, weights)
     const network = await loaded
-    const scores = tidy(() => network.predict(tensor(pixels, [1, side, side, 3])).dataSync())
+    const scores = tidy(() => network.predict(tensor(resample(picture, side), [1, side, side, 3])).dataSync())
     self.postMessage({ scores: Array.from(scores) })
   } catch (error) {
     self.postMessage({ error: String(error) })
@@ -19,7 +20,8 @@ self.onmessage = async ({ data: { model, weights, pixels, side } }) => {
 }
 
 async function load(model, weightData) {
-  setWasmPaths({ 'tfjs-backend-wasm-simd.wasm': 'offline.wasm' })
+  // It asks for all three, and takes that for instructions on 128 bits without threads.
+  setWasmPaths(Object.fromEntries(['', '-simd', '-threaded-simd'].map((kind) => [`tfjs-backend-wasm${kind}.wasm`, 'offline.wasm'])))
   await setBackend('wasm')
   await ready()
   const { modelTopology, weightsManifest } = JSON.parse(model)

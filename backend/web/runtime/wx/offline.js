@@ -54,11 +54,11 @@ export const offlineNetwork = {
 
   /**
    * @param {Network} network
-   * @param {Float32Array} pixels  (side, side, 3), 0 to 1
+   * @param {import('../../../../miniprogram/services/offline').Picture} picture
    * @returns {Promise<number[]>}  scores; rejects where its files are gone, or it does not run here
    */
-  run(network, pixels) {
-    const turn = last.then(() => ask(network, pixels))
+  run(network, picture) {
+    const turn = last.then(() => ask(network, picture))
     last = turn.catch(stop)
     return turn
   },
@@ -69,7 +69,7 @@ function stop() {
   running = null
 }
 
-async function ask({ digest, address, side }, pixels) {
+async function ask({ digest, address, side }, picture) {
   let files = {}
   if (running?.digest !== digest) {
     stop()
@@ -82,7 +82,7 @@ async function ask({ digest, address, side }, pixels) {
     worker.onerror = ({ message }) => reject(new Error(message || 'the worker cannot be started'))
     setTimeout(() => reject(new Error('the network does not answer')), SILENCE_MS)
   })
-  worker.postMessage({ ...files, pixels, side })
+  worker.postMessage({ ...files, picture, side })
   return scores
 }
 
