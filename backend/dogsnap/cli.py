@@ -17,7 +17,7 @@ COMMANDS = {
     "train": "train a network on own classes, from a folder of photos",
     "evaluate": "measure an exported version on photos it was not trained on",
     "export": "build a version from the stored weights",
-    "quantize": "find the ranges of an int8 network on photos",
+    "quantize": "write a version in int8, if it is faster and answers alike",
     "merge": "make a version that takes photos from one that takes image tensors",
     "teach": "make versions that know a new breed, from some photos of it",
     "console": "open the console of a running server",

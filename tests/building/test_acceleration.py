@@ -174,7 +174,7 @@ def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
 
     with pytest.raises(
         IncompatibleNetwork,
-        match=r"changes \d+% of its answers on 24 test pictures .*`dogsnap quantize`",
+        match=r"changes \d+% of its answers on 24 test pictures .*the ranges are not of this network",
     ):
         acceleration._difference_of_names(exact, others, 0.3)
 

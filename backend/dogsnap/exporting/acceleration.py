@@ -342,7 +342,7 @@ def _difference_of_names(network: Network, reference: Function, tolerance: float
             f"{len(pictures)} test pictures "
             f"(limit {MOST_MOVED:.0%}), and one probability by {largest:.2g} (limit "
             f"{tolerance:g}); "
-            "`dogsnap quantize` measures the ranges again"
+            "the ranges are not of this network"
         )
     return largest
 

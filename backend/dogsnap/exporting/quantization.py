@@ -25,6 +25,7 @@ PASSING = ("Concat", "MaxPool")
 DEPTHWISE = "GroupConvolution"
 CONVOLUTIONS = ("Convolution", DEPTHWISE)
 RECTIFIERS = ("Relu", "Clamp")  # Clamp: ReLU6
+POOLING = ("ReduceMean", "ReduceMax")  # of whole maps
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Ranges:
     1, height, width), by which a network is recognised. `images`: how many the ranges were found on. `weights`: the
     SHA-256 of the stored weights of the network that they were found for; "" if
     that is not known. `made_by`: the command that found them, and its version.
+    `pooled`: of which convolutions, see `chosen_convolutions`.
     """
 
     kernels: Sequence[Sequence[int]]
@@ -43,6 +45,7 @@ class Ranges:
     images: int
     weights: str = ""
     made_by: str = "dogsnap quantize"
+    pooled: bool = False
 
     def write(self, file: Path) -> None:
         """Write the ranges as JSON, a few kB, in one step."""
@@ -59,13 +62,13 @@ def quantise_in_place(model: Any, ranges: Ranges, weight_bits: int) -> Any:
     VNNI), where the sum of two products of full size does not fit. Raises
     IncompatibleNetwork if the ranges are not of this network.
     """
-    convolutions = rectified_convolutions(model)
+    convolutions = chosen_convolutions(model, ranges.pooled)
     shapes = [list(node.input_value(1).get_shape()) for node in convolutions]
     if shapes != [list(shape) for shape in ranges.kernels]:
         raise IncompatibleNetwork(
             f"the ranges are of another network: of {len(ranges.kernels)} convolutions, "
             f"this one has {len(shapes)}; "
-            "`dogsnap quantize` measures them again"
+            "leave int8_ranges out, and use `dogsnap quantize` on the merged version"
         )
     sources = {}
     for node, ends in zip(convolutions, ranges.inputs, strict=True):
@@ -79,17 +82,27 @@ def quantise_in_place(model: Any, ranges: Ranges, weight_bits: int) -> Any:
     return model
 
 
-def rectified_convolutions(model: Any) -> list[Any]:
+def chosen_convolutions(model: Any, pooled: bool) -> list[Any]:
     """Those that a ReLU follows, and those behind a depthwise one, which end an
-    inverted residual block: the others answer, like the head does.
+    inverted residual block; `pooled`: also those whose maps are pooled in the
+    end. The others answer, like the head does, or weigh channels, of one pixel.
     """
-    convolutions = []
-    for node in model.get_ordered_ops():
+    convolutions, leading = [], set()  # names of what leads to pooling
+    for node in reversed(model.get_ordered_ops()):
+        for follower in _consumers(node):
+            kind, name = follower.get_type_name(), follower.get_friendly_name()
+            if kind in POOLING or name in leading:
+                leading.add(node.get_friendly_name())
         if node.get_type_name() not in CONVOLUTIONS:
             continue
-        if _is_rectified(node) or _is_projection(node):
+        is_inner = pooled and node.get_friendly_name() in leading and not _is_of_one_pixel(node)
+        if is_inner or _is_rectified(node) or _is_projection(node):
             convolutions.append(node)
-    return convolutions
+    return convolutions[::-1]
+
+
+def _is_of_one_pixel(node: Any) -> bool:
+    return list(node.input_value(0).get_shape())[2:] == [1, 1]
 
 
 def _is_rectified(node: Any) -> bool:

@@ -1,29 +1,58 @@
-"""Writes a version again with another description, beside it under the next number."""
+"""Writes a version again with changes, beside it under the next number."""
 
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dogsnap.exporting.publication import WRITING, publish
-from dogsnap.serving.versions import checksums, description
+from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.version_folders import model_folder_of
 
 
-def write_with_threshold(version: Path, stated: Mapping[str, Any], threshold: float) -> Path:
-    """The version folder, with `threshold` as the probability from which on its
-    first class is sure.
+@dataclass(frozen=True)
+class Draft:
+    """A copy of a version: its files are in `folder`, and may be changed, as its
+    `description` may. `finish` makes a version of it, and `publish` gives that the next
+    number of `model_folder`.
+    """
 
-    `stated`: the description of `version`. Raises OSError when the disk is full.
+    folder: Path
+    model_folder: Path
+    description: dict[str, Any]
+
+    def finish(self) -> None:
+        text = json.dumps(self.description, indent=1, ensure_ascii=False)
+        (self.folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+        checksums.write(self.folder)
+
+    def publish(self) -> Path:
+        self.finish()
+        return publish(self.folder, self.model_folder)
+
+
+@contextmanager
+def rewriting(version: Path) -> Iterator[Draft]:
+    """A copy of a version to change, which goes when the block ends unless it
+    is published. Raises OSError when the disk is full.
     """
     model_folder = model_folder_of(version)
-    decision = {**stated.get("decision", {}), "confident_threshold": threshold}
     with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
         folder = Path(temporary) / "version"
         shutil.copytree(version, folder)
-        text = json.dumps({**stated, "decision": decision}, indent=1, ensure_ascii=False)
-        (folder / description.DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
-        checksums.write(folder)
-        return publish(folder, model_folder)
+        stated = json.loads((folder / DESCRIPTION_FILE).read_text(encoding="utf-8"))
+        yield Draft(folder, model_folder, stated)
+
+
+def write_with_threshold(version: Path, threshold: float) -> Path:
+    """The version folder, with `threshold` as the probability from which on its
+    first class is sure.
+    """
+    with rewriting(version) as draft:
+        draft.description.setdefault("decision", {})["confident_threshold"] = threshold
+        return draft.publish()

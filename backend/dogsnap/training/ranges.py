@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +15,20 @@ from dogsnap.exporting.merging.merge import read_description
 from dogsnap.exporting.quantization import (
     LEVELS,
     Ranges,
+    chosen_convolutions,
     name_of,
-    rectified_convolutions,
     sources_of,
 )
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
 from dogsnap.training.dataset import (
-    DatasetError,
-    paths_of,
     photo_bytes,
-    read_list,
     readable_photos,
-    split_validation,
 )
 
 SAMPLES = 200  # values of each tensor and image that a range is chosen on
 SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the end of a range
-
-
-def choose(data: Sequence[Path], recipe: dict[str, Any], count: int) -> list[Path]:
-    """`count` training photos, evenly from all folders of `data` in Stanford
-    Dogs' layout.
-
-    A photo of the same name is in the same part of all of them, the one that
-    `recipe` cuts from the first. Raises DatasetError.
-    """
-    if count < len(data):
-        raise DatasetError(
-            f"--photos is {count}; expected at least {len(data)}, one from each folder of --data"
-        )
-    lists = {folder: read_list(folder, "train_list") for folder in data}
-    _, cut = split_validation(lists[data[0]], recipe["validation_per_breed"], recipe["seed"])
-    validation = {path.stem for path in paths_of(cut)}
-    found: list[Path] = []
-    for folder, examples in lists.items():
-        training = [path for path in paths_of(examples) if path.stem not in validation]
-        if not training:
-            raise DatasetError(
-                f"all {len(examples)} photos that {folder} lists are for validation; "
-                "expected some more to find the ranges on: "
-                "list more in train_list.txt"
-            )
-        found += training[:: max(1, -(-len(training) // (count // len(data))))]
-    return found
+LEAST_END = 1e-6  # of a range whose values are all 0
 
 
 def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
@@ -80,14 +49,14 @@ def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
     return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
 
 
-def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
+def find_ranges(model: Any, images: Iterable[np.ndarray], pooled: bool = False) -> Ranges:
     """The ranges with the least mean squared error on images float32 (height,
-    width, channels), of an OpenVINO model in float32.
+    width, channels), of an OpenVINO model in float32; `pooled` as in `Ranges`.
 
     Tensors that meet in a concatenation share one range. The model is left with
     further outputs.
     """
-    convolutions = rectified_convolutions(model)
+    convolutions = chosen_convolutions(model, pooled)
     tensors: dict[str, Any] = {}
     names = []  # of the tensors that a convolution takes
     for node in convolutions:
@@ -99,12 +68,10 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
     for group in _join_groups(names):
         low = min(ends[name][0] for name in group)
         high = max(ends[name][1] for name in group)
-        if low >= 0:  # as wide as the values for negative ones
-            values = np.concatenate([np.concatenate(samples[name]) for name in sorted(group)])
-            low, high = 0.0, min(SHARES * high, key=partial(_squared_error, values))
-        ranges |= dict.fromkeys(group, (float(low), float(high)))
+        values = np.concatenate([np.concatenate(samples[name]) for name in sorted(group)])
+        ranges |= dict.fromkeys(group, _least_error(values, low, high))
     kernels = [list(node.input_value(1).get_shape()) for node in convolutions]
-    return Ranges(kernels, [ranges[sources[0]] for sources in names], count)
+    return Ranges(kernels, [ranges[sources[0]] for sources in names], count, pooled=pooled)
 
 
 def _sample(
@@ -139,9 +106,21 @@ def _join_groups(groups: Sequence[Sequence[str]]) -> list[set[str]]:
     return joined
 
 
-def _squared_error(values: np.ndarray, end: float) -> float:
-    step = end / (LEVELS - 1)
-    return float(np.mean((np.minimum(np.round(values / step), LEVELS - 1) * step - values) ** 2))
+def _least_error(values: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    """The range that holds 0, within the smallest and the largest value, in which
+    `values` are rounded with the least error.
+    """
+    low, high = min(float(low), 0.0), max(float(high), LEAST_END)
+    high = min((SHARES * high).tolist(), key=lambda end: _squared_error(values, low, end))
+    if low < 0:
+        low = min((SHARES * low).tolist(), key=lambda end: _squared_error(values, end, high))
+    return low, high
+
+
+def _squared_error(values: np.ndarray, low: float, high: float) -> float:
+    step = (high - low) / (LEVELS - 1)
+    rounded = np.clip(np.round((values - low) / step), 0, LEVELS - 1) * step + low
+    return float(np.mean((rounded - values) ** 2))
 
 
 def images(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:
