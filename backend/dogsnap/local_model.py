@@ -15,7 +15,7 @@ from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.assembly import create_predictor
-from dogsnap.serving.inference.request_kinds import Values
+from dogsnap.serving.inference.request_kinds import Photos, Values
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from dogsnap.serving.versions.version_folders import VERSION, version_folders
 from dogsnap.settings import Settings
@@ -84,7 +84,7 @@ class LocalModel:
         """
         return dict(self.answer(Values(partial(_to_arrays, inputs), signature)).outputs)
 
-    def answer(self, work: Values) -> Any:
+    def answer(self, work: Photos | Values) -> Any:
         """The answer to a request of any kind. Raises the types of `dogsnap.errors`."""
         (answer,) = self._predictor.answer(self._spec, [work], PROTOCOL)
         return answer

@@ -1,8 +1,9 @@
-"""`dogsnap compare`: how far two versions agree on photos, and whether the
-second is worse.
+"""`dogsnap compare`: how far two versions agree on photos or requests, and
+whether the second is worse.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import click
 from dogsnap.commands.helpers.answer_text import TEXTS
 from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
+    EXISTING_FILE,
     PATH,
     json_option,
     list_option,
     named_list,
     option,
 )
+from dogsnap.commands.helpers.json_instances import read_instances
 from dogsnap.files import write_json
 
 
@@ -28,7 +31,24 @@ from dogsnap.files import write_json
     "folder of photos or CSV table, as of `dogsnap evaluate`; photos without a known "
     "class count for the agreement",
     PATH,
-    required=True,
+)
+@option(
+    "--requests",
+    "instead of DATA: a file with one JSON instance per line, as of `dogsnap predict "
+    "--json-instances`; outputs are compared",
+    EXISTING_FILE,
+)
+@option("--signature-name", "compare the outputs of this signature, on requests or photos")
+@option(
+    "--tolerance",
+    "of the numbers in outputs, as a share and absolute; whole numbers have to be equal",
+    click.FloatRange(min=0),
+    default=0.01,
+)
+@option(
+    "--min-agreement",
+    "end with 1 unless so many answers agree, such as 0.99",
+    click.FloatRange(0, 1),
 )
 @list_option
 @option(
@@ -57,43 +77,65 @@ from dogsnap.files import write_json
 def compare(
     first: str,
     second: str,
-    data: Path,
+    data: Path | None,
     list_name: str,
     photos: int | None,
     model_dir: Path,
     max_drop: float | None,
+    min_agreement: float | None,
     **outputs: Any,
 ) -> None:
     """Compare versions FIRST and SECOND, numbers of a model or version folders,
-    on photos.
+    on photos or requests.
 
-    Reports agreement, difference of the probabilities, accuracy on the classes
-    that both have, and time; lists the photos with different top classes.
+    Of versions that name classes, reports agreement, difference of the
+    probabilities, accuracy on the classes that both have, and time; lists the
+    photos with different top classes. Of all others, the agreement of each output:
+    numbers by their difference, texts by equality, detections by matched boxes.
     """
+    folders = [_version_folder(version, model_dir) for version in (first, second)]
+    of_model = f" of {model_dir}" if first.isdigit() and second.isdigit() else ""
+    names = f"versions {first} and {second}{of_model}"
+    if (data is None) == (outputs["requests"] is None):
+        raise click.UsageError("expected one of --data and --requests")
+    if data is None or outputs["signature_name"] or not _name_classes(folders):
+        if max_drop is not None or outputs["page"]:
+            raise click.UsageError(
+                "--max-drop and --page are for photos and versions that name classes; expected "
+                "--min-agreement"
+            )
+        result = _compare_outputs(folders, data, photos, outputs)
+        text = TEXTS.get_template("outputs.txt").render(result, show=outputs["show"])
+        click.echo(f"{names} on {result['requests']} requests\n{text}", nl=False)
+        if outputs["json_file"]:
+            write_json({"versions": [first, second], **result}, outputs["json_file"])
+        _check_agreement(result, min_agreement)
+        return
     from dogsnap.training.evaluation import agreement, comparison_page, labelled_photos
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
-    folders = [_version_folder(version, model_dir) for version in (first, second)]
     versions = ExportedVersion.load(folders[0]), ExportedVersion.load(folders[1])
     labels = agreement.joined_labels(versions[0].labels, versions[1].labels)
-    found = labelled_photos.find_examples(data, named_list(data, list_name), labels, click.echo)
+    independent = any(version.is_independent for version in versions)
+    listed = named_list(data, list_name)
+    found = labelled_photos.find_examples(data, listed, labels, click.echo, independent)
     limit = photos or (500 if max_drop is None else None)
     examples = labelled_photos.spread(found, limit)
     with click.progressbar(length=len(examples), label=f"{len(examples)} photos") as bar:
         result = agreement.compare(*versions, examples, click.echo, lambda: bar.update(1))
-    of_model = f" of {model_dir}" if first.isdigit() and second.isdigit() else ""
-    title = f"versions {first} and {second}{of_model} on {result['photos']} photos of {data}"
+    title = f"{names} on {result['photos']} photos of {data}"
     text = TEXTS.get_template("comparison.txt").render(result, names=(first, second))
     summary = text.removesuffix("\n")
     click.echo(f"{title}\n{summary}")
     click.echo(TEXTS.get_template("differing.txt").render(result, show=outputs["show"]), nl=False)
     if outputs["page"]:
-        names = [f"version {version}" for version in (first, second)]
-        comparison_page.write_page(title, names, summary, result["differing"], outputs["page"])
+        columns = [f"version {version}" for version in (first, second)]
+        comparison_page.write_page(title, columns, summary, result["differing"], outputs["page"])
         click.echo(f"wrote {outputs['page']}")
     if outputs["json_file"]:
         pair = [int(version) if version.isdigit() else version for version in (first, second)]
         write_json({"model": model_dir, "versions": pair, **result}, outputs["json_file"])
+    _check_agreement(result, min_agreement)
     if max_drop is not None:
         is_same = agreement.is_same_version(*folders)
         _check_drop(result, max_drop / 100, is_same)
@@ -102,6 +144,74 @@ def compare(
 def _version_folder(version: str, model_dir: Path) -> Path:
     """A version of the model by its number, or any version folder by its path."""
     return model_dir / version if version.isdigit() else Path(version)
+
+
+def _name_classes(folders: list[Path]) -> bool:
+    """Whether all that are versions name classes."""
+    from dogsnap.serving.versions import saved_model_file
+    from dogsnap.serving.versions.description import Description
+
+    versions = [folder for folder in folders if saved_model_file.find(folder)]
+    return all(Description.read(folder).labels for folder in versions)
+
+
+def _compare_outputs(
+    folders: list[Path], data: Path | None, photos: int | None, outputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    from dogsnap import local_model
+    from dogsnap.errors import DogsnapError
+    from dogsnap.serving.inference.request_kinds import Values
+    from dogsnap.serving.tensors import json_tensors
+    from dogsnap.training import dataset
+    from dogsnap.training.evaluation import output_comparison
+
+    signature = outputs["signature_name"] or ""
+    requests: dict[str, output_comparison.MakeWork] = {}
+    if data is None:
+        instances = read_instances(outputs["requests"])
+        for line, value in zip(instances.lines, instances.values, strict=True):
+            body = {"instances": [value], "signature_name": signature}
+            requests[f"line {line}"] = partial(
+                Values, partial(json_tensors.from_body, body), signature
+            )
+    else:
+        found = dataset.photos_below(data)
+        step = -(-len(found) // (photos or len(found)))
+        for photo in found[::step]:
+            requests[str(photo)] = partial(_photo_work, photo, signature)
+    try:
+        with (
+            local_model.load(folders[0]) as first,
+            local_model.load(folders[1]) as second,
+            click.progressbar(length=len(requests), label=f"{len(requests)} requests") as bar,
+        ):
+            return output_comparison.compare(
+                (first, second),
+                requests,
+                outputs["tolerance"],
+                click.echo,
+                lambda: bar.update(1),
+            )
+    except DogsnapError as error:
+        raise click.ClickException(error.message) from error
+
+
+def _photo_work(photo: Path, signature: str) -> Any:
+    from dogsnap.serving.inference.request_kinds import Photos
+
+    return Photos([photo.read_bytes()], signature)
+
+
+def _check_agreement(result: Mapping[str, Any], least: float | None) -> None:
+    """Raises click.ClickException unless so many answers agree."""
+    if least is None:
+        return
+    agreement = result["agreement"]
+    if agreement < least:
+        raise click.ClickException(
+            f"{agreement:.2%} of the answers agree, --min-agreement is {least:g}"
+        )
+    click.echo(f"{agreement:.2%} of the answers agree: within --min-agreement {least:g}")
 
 
 def _check_drop(result: Mapping[str, Any], most: float, is_same: bool) -> None:

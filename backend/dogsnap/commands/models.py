@@ -257,7 +257,7 @@ def rollout(
 @click.argument("version")
 @switch_options
 def shadow(server: Remote, version: str, **flags: bool) -> None:
-    """Send copies of the photos to VERSION, which does not answer; "off" ends
+    """Send copies of the requests to VERSION, which does not answer; "off" ends
     it.
 
     It is used while the server is not busy; how often it agrees with the

@@ -132,7 +132,7 @@ def change_split(
 
 
 def change_shadow(choices: Choices, versions: Versions, version: int | None) -> Choices:
-    """Choose the shadow version, which gets copies of the photos; None ends it."""
+    """Choose the shadow version, which gets copies of the requests; None ends it."""
     return choices.with_value("shadow", "", version)
 
 

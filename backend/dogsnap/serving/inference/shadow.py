@@ -1,8 +1,8 @@
-"""Runs photos that were answered on a shadow version, too, and counts where
-both name another breed.
+"""Runs requests that were answered on a shadow version, too, and counts where
+both name another breed, or give other outputs.
 
-It runs after the answer, one photo at a time, and drops photos while the server
-is busy.
+It runs after the answer, one request at a time, and drops requests while the
+server is busy.
 """
 
 import logging
@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 
 import numpy as np
 
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.answers.output_agreement import compare_outputs, count_rows
 from dogsnap.serving.inference.request_kinds import Outputs
 from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
 from dogsnap.serving.repository.interface import ModelRepository
@@ -48,25 +49,21 @@ class Shadow:
         this model. Returns at once, raises nothing.
         """
         shadow = self._repository.chosen.choices(answered.id.name).shadow
-        if shadow in (None, answered.id.version):
+        if shadow is None or shadow == answered.id.version:
             return
-        first = first_classes(answered, outputs)
-        if first is None:
-            return
+        first = Seen(named_classes(answered, outputs), outputs)
         if self._is_busy() or not self._places.acquire(blocking=False):
-            self._metrics.count_shadow(answered.id, shadow, "dropped", len(first))
+            self._metrics.count_shadow(answered.id, shadow, "dropped", first.rows)
             return
         with suppress(RuntimeError):  # the server stops
             self._thread.submit(self._compare, answered.id, shadow, first, run)
 
-    def _compare(self, answered: ServableId, shadow: int, first: list[str], run: Run) -> None:
-        """Run the shadow, and count where it agrees with `first`: the first
-        class of each row that was answered.
-        """
+    def _compare(self, answered: ServableId, shadow: int, first: "Seen", run: Run) -> None:
+        """Run the shadow, and count the rows in which it agrees with `first`."""
         self._places.release()
         count = partial(self._metrics.count_shadow, answered, shadow)
         if self._is_busy():
-            return count("dropped", len(first))
+            return count("dropped", first.rows)
         try:
             with (
                 self._metrics.request(SHADOW_PROTOCOL) as request,
@@ -74,20 +71,25 @@ class Shadow:
             ):
                 request.servable = servable.id
                 outputs = run(servable)
-                theirs = None if outputs is None else first_classes(servable, outputs) or []
+                theirs = None
+                if outputs is not None:
+                    theirs = Seen(named_classes(servable, outputs), outputs)
         except Exception as error:  # failures of a shadow must not affect answers
             log.warning("shadow %s version %d failed: %s", answered.name, shadow, error)
-            return count("failed", len(first))
-        if theirs is not None:
-            differing = [pair for pair in zip_longest(first, theirs) if pair[0] != pair[1]]
-            count("agree", len(first) - len(differing))
-            count("differ", len(differing))
-            with self._lock:
-                counted = self._count_pairs(answered.name, shadow)
-                for pair in differing:
-                    is_counted = pair in counted or len(counted) < MOST_DIFFERENCES
-                    if is_counted and None not in pair:
-                        counted[pair] += 1
+            return count("failed", first.rows)
+        if theirs is None:
+            return
+        agreeing = first.agreeing_rows(theirs)
+        count("agree", agreeing)
+        count("differ", first.rows - agreeing)
+        if first.classes is None or theirs.classes is None:
+            return
+        with self._lock:
+            counted = self._count_pairs(answered.name, shadow)
+            for pair in zip(first.classes, theirs.classes, strict=False):
+                is_counted = pair in counted or len(counted) < MOST_DIFFERENCES
+                if pair[0] != pair[1] and is_counted:
+                    counted[pair] += 1
 
     def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
         """What answers and this shadow named most often where they differ: (the
@@ -109,11 +111,40 @@ class Shadow:
         self._thread.shutdown(cancel_futures=True)
 
 
-def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
-    """The id of the most probable class of each row, or None unless `outputs`
-    are the probabilities of named classes.
+@dataclass(frozen=True)
+class Seen:
+    """What a version answered. `classes`: of each row, see `named_classes`."""
+
+    classes: list[str] | None
+    outputs: Outputs
+
+    @property
+    def rows(self) -> int:
+        """How many rows are counted."""
+        return len(self.classes) if self.classes is not None else count_rows(self.outputs)
+
+    def agreeing_rows(self, other: "Seen") -> int:
+        """In how many rows both name the same; without names, give the same."""
+        if self.classes is not None:
+            pairs = zip(self.classes, other.classes or (), strict=False)
+            return sum(first == second for first, second in pairs)
+        found = compare_outputs(self.outputs, other.outputs)
+        if not found or count_rows(other.outputs) != self.rows:
+            return 0
+        return int(np.all([each.agrees for each in found.values()], axis=0).sum())
+
+
+def named_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
+    """The id of the most probable class of each row, of independent classes
+    those of all that it shows; None unless `outputs` are the probabilities of
+    named classes.
     """
     labels, prediction = servable.description.labels, outputs.get("prediction")
     if not labels or prediction is None or prediction.shape[1:] != (len(labels),):
         return None
-    return [labels[index]["id"] for index in np.argmax(prediction, axis=1)]
+    ids = [label["id"] for label in labels]
+    thresholds = servable.description.levels.thresholds
+    if thresholds is None:
+        return [ids[index] for index in np.argmax(prediction, axis=1)]
+    rows = [np.flatnonzero(row) for row in prediction >= thresholds]
+    return ["|".join(sorted(ids[place] for place in row)) for row in rows]

@@ -20,7 +20,7 @@ from dogsnap.routing.planners import (
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Switch, Who
 from dogsnap.serving.repository.interface import CONFIGURED, ModelRepository
-from dogsnap.serving.versions.differences import Differences, compare
+from dogsnap.serving.versions.differences import Differences, compare, never_copied
 from dogsnap.serving.versions.model_configs import from_json
 
 
@@ -79,6 +79,18 @@ class Switcher:
                 of_model = [change for change in changes if change.model == model]
                 differences += self._compare(versions[model], of_model, is_guarded)
         return Plan(frozenset(planners), find, changes, differences, is_guarded, undoes)
+
+    def _note_shadow(self, versions: Versions, shadow: int) -> Differences:
+        """Whether a shadow never gets copies of what the default answers."""
+        default = versions.default
+        if default is None or not all(map(versions.is_available, (default, shadow))):
+            return Differences()
+        with (
+            self._repository.acquire(ModelSpec(versions.model, default)) as answering,
+            self._repository.acquire(ModelSpec(versions.model, shadow)) as servable,
+        ):
+            sentence = never_copied(answering, servable)
+        return Differences(noted=(sentence,) if sentence else ())
 
     def plan_undo(self, number: int | None = None, model: str = "") -> Plan:
         """Of the switch with this id, or of the last one in force (of a model).
@@ -168,6 +180,9 @@ class Switcher:
         if is_guarded:
             check_guard(changes, replaced)
         found = Differences(noted=tuple(unknown))
+        for change in changes:
+            if change.kind == "shadow" and change.after is not None:
+                found += self._note_shadow(versions, change.after)
         for numbers in replaced:
             before, after = [ModelSpec(versions.model, number) for number in numbers]
             with (
