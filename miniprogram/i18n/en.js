@@ -260,6 +260,7 @@ module.exports = {
     unsure: 'Not sure: {name}?',
     unknown: "Perhaps a breed I don't know",
     no_dog: 'No dog seen',
+    no_labels: 'None of what I know is seen',
     said: 'You said: {words}',
     either: '{first} or {second}',
     alike: 'Look-alikes: {names}',

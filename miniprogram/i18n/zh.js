@@ -255,6 +255,7 @@ module.exports = {
     unsure: '不太确定：{name}？',
     unknown: '可能是我不认识的品种',
     no_dog: '没看到狗',
+    no_labels: '没看到认识的',
     said: '你说：{words}',
     /** With a place where a line may end: names are not broken. */
     either: '{first}或\u200b{second}',

@@ -9,12 +9,13 @@ const WORTH_A_ROW = 0.01
 const WORTH_A_NAME = 0.9
 
 /**
- * The rows of an answer, most likely first: of a group its members, of a set its breeds, else the first few.
+ * The rows of an answer, most likely first: of a group its members, of a set its breeds, all labels, else the first few.
  * @param {import('./classifier').Outcome} outcome
  * @param {number} most  where the answer does not say itself how many
  * @returns {import('./classifier').Guess[]}
  */
-function rows({ state, breeds: guesses, group, set }, most) {
+function rows({ state, breeds: guesses, group, set, labels }, most) {
+  if (state === 'labels') return labels
   if (state === 'group') return guesses.filter(({ id }) => group.members.includes(id))
   if (state === 'set') return guesses.filter(({ id }) => set.includes(id))
   const first = guesses.slice(0, most)
@@ -23,14 +24,15 @@ function rows({ state, breeds: guesses, group, set }, most) {
 
 /** The one breed that an answer names; null where it names none, or a whole group. @returns {import('./classifier').Guess | null} */
 function named(outcome) {
-  const { state, breeds: guesses } = outcome
+  const { state, breeds: guesses, labels } = outcome
+  if (state === 'labels') return labels.length === 1 ? labels[0] : null
   const isFirst = isOne(outcome) && (state !== 'group' || rows(outcome, 0).length < 2 || guesses[0].probability >= WORTH_A_NAME)
   return isFirst ? guesses[0] : null
 }
 
 /** Whether the answer is sure enough to be shared, saved and confirmed as one thing. */
-function isOne({ state, set }) {
-  return state === 'breed' || state === 'group' || (state === 'set' && set.length === 1)
+function isOne({ state, set, labels }) {
+  return (state === 'labels' && labels.length > 0) || state === 'breed' || state === 'group' || (state === 'set' && set.length === 1)
 }
 
 /** The breeds that the model confuses with the one that is named, the most likely first. @returns {import('./classifier').Guess[]} */

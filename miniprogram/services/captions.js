@@ -11,8 +11,9 @@ const MOST_NAMED = 2
  * @returns {string}
  */
 function headline(outcome) {
-  const { state, breeds, group, set } = outcome
+  const { state, breeds, group, set, labels } = outcome
   const { captions: text } = texts()
+  if (state === 'labels') return labels.length ? wording.list(labels.map(nameOf), currentLanguage()) : text.no_labels
   if (['no_dog', 'unknown', 'refused'].includes(state)) return text[state]
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
   const named = candidates.named(outcome)
@@ -84,8 +85,9 @@ function nameOf(named) {
 /** The one thing that an answer names, for a card: with its look-alikes not each by name. @param {import('./classifier').Outcome} outcome */
 function shared(outcome) {
   const { captions: text } = texts()
-  if (outcome.dogs) return { title: caption(outcome), percent: '' }
-  const { state, breeds, group } = outcome
+  if (outcome.dogs || (outcome.state === 'labels' && !candidates.named(outcome))) return { title: caption(outcome), percent: '' }
+  const { state, group } = outcome
+  const breeds = outcome.labels || outcome.breeds
   const isGroup = state === 'group' && !candidates.named(outcome)
   const title = isGroup ? wording.fill(text.orAlike, { name: nameOf(breeds[0]) }) : nameOf(breeds[0])
   return { title, percent: wording.percent((isGroup ? group : breeds[0]).probability) }

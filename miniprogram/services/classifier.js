@@ -11,7 +11,7 @@ const STICKY_HEADER = 'X-Request-Key'
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
- * @typedef {'breed' | 'group' | 'set' | 'unsure' | 'unknown' | 'no_dog' | 'refused'} State  refused: the photo waited for nothing
+ * @typedef {'breed' | 'group' | 'set' | 'unsure' | 'unknown' | 'no_dog' | 'labels' | 'refused'} State  refused: the photo waited for nothing
  * @typedef {object} Group
  * @property {string} id
  * @property {string} name
@@ -26,6 +26,7 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {Guess[]} breeds  most likely first
  * @property {Group | null} group  the look-alikes to which the first breed belongs
  * @property {string[] | null} set  ids of the breeds of which one is right in 95 of 100 photos
+ * @property {Guess[]} [labels]  of independent classes those that the photo shows, the most likely first
  * @property {number[] | null} box  where the dog is: left, top, right, bottom, as fractions of the upright photo
  * @property {{name: string, version: number}} model  which one really answered
  * @property {string} feedbackId  by which the server takes feedback on this answer; '' where it takes none
@@ -100,14 +101,15 @@ function ofSeveral({ photos, same_dog: isSame, ...joint }) {
 
 /** @returns {Outcome}  of one dog; throws a Failure where something of it is missing */
 function toDog(answer, model) {
-  const { breeds, group = null, set = null, box, feedback_id: feedbackId, feedback_asked: asked } = answer
+  const { breeds, group = null, set = null, labels, box, feedback_id: feedbackId, feedback_asked: asked } = answer
   const state = stateOf(answer)
   const has = (list, isGood) => Array.isArray(list) && list.every(isGood)
   const isWhole = has(breeds, isNamed) && (state === 'no_dog' || breeds.length > 0)
   const hasGroup = isNamed(group) && has(group.members, isText)
   const hasSet = has(set, isText) && has(breeds, Boolean) && breeds.some(({ id }) => set.includes(id))
-  if (!isWhole || (state === 'group' && !hasGroup) || (state === 'set' && !hasSet)) throw new request.Failure('unreadable')
-  return {
+  const hasLabels = has(labels, isNamed)
+  if (!isWhole || (state === 'group' && !hasGroup) || (state === 'set' && !hasSet) || (state === 'labels' && !hasLabels)) throw new request.Failure('unreadable')
+  return Object.assign(hasLabels ? { labels } : {}, {
     state,
     breeds,
     model,
@@ -116,7 +118,7 @@ function toDog(answer, model) {
     box: has(box, Number.isFinite) && box.length === 4 ? box : null,
     feedbackId: feedbackId || '',
     asked: Boolean(asked),
-  }
+  })
 }
 
 function isText(value) {
@@ -129,7 +131,7 @@ function isNamed(guess) {
 }
 
 /** The levels that an answer may have. */
-const LEVELS = ['breed', 'group', 'set', 'unsure', 'unknown', 'no_dog']
+const LEVELS = ['breed', 'group', 'set', 'unsure', 'unknown', 'no_dog', 'labels']
 
 /** A server from before there were levels says only whether it is sure. @returns {State} */
 function stateOf({ level, dog, confident }) {

@@ -78,7 +78,7 @@ function thumbsByBreed(entries) {
 
 /** @param {Outcome | null} outcome */
 function sureBreed(outcome) {
-  return outcome && outcome.state !== 'group' && candidates.isOne(outcome) ? outcome.breeds[0].id : ''
+  return outcome && outcome.state !== 'group' && candidates.isOne(outcome) ? (outcome.labels || outcome.breeds)[0].id : ''
 }
 
 /** The same answer for the photo turned clockwise. @param {Outcome} outcome @param {number} degrees  90, 180 or 270 @returns {Outcome} */

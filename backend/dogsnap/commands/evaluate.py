@@ -25,8 +25,8 @@ LISTED_CLASSES = 10  # of the ones that are right least often
 @option(
     "--data",
     "folder of photos, with a folder for each class named by its id or name, or with an "
-    "index.tsv (breed, photo); or a table "
-    "image,label as CSV",
+    "index.tsv (breed, photo); or a table image,label as CSV; of independent classes labels may "
+    "be several, as cat|dog, or a column for each class with 1 where a photo shows it",
     PATH,
     required=True,
 )
@@ -72,7 +72,7 @@ def evaluate(
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)
     from dogsnap.training import scoring, thresholds
-    from dogsnap.training.evaluation import confusion, labelled_photos, measuring
+    from dogsnap.training.evaluation import confusion, label_sets, labelled_photos, measuring
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
     exported = ExportedVersion.load(version)
@@ -83,8 +83,22 @@ def evaluate(
             f"--precision is for versions without groups; the thresholds of {version} depend on "
             "one another, and are fitted together"
         )
+    if exported.is_independent and (precision or not_dogs or other_dogs):
+        raise click.UsageError(
+            f"--precision, --not-dogs and --other-dogs are for one class a photo; the classes of "
+            f"{version} are independent, each with its own `threshold` in the labels"
+        )
     listed = named_list(data, list_name)
-    examples = labelled_photos.read_known(data, listed, exported.labels, limit, click.echo)
+    examples = labelled_photos.read_known(
+        data, listed, exported.labels, limit, click.echo, exported.is_independent
+    )
+    if exported.is_independent:
+        scores = measuring.evaluate_labels(exported, examples)
+        click.echo(f"{version} on {len(examples)} photos of {data}\n{label_sets.as_text(scores)}")
+        click.echo(f"median time a photo         {scores['milliseconds']:.1f} ms, with decoding")
+        for file in filter(None, (save and save / "scores.json", json_file)):
+            write_json(scores, file)
+        return
     scores, matrix, found = measuring.evaluate(exported, examples, precision)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"median time a photo         {scores['milliseconds']:.1f} ms, with decoding")
@@ -114,7 +128,7 @@ def evaluate(
             raise click.ClickException("no version is written")
         from dogsnap.exporting.redescription import write_with_threshold
 
-        click.echo(f"wrote {write_with_threshold(version, exported.description, found.threshold)}")
+        click.echo(f"wrote {write_with_threshold(version, found.threshold)}")
 
 
 def _report_dogs(scores: Mapping[str, Any]) -> None:

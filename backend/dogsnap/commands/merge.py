@@ -96,6 +96,12 @@ from dogsnap.commands.helpers.arguments import (
 )
 @option("--softmax", "the class output holds logits: answer with probabilities", is_flag=True)
 @option(
+    "--independent",
+    "a photo may show several of the classes or none: each output is a probability by itself",
+    is_flag=True,
+)
+@option("--sigmoid", "the same, where the class output holds logits", is_flag=True)
+@option(
     "--labels",
     "the classes in their order: a name a line, or id:name, number and name, a table, JSON "
     "or YAML (class_indices of Keras, id2label of Transformers), or a label map of the Object "

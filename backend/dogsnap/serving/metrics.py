@@ -197,7 +197,8 @@ class Metrics(Collector):
         )
         self.answered = of_kinds(
             "dogsnap_answers",
-            "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
+            "answers of /api/classify by level: breed, group, set, unsure, unknown, no_dog "
+            "or labels",
             (*VERSION, "level"),
             kinds=Level,
         )
@@ -209,7 +210,7 @@ class Metrics(Collector):
         )
         self._shadowed = of_kinds(
             "dogsnap_shadowed_photos",
-            "photos sent to a shadow: agree or differ (in the best answer), dropped "
+            "rows of requests sent to a shadow: agree or differ (in the best answer), dropped "
             "(the server was busy), failed",
             (*VERSION, "shadow", "result"),
             kinds=("agree", "differ", "dropped", "failed"),

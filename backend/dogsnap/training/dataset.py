@@ -47,7 +47,8 @@ class Example:
     fractions of its sides; None: not known. `path` is then the dog cut out of
     `frame`, or the same file. `others`: boxes of further dogs in `frame`.
     `sides`: width and height of `frame` where its file has other proportions;
-    None: those of the file.
+    None: those of the file. `shows`: places of all classes that the photo shows,
+    where these are independent; None: not known, or `breed` alone.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Example:
     box: Box | None = None
     others: tuple[Box, ...] = ()
     sides: tuple[float, float] | None = None
+    shows: frozenset[int] | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -88,6 +88,7 @@ export const LEVELS = {
   unsure: { level: 'unsure', confident: false },
   unknown: { level: 'unknown', confident: false },
   no_dog: { level: 'no_dog', dog: false },
+  labels: { level: 'labels', labels: [GUESSES[1], GUESSES[0]] },
 }
 
 /** A phone in Chinese, in light colours, with nothing stored. */

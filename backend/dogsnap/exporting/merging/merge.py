@@ -32,6 +32,7 @@ from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, MOST, EveryDog
 from dogsnap.networks.second_pass import NEEDED, SecondPass
 from dogsnap.serving.answers.classification import WITHOUT_THRESHOLDS
+from dogsnap.serving.answers.levels import INDEPENDENT
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, check, check_fields
 from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
 from dogsnap.serving.versions.version_folders import model_folder_of
@@ -102,9 +103,15 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     report_outputs(merger, options, report)
     if merger.classes and labels:
         description = {"model": model_folder.name, **description, "labels": labels}
-    if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
+    if options.independent or options.sigmoid:
+        description["classes"] = INDEPENDENT
+    levels = check(description, "the description")
+    if (
+        description.get("labels")
+        and levels.decision.confident is None
+        and levels.thresholds is None
+    ):
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
-    check(description, "the description")
     merged = merger.signatures()
     description["source"] = {
         "merged_from": f"{model_folder.name}/{Path(os.path.abspath(source.folder)).name}",
@@ -179,6 +186,8 @@ def report_outputs(merger: Merger, options: Options, report: Report) -> None:
             f'"{first}" gets 1 - p; '
             f'where it is p of "{first}", give --labels in the other order'
         )
+    elif merger.classes and options.sigmoid:
+        report(f'output "{classes}" holds logits, each of which becomes a probability by itself')
     elif merger.classes and options.softmax:
         report(f'output "{classes}" holds logits, which become probabilities')
     elif merger.classes:

@@ -294,6 +294,7 @@ class Merger:
         dtypes = {spec.dtype for spec in self.outputs.values()}
         plain = answer in (self._main, self._all) and not (
             self.options.softmax
+            or self.options.sigmoid
             or self.options.encode
             or self.renamed
             or self.is_one_number
@@ -358,6 +359,8 @@ class Merger:
             answers[self.classes] = layers.two_classes(answers[self.classes], self.options.softmax)
         elif self.options.softmax:
             answers[self.classes] = layers.softmax(answers[self.classes])
+        elif self.options.sigmoid:
+            answers[self.classes] = tf.sigmoid(answers[self.classes])
         if self.image_output:
             images = answers[self.image_output]
             layout = layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True)
@@ -423,7 +426,8 @@ class Merger:
         """Raises MergeError where the class output, tried with noise, holds
         other numbers than probabilities.
         """
-        advice = ", which are no probabilities; add --softmax if they are logits"
+        flag = "--sigmoid" if self.options.independent else "--softmax"
+        advice = f", which are no probabilities; add {flag} if they are logits"
         self._check_trial(self._all(self._run_on_noise()), self.class_alias, 0.001, advice)
 
     def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
@@ -475,7 +479,7 @@ class Merger:
 
     def _class_output(self) -> str:
         """Its name; "" where no names or probabilities are wanted of one."""
-        if not (self.names or self.options.softmax):
+        if not (self.names or self.options.softmax or self.options.sigmoid):
             return ""
         rank = self._class_rank()
         classes = len(self.names)
@@ -487,7 +491,7 @@ class Merger:
             numbers[name] = spec
             if spec.shape[-1] == classes if classes else spec.shape[-1] != 1:
                 fitting.append(name)
-        if classes == 2 and not fitting:
+        if classes == 2 and not (fitting or self.options.independent or self.options.sigmoid):
             fitting = [name for name, spec in specs.items() if is_one_number(spec, rank)]
         if classes and numbers and not fitting:
             counts = [f'"{name}" has {spec.shape[-1]}' for name, spec in numbers.items()]

@@ -36,9 +36,10 @@ class Options:
     off these, and divided by, one number or one per channel; `channels`: "rgb"
     or "bgr". `preprocessing`, instead of these four: a key of PREPROCESSING.
     `output_range`: black and white in its output. `softmax`: the class output
-    holds logits. `labels`: the classes in their order, each {"id", "name",
-    "name_zh"}. `description`: fields for what the version says about itself,
-    beside those of the source. `classes_from`: a detector's number of the first
+    holds logits. `independent`: a photo may show several classes or none;
+    `sigmoid`: the class output holds logits of such. `labels`: the classes in
+    their order, each {"id", "name", "name_zh"}. `description`: fields for what
+    the version says about itself, beside those of the source. `classes_from`: a detector's number of the first
     of `labels`; None where that is not known. `first_class`: what the answer
     has instead; None: the same.
     `fast`, `second_pass`: as the flags of `dogsnap merge`.
@@ -54,6 +55,8 @@ class Options:
     deviation: Sequence[float] = (1.0,)
     output_range: tuple[float, float] | None = None
     softmax: bool = False
+    independent: bool = False
+    sigmoid: bool = False
     labels: Sequence[Mapping[str, str]] = ()
     input_range: tuple[float, float] | None = None
     boxes: str | None = None
@@ -67,3 +70,10 @@ class Options:
     channels: str | None = None
     preprocessing: str | None = None
     description: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.softmax and (self.independent or self.sigmoid):
+            raise MergeError(
+                "--softmax is for one class a photo; expected --sigmoid alone, for independent "
+                "classes in logits"
+            )

@@ -21,6 +21,7 @@ from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
 from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.answers.classification import Classification, require_labels
+from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.answers.several_photos import MOST_PHOTOS, naming_photo
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
@@ -64,7 +65,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         else:
             result = predictor.classify(photos[0], spec, top_k, PROTOCOL, client_is_gone())
             answer = result.to_json()
-        if feedback:
+        # Of several labels it cannot be said which of them is right.
+        if feedback and result.level is not Level.LABELS:
             answer = _with_feedback_ids(feedback, result, answer, spec)
         return _answer(answer)
 

@@ -46,7 +46,8 @@ class Classification:
     without a dog. `more_dogs`: whether the photo shows more than these. `note`:
     that the version has no thresholds, or "". `turned`: degrees clockwise by
     which the upright photo was turned for this answer: 0, 90, 180 or 270.
-    `probabilities`: of all classes, float32 (classes,).
+    `probabilities`: of all classes, float32 (classes,). `labels`: of independent
+    classes those that the photo shows, perhaps none.
     """
 
     servable: ServableId
@@ -62,10 +63,13 @@ class Classification:
     note: str = ""
     turned: int = 0
     probabilities: np.ndarray | None = field(default=None, repr=False, compare=False)
+    labels: tuple[Breed, ...] = ()
 
     def __str__(self) -> str:
         """What is claimed, and the classes a line each, for people."""
         claim = self.level.value.replace("_", " ")
+        if self.level is Level.LABELS:
+            claim = ", ".join(label.name for label in self.labels) or "none of the labels"
         lines = [f"{self.servable}: {claim}{', sure' if self.confident else ''}"]
         for breed in self.breeds:
             lines.append(f"  {breed.probability:6.1%}  {breed.name}")
@@ -92,6 +96,11 @@ class Classification:
             "group": self.group and {**asdict(self.group[0]), "probability": self.group[1]},
             "set": self.held,
             "box": self.box,
+            **(
+                {"labels": [asdict(label) for label in self.labels]}
+                if self.level is Level.LABELS
+                else {}
+            ),
         }
 
 
@@ -190,15 +199,21 @@ def name_dog(
     if top_k is None and claim.group and claim.level is Level.GROUP:
         members = claim.group.members
         best += [index for index in order[DEFAULT_TOP_K:] if labels[index]["id"] in members]
+    held = None if claim.held is None else list(claim.held)
+    shown: tuple[Breed, ...] = ()
+    if held is not None and claim.level is Level.LABELS:
+        shown, held = tuple(_breed(labels[index], probabilities[index]) for index in held), None
+    is_unsure = levels.decision.confident is None and levels.thresholds is None
     return Classification(
         servable=servable.id,
         dog=dog,
-        confident=claim.level is Level.BREED,
+        confident=claim.level is Level.BREED or bool(shown),
         level=claim.level,
         breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
         group=(claim.group, claim.group_probability) if claim.group else None,
-        held=None if claim.held is None else tuple(labels[index]["id"] for index in claim.held),
+        held=None if held is None else tuple(labels[index]["id"] for index in held),
         box=None if box is None else tuple(float(side) for side in box),
-        note=WITHOUT_THRESHOLDS if levels.decision.confident is None else "",
+        note=WITHOUT_THRESHOLDS if is_unsure else "",
         probabilities=probabilities,
+        labels=shown,
     )

@@ -10,6 +10,8 @@ from typing import Any, overload
 import numpy as np
 
 LARGEST_SET = 5
+INDEPENDENT = "independent"  # `classes` in a description: a photo may show several, or none
+LABEL_THRESHOLD = 0.5  # of an independent class without one of its own
 LEAST_PROBABILITY = 1e-12  # stands for 0 where a logarithm is taken
 # A group is told only where it says more than its first breed: that one is less
 # probable than this, and a second one worth a row.
@@ -26,6 +28,7 @@ class Level(StrEnum):
     UNSURE = "unsure"
     UNKNOWN = "unknown"
     NO_DOG = "no_dog"
+    LABELS = "labels"
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,8 @@ class Claim:
     its members' probabilities.
 
     `held`: the prediction set: indices of the breeds, the most probable first,
-    of which one is right in 95 % of photos. Both None where the version has no
-    thresholds for them.
+    of which one is right in 95 % of photos; of independent classes those that
+    the photo shows. Both None where the version has no thresholds for them.
     """
 
     level: Level
@@ -120,13 +123,21 @@ def says_more(first: np.ndarray | float, second: np.ndarray | float) -> np.ndarr
 class Levels:
     """What the answers of a version claim, by its thresholds and groups."""
 
-    def __init__(self, decision: Decision, groups: Sequence[Group] = (), ids: Sequence[str] = ()):
-        """`ids`: of the breeds, in class order.
+    def __init__(
+        self,
+        decision: Decision,
+        groups: Sequence[Group] = (),
+        ids: Sequence[str] = (),
+        thresholds: np.ndarray | None = None,
+    ):
+        """`ids`: of the breeds, in class order. `thresholds` float (classes,): of
+        independent classes.
 
         Raises ValueError for a group of an unknown breed, or for a breed in
         two.
         """
         self.decision, self.groups, self.ids = decision, tuple(groups), tuple(ids)
+        self.thresholds = thresholds
         index_of = {breed: index for index, breed in enumerate(ids)}
         self._members: list[np.ndarray] = []
         self._group_of: dict[int, int] = {}
@@ -147,6 +158,14 @@ class Levels:
         Raises ValueError for one that is not whole.
         """
         decision = Decision.read(raw.get("decision", {}))
+        if raw.get("classes") == INDEPENDENT:
+            if decision.confident is not None:
+                raise ValueError(
+                    "decision has thresholds for one class a photo; independent classes have "
+                    "`threshold` in each of the labels"
+                )
+            stated = [label.get("threshold", LABEL_THRESHOLD) for label in raw["labels"]]
+            return cls(decision, thresholds=np.array(stated, np.float32))
         if decision.group is None:
             return cls(decision)
         groups = []
@@ -156,6 +175,10 @@ class Levels:
 
     def claim(self, probabilities: np.ndarray) -> Claim:
         """Judge one photo of a dog by its probabilities (classes,)."""
+        if self.thresholds is not None:
+            shown = np.flatnonzero(probabilities >= self.thresholds)
+            held = shown[np.argsort(-probabilities[shown], kind="stable")]
+            return Claim(Level.LABELS, None, 0.0, held)
         decision, first = self.decision, float(probabilities.max())
         is_sure = decision.confident is not None and first >= decision.confident
         if decision.group is None:

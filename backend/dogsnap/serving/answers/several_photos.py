@@ -11,7 +11,7 @@ import numpy as np
 
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.answers.classification import Classification, name_dog
-from dogsnap.serving.answers.levels import LEAST_PROBABILITY
+from dogsnap.serving.answers.levels import LEAST_PROBABILITY, Level
 from dogsnap.serving.versions.servable import BaseServable
 
 MOST_PHOTOS = 5  # of one dog
@@ -60,10 +60,15 @@ def join_answers(
 
     Photos without a dog say nothing of its breed. The others show the same dog
     where a breed may be right in all of them; then the logarithms of their
-    probabilities are averaged.
+    probabilities are averaged. Of independent classes, what one of them shows is
+    shown.
     """
     shown = [photo for photo in photos if photo.dog]
     first = shown[0] if shown else photos[0]
+    if first.level is Level.LABELS:
+        probabilities = [photo.probabilities for photo in photos if photo.probabilities is not None]
+        most = np.max(probabilities, axis=0)
+        return JoinedAnswer(name_dog(servable, most, None, top_k), True, tuple(photos))
     dogs = _same_dogs(shown)
     if not dogs:
         return JoinedAnswer(first, False, tuple(photos))

@@ -70,13 +70,7 @@ class Description:
             raw = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{file} is no JSON: {error}") from error
-        check(raw, str(file))
-        try:
-            levels = Levels.read(raw)
-        except KeyError as error:
-            raise ValueError(f"{file}: levels of an answer need {error.args[0]} as well") from error
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
+        levels = check(raw, str(file))
         size = tuple(raw["input_size"]) if "input_size" in raw else None
         return cls(tuple(raw.get("labels", ())), size, levels, raw)
 
@@ -91,11 +85,17 @@ def check_fields(raw: Any, name: str) -> None:
     _check_schema(raw, schema, name)
 
 
-def check(raw: Any, name: str) -> None:
-    """Raises ValueError for what does not fit the schema: better no version
-    than one that fails on every photo.
+def check(raw: Any, name: str) -> Levels:
+    """What answers claim. Raises ValueError for what does not fit the schema:
+    better no version than one that fails on every photo.
     """
     _check_schema(raw, _read_schema(), name)
+    try:
+        return Levels.read(raw)
+    except KeyError as error:
+        raise ValueError(f"{name}: levels of an answer need {error.args[0]} as well") from error
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _read_schema() -> dict[str, Any]:

@@ -41,6 +41,22 @@ def compare(before: BaseServable, after: BaseServable) -> Differences:
     return Differences(tuple(comparison.felt), tuple(comparison.noted))
 
 
+def never_copied(answering: BaseServable, shadow: BaseServable) -> str:
+    """A sentence if no request to `answering` can be repeated by its `shadow`;
+    else "".
+    """
+    for name, signature in answering.signatures.items():
+        same = shadow.signatures.get(name)
+        if same is not None and same.inputs == signature.inputs:
+            return ""
+    if _names_breeds(answering) and _names_breeds(shadow):
+        return ""
+    return (
+        f"version {shadow.id.version} gets no copies of what version {answering.id.version} "
+        "answers: no signature of both has the same inputs"
+    )
+
+
 class _Comparison:
     def __init__(self, before: BaseServable, after: BaseServable):
         self.before, self.after = before, after
@@ -108,6 +124,10 @@ class _Comparison:
             )
             return
         self._compare_classes()
+        if (old.levels.thresholds is None) != (new.levels.thresholds is None):
+            kinds = ("one class a photo", "several labels a photo")
+            has, had = [kinds[each.levels.thresholds is not None] for each in (new, old)]
+            self._feel(f"tells {has}, {self._old} {had}")
         thresholds, others = old.raw.get("decision", {}), new.raw.get("decision", {})
         for name, value in thresholds.items():
             if name not in others and name in NEEDED_THRESHOLDS:

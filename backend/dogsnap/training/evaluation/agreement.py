@@ -3,7 +3,6 @@ whether the second is worse.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,13 @@ import numpy as np
 
 from dogsnap.errors import DogsnapError
 from dogsnap.exporting import Report
-from dogsnap.training.dataset import Example, breeds_of, class_ids
+from dogsnap.serving.answers.levels import Levels
+from dogsnap.training.dataset import Example, class_ids
 from dogsnap.training.evaluation.exported_version import ExportedVersion
-from dogsnap.training.evaluation.labelled_photos import UNKNOWN
+from dogsnap.training.evaluation.label_sets import classes_shown, mean_average_precision
 from dogsnap.training.evaluation.paired_tests import drop_bound, mcnemar
+
+NOTHING = "none"  # in place of names: no label reaches its threshold
 
 
 def joined_labels(
@@ -31,11 +33,12 @@ def joined_labels(
 
 @dataclass
 class Answers:
-    """What one version answered to the photos: places of its classes among the
-    joined labels, float32 (n, own classes).
+    """What one version answered to the photos: `places` of its classes among the
+    joined labels, float32 (n, own classes). `levels`: what its answers claim.
     """
 
     places: np.ndarray
+    levels: Levels
     rows: list[np.ndarray] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
 
@@ -43,9 +46,17 @@ class Answers:
     def probabilities(self) -> np.ndarray:
         return np.stack(self.rows)
 
-    def best(self) -> np.ndarray:
-        """The place of the most probable class of each photo."""
-        return self.places[self.probabilities.argmax(-1)]
+    def claims(self, classes: int) -> np.ndarray:
+        """Bool (n, joined classes): the most probable class of each photo, of
+        independent ones those that reach their thresholds.
+        """
+        claimed = np.zeros((len(self.rows), classes), bool)
+        if self.levels.thresholds is not None:
+            claimed[:, self.places] = self.probabilities >= self.levels.thresholds
+        else:
+            best = self.places[self.probabilities.argmax(-1)]
+            claimed[np.arange(len(best)), best] = True
+        return claimed
 
     def of(self, places: np.ndarray) -> np.ndarray:
         """The probabilities of classes that the version has, (n, places)."""
@@ -64,9 +75,10 @@ def compare(
     affects both alike; ready for JSON.
 
     `examples`: their classes are places in `joined_labels`, or UNKNOWN. The result:
-      photos, agreement                       their number, and the share with the same top class
+      photos, agreement                       their number, and the share with the same top class or, of independent ones, labels
       mean_difference, largest_difference     of the probabilities of classes that both have, absolute
       labelled, accuracy                      photos of classes that both have, and the share on which each is right; None without
+      mean_average_precision                  of each, over the classes of these photos, where classes are independent
       only_first_right, only_second_right     how many of these only one is right on, and McNemar's `p_value`
       drop, drop_bound                        how much smaller the second's accuracy is, and at most is with 95 %
       classes_of_one                          for each class that one version lacks: `id`, `name`, `version` that has it (0 or 1),
@@ -81,7 +93,7 @@ def compare(
     given = []
     for version in (first, second):
         places = map(ids.index, class_ids(version.labels))
-        given.append(Answers(np.array(list(places))))
+        given.append(Answers(np.array(list(places)), version.levels))
     kept = []
     for example in examples:
         try:
@@ -111,36 +123,52 @@ def _summarise(
     given: Sequence[Answers], examples: Sequence[Example], labels: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     first, second = given
-    best = np.stack([first.best(), second.best()])
-    true = breeds_of(examples)
+    claims = np.stack([answers.claims(len(labels)) for answers in given])
+    is_alike = (claims[0] == claims[1]).all(-1)
+    true, is_labelled = classes_shown(examples, len(labels))
     shared = np.intersect1d(first.places, second.places)
     difference = np.abs(first.of(shared) - second.of(shared))
     times = np.array([answers.milliseconds for answers in given])
     return {
         "photos": len(examples),
-        "agreement": float((best[0] == best[1]).mean()),
+        "agreement": float(is_alike.mean()),
         "mean_difference": float(difference.mean()) if shared.size else None,
         "largest_difference": float(difference.max()) if shared.size else None,
-        **_judge(best, true, shared),
-        "classes_of_one": _classes_of_one(given, best, true, labels),
+        **_judge(given, claims, true, is_labelled, shared),
+        "classes_of_one": _classes_of_one(given, claims, true, labels),
         "milliseconds": np.median(times, axis=1).tolist(),
         "slowest": np.percentile(times, 95, axis=1).tolist(),
-        "differing": _differing(given, best, examples, labels),
+        "differing": _differing(given, claims, examples, true, labels),
     }
 
 
-def _judge(best: np.ndarray, true: np.ndarray, shared: np.ndarray) -> dict[str, Any]:
-    """Accuracy and its difference, on the photos of classes that both versions have."""
-    labelled = np.isin(true, shared)
+def _judge(
+    given: Sequence[Answers],
+    claims: np.ndarray,
+    true: np.ndarray,
+    is_labelled: np.ndarray,
+    shared: np.ndarray,
+) -> dict[str, Any]:
+    """Accuracy and its difference, on the photos of classes that both versions
+    have: an answer is right that claims what the photo shows, and nothing else.
+    """
+    others = np.setdiff1d(np.arange(true.shape[-1]), shared)
+    labelled = is_labelled & ~true[:, others].any(-1)
     photos = int(labelled.sum())
     if not photos:
         return {"labelled": 0, "accuracy": None}
-    right = best[:, labelled] == true[labelled]
+    right = (claims[:, labelled] == true[labelled]).all(-1)
     only_first = int((right[0] & ~right[1]).sum())
     only_second = int((right[1] & ~right[0]).sum())
+    precision = {}
+    if any(answers.levels.thresholds is not None for answers in given):
+        shown = true[labelled][:, shared]
+        means = [mean_average_precision(each.of(shared)[labelled], shown) for each in given]
+        precision = {"mean_average_precision": means}
     return {
         "labelled": photos,
         "accuracy": right.mean(-1).tolist(),
+        **precision,
         "only_first_right": only_first,
         "only_second_right": only_second,
         "p_value": mcnemar(only_first, only_second),
@@ -151,22 +179,21 @@ def _judge(best: np.ndarray, true: np.ndarray, shared: np.ndarray) -> dict[str, 
 
 def _classes_of_one(
     given: Sequence[Answers],
-    best: np.ndarray,
+    claims: np.ndarray,
     true: np.ndarray,
     labels: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    photos = Counter(true.tolist())
     found = []
     for version, other in ((0, 1), (1, 0)):
         for place in np.setdiff1d(given[version].places, given[other].places).tolist():
-            right = int((best[version][true == place] == place).sum())
+            shown = true[:, place]
             found.append(
                 {
                     "id": labels[place]["id"],
                     "name": labels[place]["name"],
                     "version": version,
-                    "photos": photos[place],
-                    "right": right,
+                    "photos": int(shown.sum()),
+                    "right": int((claims[version][:, place] & shown).sum()),
                 }
             )
     return found
@@ -174,20 +201,23 @@ def _classes_of_one(
 
 def _differing(
     given: Sequence[Answers],
-    best: np.ndarray,
+    claims: np.ndarray,
     examples: Sequence[Example],
+    true: np.ndarray,
     labels: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
+    def names(classes: np.ndarray) -> str:
+        return ", ".join(labels[place]["name"] for place in np.flatnonzero(classes).tolist())
+
     surest = np.stack([answers.probabilities.max(-1) for answers in given])
     differing = []
-    for photo in np.flatnonzero(best[0] != best[1]).tolist():
-        true = examples[photo].breed
+    for photo in np.flatnonzero((claims[0] != claims[1]).any(-1)).tolist():
         differing.append(
             {
                 "photo": examples[photo].path,
-                "names": [labels[place]["name"] for place in best[:, photo]],
+                "names": [names(of_version) or NOTHING for of_version in claims[:, photo]],
                 "probabilities": surest[:, photo].tolist(),
-                "right": "" if true == UNKNOWN else labels[true]["name"],
+                "right": names(true[photo]),
             }
         )
     return sorted(differing, key=lambda pair: -sum(pair["probabilities"]))

@@ -69,6 +69,11 @@ class ExportedVersion:
     def labels(self) -> Sequence[Mapping[str, Any]]:
         return self.description["labels"]
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether a photo may show several of its classes, or none."""
+        return self.levels.thresholds is not None
+
     def finds_dogs(self) -> bool:
         """Whether it says of a photo that it shows no dog."""
         has_output = "dog" in self.servable.photo_signature().outputs

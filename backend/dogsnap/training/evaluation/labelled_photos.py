@@ -17,14 +17,22 @@ from dogsnap.training.dataset import DatasetError, Example
 UNKNOWN = -1  # the class of a photo whose label is none of the version's
 SHOWN = 5  # classes that an error names
 COLUMNS = ("image", "label")
+BETWEEN = "|"  # labels of one photo: cat|dog
+MARKS = ("1", "1.0", "true", "True")  # in the column of a class: the photo shows it
 
 
 def find_examples(
-    data: Path, list_name: str | None, labels: Sequence[Mapping[str, Any]], report: Report
+    data: Path,
+    list_name: str | None,
+    labels: Sequence[Mapping[str, Any]],
+    report: Report,
+    independent: bool = False,
 ) -> list[Example]:
     """The photos of `data` with the places of their classes among `labels`;
     UNKNOWN for others, which are reported.
 
+    `independent`: a photo may have several labels, as cat|dog or in several columns
+    label..., or a column for each class with 1 where a photo shows it, or none.
     `data`: a CSV table with the columns image and label, or a folder: the
     photos of <list_name>.txt in it, without a name those of its index.tsv, else
     all below it, in folders named <id>, <id>-<Name> or <name>. Raises
@@ -34,10 +42,15 @@ def find_examples(
     examples = []
     unknown: Counter[str] = Counter()
     for path, name in _rows(data, list_name):
-        place = classes.find(name)
-        examples.append(Example(path, place))
-        if place == UNKNOWN:
-            unknown[name] += 1
+        names = [each.strip() for each in name.split(BETWEEN)] if independent else [name]
+        places = {each: classes.find(each) for each in names if each or not independent}
+        strangers = [each for each, place in places.items() if place == UNKNOWN]
+        unknown.update(strangers)
+        known = frozenset(places.values()) - {UNKNOWN}
+        is_said = independent and (known or not strangers)
+        examples.append(
+            Example(path, min(known, default=UNKNOWN), shows=known if is_said else None)
+        )
     if unknown:
         named = ", ".join(f"{name} ({count})" for name, count in unknown.most_common(SHOWN))
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
@@ -51,11 +64,13 @@ def read_known(
     labels: Sequence[Mapping[str, Any]],
     limit: int | None,
     report: Report,
+    independent: bool = False,
 ) -> list[Example]:
     """At most `limit` readable photos of known classes, with their boxes if
     they are known; see `find_examples`.
     """
-    known = require_known(find_examples(data, list_name, labels, report), labels)
+    found = find_examples(data, list_name, labels, report, independent)
+    known = require_known(found, labels)
     examples = spread(known, limit)
     if (data / dataset.BOXES).is_file():
         examples = dataset.with_boxes(examples, data, data, report)
@@ -66,7 +81,7 @@ def require_known(
     examples: Sequence[Example], labels: Sequence[Mapping[str, Any]]
 ) -> list[Example]:
     """The examples of known classes. Raises DatasetError where there are none."""
-    known = [example for example in examples if example.breed != UNKNOWN]
+    known = [each for each in examples if each.breed != UNKNOWN or each.shows is not None]
     if not known:
         names = ", ".join(f"{label['id']} or {label['name']}" for label in labels[:SHOWN])
         raise DatasetError(
@@ -129,13 +144,25 @@ def _rows(data: Path, list_name: str | None) -> list[tuple[Path, str]]:
 def _rows_of_table(file: Path) -> list[tuple[Path, str]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         rows = list(csv.DictReader(lines))
-    if not rows or not set(COLUMNS) <= set(rows[0]):
+    is_marked = any(value in MARKS for row in rows for value in row.values())
+    if not rows or "image" not in rows[0] or not ("label" in rows[0] or is_marked):
         found = ", ".join(rows[0]) if rows else "no line"
         raise DatasetError(
             f"{file} has {found}; expected a table with the columns {','.join(COLUMNS)}: "
             "a photo below its folder and a class"
         )
-    return [(file.parent / (row["image"] or ""), row["label"] or "") for row in rows]
+    return [(file.parent / (row["image"] or ""), _label_of(row)) for row in rows]
+
+
+def _label_of(row: Mapping[str, str | None]) -> str:
+    """All labels in the row of a table."""
+    names = []
+    for column, value in row.items():
+        if column.startswith("label"):
+            names.append(value or "")
+        elif value in MARKS and column != "image":
+            names.append(column)
+    return BETWEEN.join(filter(None, names))
 
 
 def _rows_of_list(data: Path, file: Path) -> list[tuple[Path, str]]:

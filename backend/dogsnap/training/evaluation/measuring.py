@@ -10,7 +10,7 @@ import numpy as np
 from dogsnap.exporting import Report
 from dogsnap.training import dataset, scoring, thresholds
 from dogsnap.training.dataset import Example, breeds_of, paths_of
-from dogsnap.training.evaluation import confusion
+from dogsnap.training.evaluation import confusion, label_sets
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.thresholds import Found, find_threshold
 
@@ -71,6 +71,16 @@ def evaluate(
         found = find_threshold(given["prediction"], breeds_of(examples), precision)
         scores["threshold"] = asdict(found)
     return scores, matrix, found
+
+
+def evaluate_labels(version: ExportedVersion, examples: list[Example]) -> dict[str, Any]:
+    """The scores of a version of independent classes, ready for JSON."""
+    thresholds = version.levels.thresholds
+    assert thresholds is not None
+    given = answers(version, paths_of(examples))
+    shown, _ = label_sets.classes_shown(examples, len(version.labels))
+    scores = label_sets.report(given["prediction"], shown, thresholds, version.labels)
+    return {**scores, "milliseconds": round(1000 * float(np.median(given["seconds"])), 2)}
 
 
 def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[str, Any]:
