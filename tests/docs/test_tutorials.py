@@ -1,9 +1,13 @@
 """The tutorials and the five commands of the README run as they are printed, against a real server with small models."""
 
+import re
+import shlex
 import shutil
 from pathlib import Path
 
+import click
 import pytest
+from dogsnap.cli import main
 from PIL import Image
 from support.colour_photos import RED, encode, plain
 from support.real_model import built_models
@@ -79,6 +83,22 @@ def test_the_commands_of_a_page_run_in_their_order(page, folder, request):
     if page.name in NEEDS:
         NEEDS[page.name](folder, request)
     assert run_page(page, folder) >= 3
+
+
+def test_every_command_from_a_folder_of_photos_to_an_undo_parses(tmp_path, monkeypatch):
+    text = (TUTORIALS / "own_photos.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(.*?)^```$", text, re.M | re.S)
+    commands = "".join(blocks).splitlines()
+    assert len(commands) == 13
+    photo = tmp_path / "photos" / "beagle" / "1.jpg"
+    photo.parent.mkdir(parents=True)
+    photo.touch()
+    monkeypatch.chdir(tmp_path)
+    for words in map(shlex.split, commands[3:]):
+        command, rest = main, words[1:]
+        while isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), rest.pop(0))
+        command.parse_args(click.Context(command), rest)
 
 
 def test_every_tutorial_is_in_the_index():

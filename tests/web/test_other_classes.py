@@ -4,9 +4,11 @@ import re
 import shutil
 
 import pytest
+from dogsnap.exporting.merging.merge import merge
+from dogsnap.exporting.merging.options import Options
 from phone import serious_violations
 from playwright.sync_api import expect
-from support import colour_photos, own_models
+from support import colour_photos, own_models, several_labels
 from support.real_model import ROOT, built_models
 
 DOUBLE_TAP_MS = 500  # two taps in one place within less are taken for one
@@ -21,6 +23,16 @@ def shapes_server(start_server, tmp_path_factory):
     models = tmp_path_factory.mktemp("models")
     own_models.export(models / "squares", 1)
     shutil.copy(ROOT / "models" / "breeds.json", models)
+    return start_server(models, "--feedback", str(models / "feedback.db"))
+
+
+@pytest.fixture(scope="module")
+def labels_server(start_server, tmp_path_factory):
+    """One model of five independent classes, on a server that takes feedback."""
+    built_models()
+    models = tmp_path_factory.mktemp("models")
+    several_labels.network().export(models / "colours" / "1", verbose=False)
+    merge(models / "colours" / "1", Options(labels=several_labels.LABELS, sigmoid=True))
     return start_server(models, "--feedback", str(models / "feedback.db"))
 
 
@@ -74,6 +86,22 @@ def test_every_page_names_the_classes_that_there_are_and_speaks_of_no_dog(
     check_words()
     phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
     expect(phone.screen.locator(".choice .name")).to_have_text(sorted(NAMES))
+
+
+@pytest.mark.parametrize(
+    ("shown", "headline", "rows"),
+    [("red|blue", r"(Red.*Blue|Blue.*Red)", 2), ("", "None of what I know is seen", 0)],
+)
+def test_all_labels_of_a_photo_are_shown_or_that_there_is_none_and_nothing_is_asked(
+    open_phone, labels_server, tmp_path, shown, headline, rows
+):
+    several_labels.picture(shown).resize((160, 120)).save(tmp_path / "photo.png")
+    phone = open_phone(server=labels_server, locale="en-US")
+    phone.snap(tmp_path / "photo.png")
+    expect(phone.screen.locator(".panel .headline")).to_have_text(re.compile(headline))
+    expect(phone.screen.locator(".rows .row")).to_have_count(rows)
+    expect(phone.screen.locator(".feedback")).to_have_count(0)
+    assert serious_violations(phone.page) == []
 
 
 def test_the_words_follow_the_version_that_is_chosen_in_the_settings(
