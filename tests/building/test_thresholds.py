@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dogsnap.serving.answers.levels import Decision, Level, Levels
+from dogsnap.serving.answers.levels import ONE_CLASS, Decision, Levels
 from dogsnap.training import thresholds as fitting
 from lab import decision_fit
 from lab.group_choice import of_groups
@@ -49,7 +49,7 @@ def test_what_is_fitted_keeps_its_promises_on_photos_it_has_not_seen():
     assert scores["sure"]["share"] > 0.25
     assert scores["coverage"] == pytest.approx(decision_fit.COVERAGE, abs=0.02)
     assert scores["unknown"]["share"] < 0.05
-    assert sum(scores[level]["share"] for level in Level) == pytest.approx(1, abs=1e-3)
+    assert sum(scores[level]["share"] for level in ONE_CLASS) == pytest.approx(1, abs=1e-3)
     # Where there is no whole picture, all of one kind calibrates the sets.
     crops, pictures = (fitted(answers, breeds, np.full(6000, whole)) for whole in (False, True))
     assert crops == pictures

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dogsnap.serving.answers.levels import Claim, Level, Levels
+from dogsnap.serving.answers.levels import ONE_CLASS, Claim, Level, Levels
 from dogsnap.training.scoring import share
 
 CONFIDENCE = 0.95  # with which these hold over the draw of the calibration photos
@@ -187,7 +187,7 @@ def report(
 def as_text(scores: Mapping[str, Any]) -> str:
     """The report for a reader at a terminal."""
     lines = []
-    for level in (*Level, "sure"):
+    for level in (*ONE_CLASS, "sure"):
         right = scores[level].get("right")
         told = f"{level:12} {scores[level]['share']:7.1%} of the photos"
         lines.append(told if right is None else f"{told}, right {right:.1%}")
@@ -221,13 +221,13 @@ def report_unknown(
     for (breed, level, name), times in sure.most_common():
         taken_for.append({"is": breed, "level": level, "taken_for": name, "times": times})
     told = np.array([claim.level for claim in claims])
-    shares = {level.value: share(told == level) for level in Level}
+    shares = {level.value: share(told == level) for level in ONE_CLASS}
     return {"photos": len(claims), **shares, "taken_for": taken_for}
 
 
 def unknown_as_text(scores: Mapping[str, Any]) -> str:
     """The same for a reader at a terminal, with the ten most frequent."""
-    shares = ", ".join(f"{level} {scores[level]:.1%}" for level in Level if scores[level])
+    shares = ", ".join(f"{level} {scores[level]:.1%}" for level in ONE_CLASS if scores[level])
     pairs = [
         f"{each['is']} for {each['taken_for']} ({each['times']})"
         for each in scores["taken_for"][:10]

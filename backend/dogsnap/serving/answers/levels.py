@@ -31,6 +31,9 @@ class Level(StrEnum):
     LABELS = "labels"
 
 
+ONE_CLASS = tuple(level for level in Level if level is not Level.LABELS)  # of one class a photo
+
+
 @dataclass(frozen=True)
 class Decision:
     """The thresholds of a version; None: an answer never claims that.
