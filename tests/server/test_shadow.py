@@ -135,7 +135,8 @@ def half_server(start_server, tmp_path_factory):
         tiny_models.half_plus(added, folder / str(number))
     tiny_models.texts(folder / "4")
     server = start_server(folder.parent)
-    server.post("/api/admin/models/half/default", json={"version": 1}).raise_for_status()
+    body = {"version": 1, "force": True}  # 4, the largest, takes other inputs
+    server.post("/api/admin/models/half/default", json=body).raise_for_status()
     return server
 
 
