@@ -84,7 +84,7 @@ module.exports = {
       answeredBy: 'Answered by {name}, version {version}',
       onPhone: {
         mark: 'Answered on this phone',
-        means: 'The server did not answer, so this phone did: less surely, about one dog, and without showing where it is.',
+        means: 'The server did not answer, so this phone did: less surely, of one alone, and without showing where it is.',
         waits: "The photo waits, and the server's answer will replace this one.",
         differed: 'On this phone it was: {answer}',
         by: 'Answered on this phone, without the server',
@@ -227,7 +227,7 @@ module.exports = {
       offline: {
         title: 'Without a connection',
         label: 'Answers without a connection ({size} MB)',
-        worth: 'This phone then names the breed by itself where there is no connection, less surely than with one. That takes space on it.',
+        worth: 'This phone then answers by itself where there is no connection, less surely than with one. That takes space on it.',
         metered: 'You are using mobile data. Fetch it now?',
         fetching: 'Fetching it: {percent}',
         ready: 'It is on this phone. Switch it off to delete it.',

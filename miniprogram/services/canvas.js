@@ -53,10 +53,13 @@ function letGo() {
   loaded = []
 }
 
-/** @returns {Promise<any>}  the picture, or null when the phone cannot show it */
-function load(canvas, src) {
+/**
+ * @param {number} [longest]  pixels of its longest side that are enough: a browser then draws no more of them
+ * @returns {Promise<any>}  the picture, or null when the phone cannot show it
+ */
+function load(canvas, src, longest) {
   const loading = new Promise((resolve, reject) => {
-    const image = canvas.createImage()
+    const image = Object.assign(canvas.createImage(), { longest })
     loaded.push(image)
     image.onload = () => resolve(image)
     image.onerror = reject

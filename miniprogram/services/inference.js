@@ -4,6 +4,7 @@
  *
  * @typedef {import('./offline').Network} Network
  */
+const { claim } = require('./levels')
 const { resample } = require('./resample')
 
 const FILE = 'network.onnx'
@@ -92,7 +93,7 @@ function unlink(filePath) {
 /**
  * @param {Network} network
  * @param {import('./offline').Picture} picture
- * @returns {Promise<number[]>}  scores; rejects where its file is gone, or it does not run here
+ * @returns {Promise<ReturnType<typeof claim>>}  what it claims; rejects where its file is gone, or it does not run here
  */
 async function run(network, picture) {
   const { side } = network
@@ -105,7 +106,7 @@ async function run(network, picture) {
     const data = /** @type {ArrayBuffer} */ (resample(picture, side).buffer)
     const image = { type: 'float32', data, shape: [1, side, side, 3] }
     const { output0 } = await inTime((resolve, reject) => session.run({ image }).then(resolve, reject))
-    return Array.from(new Float32Array(output0.data))
+    return claim(Array.from(new Float32Array(output0.data)), network)
   } finally {
     session.destroy()
   }

@@ -12,7 +12,6 @@
  */
 const { baseUrl, inBrowser } = require('../config')
 const breeds = require('./breeds')
-const levels = require('./levels')
 const photo = require('./photo')
 const request = require('./request')
 const settings = require('./settings')
@@ -132,9 +131,8 @@ async function guess({ kind }, path) {
   try {
     const picture = await photo.pixels(path)
     if (!picture) return null
-    const scores = await engine.run(network, picture)
-    const model = { name: '', version: 0 }
-    return Object.assign(levels.claim(scores, network), { model, box: null, feedbackId: '', onPhone: true })
+    const claim = await engine.run(network, picture)
+    return Object.assign({ model: { name: '', version: 0 }, box: null, feedbackId: '', onPhone: true }, claim)
   } catch (error) {
     storage.remove(KEY) // its files may be gone: the next start looks
     return null

@@ -17,12 +17,15 @@ export const MODULE_GLOBALS = [
   'getCurrentPages',
 ]
 
+/** What runs networks in WeChat; a browser's is in the worker that it fetches for that. */
+const OF_WECHAT = ['inference', 'levels', 'resample'].map((name) => `services/${name}.js`)
+
 /**
  * @param {import('./source.mjs').Program} program
  * @returns {string}  a JavaScript expression
  */
 export function bundleScripts(program) {
-  const scripts = [...program.files].filter(([file]) => file.endsWith('.js'))
+  const scripts = [...program.files].filter(([file]) => file.endsWith('.js') && !OF_WECHAT.includes(file))
   const entries = scripts.map(
     ([file, text]) => `${JSON.stringify(file)}:function(${MODULE_GLOBALS}){'use strict';${text}\n}`,
   )

@@ -2,18 +2,20 @@
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm'
 import { loadGraphModel } from '@tensorflow/tfjs-converter'
 import { io, ready, setBackend, tensor, tidy } from '@tensorflow/tfjs-core'
+import { claim } from '../../../miniprogram/services/levels.js'
 import { resample } from '../../../miniprogram/services/resample.js'
 
 /** @type {Promise<import('@tensorflow/tfjs-converter').GraphModel>} */
 let loaded
 
-/** The first message has the network's files, each has a picture. */
-self.onmessage = async ({ data: { model, weights, picture, side } }) => {
+/** The first message has the network's files, each has its description and a picture. */
+self.onmessage = async ({ data: { model, weights, description, picture } }) => {
   try {
     loaded ??= load(model, weights)
     const network = await loaded
-    const scores = tidy(() => network.predict(tensor(resample(picture, side), [1, side, side, 3])).dataSync())
-    self.postMessage({ scores: Array.from(scores) })
+    const { side } = description
+    const logits = tidy(() => network.predict(tensor(resample(picture, side), [1, side, side, 3])).dataSync())
+    self.postMessage({ claim: claim(Array.from(logits), description) })
   } catch (error) {
     self.postMessage({ error: String(error) })
   }

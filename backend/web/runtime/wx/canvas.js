@@ -76,8 +76,12 @@ function createImage() {
   return image
 
   function draw(picture) {
-    Object.assign(image, { width: picture.width, height: picture.height })
-    image.getContext('2d').drawImage(picture, 0, 0)
+    const scale = Math.min(1, (image.longest ?? Infinity) / Math.max(picture.width, picture.height))
+    const [width, height] = [picture.width, picture.height].map((side) => Math.max(1, Math.round(side * scale)))
+    Object.assign(image, { width, height })
+    const context = image.getContext('2d')
+    context.imageSmoothingQuality = 'high'
+    context.drawImage(picture, 0, 0, width, height)
     picture.close?.()
   }
 }

@@ -55,7 +55,7 @@ export const offlineNetwork = {
   /**
    * @param {Network} network
    * @param {import('../../../../miniprogram/services/offline').Picture} picture
-   * @returns {Promise<number[]>}  scores; rejects where its files are gone, or it does not run here
+   * @returns {Promise<any>}  what it claims, see services/levels.js; rejects where its files are gone, or it does not run here
    */
   run(network, picture) {
     const turn = last.then(() => ask(network, picture))
@@ -69,7 +69,8 @@ function stop() {
   running = null
 }
 
-async function ask({ digest, address, side }, picture) {
+async function ask(network, picture) {
+  const { digest, address } = network
   let files = {}
   if (running?.digest !== digest) {
     stop()
@@ -77,13 +78,13 @@ async function ask({ digest, address, side }, picture) {
     running = { digest, worker: new Worker('offline.js') }
   }
   const { worker } = running
-  const scores = new Promise((resolve, reject) => {
-    worker.onmessage = ({ data }) => (data.scores ? resolve(data.scores) : reject(new Error(data.error)))
+  const claim = new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => (data.claim ? resolve(data.claim) : reject(new Error(data.error)))
     worker.onerror = ({ message }) => reject(new Error(message || 'the worker cannot be started'))
     setTimeout(() => reject(new Error('the network does not answer')), SILENCE_MS)
   })
-  worker.postMessage({ ...files, picture, side })
-  return scores
+  worker.postMessage({ ...files, description: network, picture })
+  return claim
 }
 
 /** @returns {Promise<{model: string, weights: ArrayBuffer}>} */
