@@ -596,30 +596,7 @@ def fit_decision(
         # Nothing is left where each breed has one photo.
         is_choice = (is_named & apart).any() and (is_named & ~apart).any()
         chosen.append(Choice.on(said.where(apart), log_prior, own) if is_choice else choice)
-
-    def decide(
-        answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
-    ) -> tuple[np.ndarray, Decision]:
-        """Probabilities (n, classes) for photos that took no part in the
-        choice, and the thresholds found on them.
-        """
-        count = len(photos.breeds)
-        probabilities = np.zeros_like(photos.exact.logits)
-        dogs, none = np.zeros(count), np.zeros(len(others.breeds))
-        shared, held = np.zeros(count), np.zeros(count, bool)
-        for fold, apart in enumerate(chosen):
-            inside, outside = photos.folds == fold, others.folds == fold
-            probabilities[inside], dogs[inside] = answer(apart, photos.where(inside))
-            shared[inside], held[inside] = of_groups(
-                probabilities[inside], photos.breeds[inside], apart.groups
-            )
-            none[outside] = answer(apart, others.where(outside))[1]
-        dog = decision_fit.dog_threshold(dogs, photos.whole, none)
-        return probabilities, decision_fit.fit_decision(
-            probabilities, photos.breeds, shared, held, photos.whole, weights, dog
-        )
-
-    probabilities, decision = decide(Choice.once)
+    probabilities, decision = _decide(Choice.once, chosen, photos, others, weights)
     ids = class_ids(labels)
     calibration: dict[str, Any] = {
         "temperature": choice.calibration.temperature,
@@ -639,7 +616,7 @@ def fit_decision(
     }
     if choice.passing is None:
         return scores
-    both, decision = decide(Choice.twice)
+    both, decision = _decide(Choice.twice, chosen, photos, others, weights)
     once = probabilities.argmax(-1) == photos.breeds
     right = both.argmax(-1) == photos.breeds
     before = photos.fast.logarithms(choice.calibration)
@@ -653,11 +630,51 @@ def fit_decision(
         "second_passes": share(twice),
     }
     if first is not None:
-        recall = {}
-        for breed in range(first, len(ids)):
-            recall[ids[breed]] = share(right[photos.breeds == breed])
-        shown = right[photos.breeds >= first]
-        validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
+        validation["taught"] = _judge_taught(ids, first, photos.breeds, right)
     stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
     scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores
+
+
+def _decide(
+    answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]],
+    chosen: Sequence[Choice],
+    photos: Answers,
+    others: Answers,
+    weights: np.ndarray,
+) -> tuple[np.ndarray, Decision]:
+    """Probabilities (n, classes) for photos that took no part in the choice,
+    and the thresholds found on them.
+
+    `chosen`: for each fold, what was chosen without it. `others`: photos
+    without a dog.
+    """
+    count = len(photos.breeds)
+    probabilities = np.zeros_like(photos.exact.logits)
+    dogs = np.zeros(count)
+    none = np.zeros(len(others.breeds))
+    shared = np.zeros(count)
+    held = np.zeros(count, bool)
+    for fold, apart in enumerate(chosen):
+        inside = photos.folds == fold
+        outside = others.folds == fold
+        probabilities[inside], dogs[inside] = answer(apart, photos.where(inside))
+        shared[inside], held[inside] = of_groups(
+            probabilities[inside], photos.breeds[inside], apart.groups
+        )
+        none[outside] = answer(apart, others.where(outside))[1]
+    dog = decision_fit.dog_threshold(dogs, photos.whole, none)
+    return probabilities, decision_fit.fit_decision(
+        probabilities, photos.breeds, shared, held, photos.whole, weights, dog
+    )
+
+
+def _judge_taught(
+    ids: Sequence[str], first: int, breeds: np.ndarray, right: np.ndarray
+) -> dict[str, Any]:
+    """How often answers are `right` for the breeds from the place `first` on, and for each."""
+    recall = {}
+    for breed in range(first, len(ids)):
+        recall[ids[breed]] = share(right[breeds == breed])
+    shown = right[breeds >= first]
+    return {"photos": len(shown), "top1": share(shown), "recall": recall}

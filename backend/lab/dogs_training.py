@@ -2,6 +2,7 @@
 them, and the parameters of the second passes.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,20 +88,20 @@ def train(
     middle, last = head.input
     maps = tuple(tf.TensorSpec(each.shape, tf.float32) for each in (middle, last))
     kinds = (maps, tf.TensorSpec((None, MOST_DOGS, 5), tf.float32))
-    steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
+    steps = max(1, math.ceil(min(pictures, CHUNK) / BATCH) * len(files))
     batches = tf.data.Dataset.from_generator(
         lambda: _batches(files, scenes.seed), output_signature=kinds
     ).prefetch(2)
-    falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
+    schedule = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
     places = dogs.centres(middle.shape[1:], scenes.size)
     inputs = [keras.Input(each.shape[1:]) for each in (middle, last)]
-    dropped = [keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]
-    learner = keras.Model(inputs, head(dropped))
-    learner.compile(
-        keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP),
+    with_dropout = [keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]
+    trained = keras.Model(inputs, head(with_dropout))
+    trained.compile(
+        keras.optimizers.AdamW(schedule, weight_decay=DECAY, clipnorm=CLIP),
         lambda targets, cells: dogs_loss(targets, cells, places),
     )
-    history = learner.fit(
+    history = trained.fit(
         batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0
     ).history["loss"]
     report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")

@@ -3,6 +3,7 @@ checkpoints to resume from.
 """
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Collection, Sequence
@@ -324,7 +325,7 @@ def _run_stage(
     try:
         learner.fit(
             batches.map(partial(with_targets, teacher=teacher)),
-            epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
+            epochs=math.ceil(steps / chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
             shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
         )  # fmt: skip
     except RuntimeError as error:

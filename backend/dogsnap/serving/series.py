@@ -5,6 +5,7 @@ A request costs nothing: the metrics count it anyway, and what they have counted
 more since the last look is added to the bucket of that look.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -118,7 +119,7 @@ class Series:
         last = min(self._bucket, int((end - began) // BUCKET_SECONDS))
         asked = int(min(seconds // BUCKET_SECONDS, BUCKETS))
         oldest = max(0, last - asked + 1, self._bucket - BUCKETS + 1)
-        width = -(-asked // MOST_POINTS)  # buckets of a point
+        width = math.ceil(asked / MOST_POINTS)  # buckets of a point
         # Points begin at multiples of their width: they stay the same from one answer to the next.
         first = oldest // width * width
         starts = np.arange(first, last + 1, width)

@@ -1,6 +1,7 @@
 """Trains the shipped network on own classes: a new head first, then its upper blocks."""
 
 import hashlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -267,7 +268,7 @@ def _fit_head(
     views = views_of(photos.training, model.input_shape[1:3], is_mirrored, HEAD_VIEWS)
     features = []
     places = []
-    count = -(-HEAD_VIEWS * len(photos.training) // BATCH)
+    count = math.ceil(HEAD_VIEWS * len(photos.training) / BATCH)
     for images, classes in _tell_time_left(views, count, "head", report):
         features.append(extractor(images, training=False).numpy())
         places.append(classes.numpy())
@@ -339,7 +340,7 @@ def _train_upper_blocks(
         for layer in backbone.layers[: last + 1]:
             layer.trainable = False
         learner = keras.Model(model.input, model.output["breeds"])
-        steps = -(-len(photos.training) // BATCH)
+        steps = math.ceil(len(photos.training) / BATCH)
         rate = keras.optimizers.schedules.CosineDecay(UPPER_RATE, UPPER_EPOCHS * steps)
         learner.compile(keras.optimizers.AdamW(rate, weight_decay=WEIGHT_DECAY), _loss())
         classes = len(photos.labels)

@@ -297,7 +297,7 @@ def turn(contents: bytes, turns: Iterable[int]) -> list[bytes]:
 def _open(contents: bytes) -> Image.Image:
     try:
         return Image.open(io.BytesIO(contents), formats=KINDS)
-    except Exception as error:  # as above: a damaged header can raise anything
+    except Exception as error:  # a damaged header can raise anything
         raise UnsupportedPhoto(f"{EXPECTED}, received {_describe(contents)}") from error
 
 

@@ -238,10 +238,10 @@ def windows_to_images(
 
 def _decode_for_window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     height, width = least_sides(size)
-    wide = tf.maximum(window[2] - window[0], 1e-3)
-    high = tf.maximum(window[3] - window[1], 1e-3)
-    least_height = tf.cast(tf.math.ceil(height / high), tf.int32)
-    least_width = tf.cast(tf.math.ceil(width / wide), tf.int32)
+    window_width = tf.maximum(window[2] - window[0], 1e-3)
+    window_height = tf.maximum(window[3] - window[1], 1e-3)
+    least_height = tf.cast(tf.math.ceil(height / window_height), tf.int32)
+    least_width = tf.cast(tf.math.ceil(width / window_width), tf.int32)
     return tf.cond(
         _is_jpeg(contents),
         lambda: _decode_jpeg_for(contents, least_height, least_width),
