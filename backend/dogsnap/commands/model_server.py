@@ -156,8 +156,9 @@ def _names_of_flags() -> dict[str, str]:
     """The flags of `dogsnap serve` as they are called here; others are set by
     their variables.
     """
-    own = {setting: f"--{name}" for name, setting in SAME.items()}
-    return {flag(row.name): own.get(row.name, variable(row.name)) for row in table()}
+    own = {setting: f"--{name}" for name, setting in {**SAME, **WITHDRAWN}.items()}
+    settings = [*(row.name for row in table()), *WITHDRAWN.values()]
+    return {flag(setting): own.get(setting, variable(setting)) for setting in settings}
 
 
 def _check(flags: dict[str, Any]) -> None:
