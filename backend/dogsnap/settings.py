@@ -49,7 +49,7 @@ WITHDRAWN = {
     "retry_seconds": "a version that failed to load is tried again after 60 seconds",
     "warm_up": "warm-up requests always run",
     "grpc_deadline_ms": "--deadline-ms is for gRPC, too",
-    "max_answer_mb": "--max-tensor-body-mb is for answers, too",
+    "max_answer_mb": "an answer may have twice --max-tensor-body-mb",
     "receive_seconds": "a request must have arrived in 60 seconds",
     "max_photos": "a request may have 32 photos",
     "max_request_pixels": "photos of a request may have twice --max-photo-pixels together",
@@ -143,7 +143,7 @@ class Settings:
     max_tensor_body_mb: int = setting(
         100,
         "largest request body with tensors (/v1/, /v2/, POST / and gRPC), also after "
-        "decompression, and largest answer with tensors, also as JSON, in MiB",
+        "decompression, in MiB; an answer with tensors may have twice as much, also as JSON",
         least=1,
     )
     max_held_mb: int = setting(
@@ -238,6 +238,13 @@ class Settings:
         "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs "
         "the extra `otel`",
     )
+
+    @property
+    def max_answer_mb(self) -> int:
+        """The largest answer with tensors, in MiB: of the tensors, and of their
+        JSON where that is the answer.
+        """
+        return 2 * self.max_tensor_body_mb
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":

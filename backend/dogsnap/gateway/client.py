@@ -310,7 +310,7 @@ def _translate(error: grpc.RpcError) -> DogsnapError:
         return PASSED_ON[code](details)
     if ANSWER_TOO_LARGE in details:
         return TooLarge(
-            "the engine's answer is too large (DOGSNAP_MAX_TENSOR_BODY_MB); "
+            "the engine's answer is too large (twice DOGSNAP_MAX_TENSOR_BODY_MB); "
             f"send less at once ({details})"
         )
     if TOO_LARGE in details:

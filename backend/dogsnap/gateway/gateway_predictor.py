@@ -27,7 +27,7 @@ def create_gateway(settings: Settings, metrics: Metrics) -> Predictor:
     # answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     target = Target.parse(settings.engine)
-    max_answer_bytes = settings.max_tensor_body_mb * MEBIBYTE
+    max_answer_bytes = settings.max_answer_mb * MEBIBYTE
     chosen = ChosenVersions(open_store(name_store(settings)))
     if target.is_ray:
         engine: EngineClient = RayClient(target, max_answer_bytes, metrics, chosen)

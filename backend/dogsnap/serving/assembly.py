@@ -78,7 +78,7 @@ def _preparation(settings: Settings, metrics: Metrics) -> Callable[[LocalServabl
     parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
 
     def prepare(servable: LocalServable) -> None:
-        servable.max_answer_mb = settings.max_tensor_body_mb
+        servable.max_answer_mb = settings.max_answer_mb
         if settings.enable_batching:
             servable.enable_batching(parameters, partial(metrics.ran, servable.id))
 

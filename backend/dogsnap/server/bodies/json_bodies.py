@@ -32,11 +32,11 @@ def hold_answer(
     Raises TooLarge, NoRoom.
     """
     most = most_json_bytes(outputs, by_rows)
-    if most > settings.max_tensor_body_mb * MEBIBYTE:
+    if most > settings.max_answer_mb * MEBIBYTE:
         raise TooLarge(
             f"the answer may take {most / MEBIBYTE:.1f} MiB as JSON; at most "
-            f"{settings.max_tensor_body_mb} MiB are "
-            "given (DOGSNAP_MAX_TENSOR_BODY_MB); send fewer rows at once, or ask by gRPC"
+            f"{settings.max_answer_mb} MiB are given, twice DOGSNAP_MAX_TENSOR_BODY_MB; "
+            "send fewer rows at once, or ask by gRPC"
         )
     request.environ["wsgi.input"].hold_answer(most)
 

@@ -90,7 +90,7 @@ class BaseServable(ABC):
     holds_shapes = True
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
-    max_answer_mb = Settings.max_tensor_body_mb
+    max_answer_mb = Settings().max_answer_mb
     path: Path | None = None  # its folder, where that is on this machine
     # By signature: what runs several requests at once.
     _batchers: Mapping[str, Batcher] = {}
@@ -125,8 +125,8 @@ class BaseServable(ABC):
         if count > self.max_answer_mb * MEBIBYTE:
             raise TooLarge(
                 f"the answer has {count / MEBIBYTE:.1f} MiB of tensors; at most "
-                f"{self.max_answer_mb} MiB are given "
-                "(DOGSNAP_MAX_TENSOR_BODY_MB); send fewer or smaller values at once"
+                f"{self.max_answer_mb} MiB are given, twice DOGSNAP_MAX_TENSOR_BODY_MB; "
+                "send fewer or smaller values at once"
             )
 
     @abstractmethod
