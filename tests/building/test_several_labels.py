@@ -86,6 +86,7 @@ def test_labels_stand_in_several_columns_or_in_one_for_each_class(model, photos)
         first.append(",".join([f"{number}.png", *names]))
         marks = [str(int(name in shown.split("|"))) for name in ("red", "green", "blue")]
         marked.append(",".join([f"{number}.png", *marks]))
+    first[1] += ",a comma too many"
     for name, lines in (("columns.csv", first), ("marks.csv", marked)):
         (photos / name).write_text("\n".join(lines) + "\n")
         said = output_of(dogsnap("evaluate", model / "2", "--data", photos / name))

@@ -143,9 +143,10 @@ def _rows(data: Path, list_name: str | None) -> list[tuple[Path, str]]:
 
 def _rows_of_table(file: Path) -> list[tuple[Path, str]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+        rows = list(csv.DictReader(lines, restkey=""))
+    is_labelled = any(column.startswith("label") for row in rows[:1] for column in row)
     is_marked = any(value in MARKS for row in rows for value in row.values())
-    if not rows or "image" not in rows[0] or not ("label" in rows[0] or is_marked):
+    if not rows or "image" not in rows[0] or not (is_labelled or is_marked):
         found = ", ".join(rows[0]) if rows else "no line"
         raise DatasetError(
             f"{file} has {found}; expected a table with the columns {','.join(COLUMNS)}: "

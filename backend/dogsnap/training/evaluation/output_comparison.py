@@ -76,8 +76,8 @@ def compare(
         progress()
         try:
             first, milliseconds = _ask(versions[0], make())
-        except DogsnapError as error:
-            report(f"{name} is refused, and left out: {error.message}")
+        except (DogsnapError, OSError) as error:
+            report(f"{name} is refused, and left out: {error}")
             continue
         compared += 1
         try:
