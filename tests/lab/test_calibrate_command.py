@@ -11,8 +11,13 @@ import keras
 import numpy as np
 import pytest
 from click.testing import Result
-from dogsnap.exporting import SECOND_OPINION, TAUGHT
-from dogsnap.exporting.export import STATISTICS_FILE, export_answering, export_stored
+from dogsnap.exporting import SECOND_OPINION, TAUGHT, phone
+from dogsnap.exporting.export import (
+    STATISTICS_FILE,
+    export_answering,
+    export_stored,
+    read_answering,
+)
 from dogsnap.exporting.merging.merge import merge_all, merge_answering
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures, second_opinion
@@ -22,6 +27,7 @@ from dogsnap.serving.versions import checksums
 from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from lab import artefacts, calibration, passes
+from lab.phone import PhoneNetwork
 from lab.trainer import with_whole_pictures
 from support import accelerated
 from support.command_line import lab, output_of, refused
@@ -306,3 +312,23 @@ def test_further_breeds_are_fitted_with_the_second_opinion_and_other_files_stay(
     assert known.items() <= both.items()
     assert both["weights"] == checksums.digest(with_beside / STORED_WEIGHTS)
     assert len(kept["scores"]["dog_head"]["weights"]) == len(both["scores"]["dog_head"]["weights"])
+
+
+def test_the_network_beside_gets_thresholds_of_its_own_for_phones(
+    run: SimpleNamespace, with_beside: Path, data: Path, tmp_path: Path
+) -> None:
+    (with_beside / TAUGHT).unlink()
+    output_of(calibrate(with_beside, data, "--opinion"))
+    output_of(calibrate(with_beside, data, "--phone"))
+    fitted = json.loads((with_beside / phone.FITTED).read_text(encoding="utf-8"))
+    version = tmp_path / "3"
+    (version / "assets.extra").mkdir(parents=True)
+    phone.write(version, read_answering("tiny", with_beside), with_beside)
+    network = PhoneNetwork(version)
+    assert network.levels.decision.to_json().items() <= fitted["calibration"].items()
+    (_, asked, *_), _ = run.calibrated[0]
+    examples = with_whole_pictures(asked.validation)
+    probabilities, dogs = network.answers([example.path for example in examples])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert 0 < fitted["calibration"]["dog_threshold"] < 1
+    assert network.levels.decision.sees_dog(dogs).mean() >= 0.9

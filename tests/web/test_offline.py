@@ -12,7 +12,7 @@ from support.real_model import built_models
 READY = "It is on this phone"
 MOST_BYTES = 4.6e6
 LIBRARY = ("offline.js", "offline.wasm")
-LATEST = "JSON.parse(localStorage.getItem('dogsnap:history'))[0]"
+LATEST = "JSON.parse(localStorage.getItem('dogsnap:history') ?? '[{}]')[0]"
 LONG_TASKS = """
 globalThis.longest = 0
 new PerformanceObserver((list) => {
@@ -95,7 +95,7 @@ def test_what_is_no_network_and_what_does_not_fit_is_said_and_leaves_nothing(pho
     assert not phone.page.evaluate("caches.has('offline')")
     phone.page.unroute("**/weights.bin")
     full = "() => { throw new DOMException('full', 'QuotaExceededError') }"
-    phone.page.evaluate(f"Cache.prototype.put = {full}")
+    phone.page.evaluate(f"() => {{ Cache.prototype.put = {full} }}")
     phone.tap(phone.screen.locator(".option.offline"))
     hint(phone, "not enough space")
     assert not phone.page.evaluate("caches.has('offline')")
@@ -113,13 +113,12 @@ def test_the_switch_deletes_all_of_it(phone):
 
 def test_a_download_that_a_closed_window_ended_goes_on_at_the_next_start(phone):
     held = []
-    phone.page.route("**/weights.bin", held.append)
+    phone.page.route("**/weights.bin", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
     switch(phone)
     phone.wait_until(lambda: held)
     held[0].abort()
     phone.page.goto("about:blank")
     phone.page.unroute("**/weights.bin")
-    phone.page.evaluate("0")
     phone.page.goto(f"{phone.url}#/pages/settings/settings")
     hint(phone, READY)
 
@@ -129,6 +128,7 @@ def test_a_window_that_was_closed_while_the_phone_looked_loses_no_photo(phone, d
     phone.context.set_offline(True)
     phone.page.goto(f"{phone.url}#/pages/home/home")
     phone.choose(dog)
+    phone.page.wait_for_function(f"{LATEST}.id")
     phone.page.goto("about:blank")
     phone.context.set_offline(False)
     phone.page.goto(phone.url)
