@@ -70,13 +70,14 @@ for (const [state, changes] of Object.entries(LEVELS)) {
 }
 
 test('labels are told together, a row each and nothing is asked; one is told by its percentage, none as none', async () => {
-  const { headline, rows, best, feedback, isOne } = (await answered(LEVELS.labels)).data
+  const { headline, rows, best, feedback, isOne } = (await answered(LEVELS.labels)).data.answer
   assert.equal(headline, '拉布拉多寻回犬、金毛寻回犬')
-  assert.deepEqual([rows.map(({ id }) => id), best.id, feedback, isOne], [['n02', 'n01'], '', '', true])
-  const one = (await answered({ ...LEVELS.labels, labels: [GUESSES[1]] })).data
+  assert.deepEqual([rows.map(({ id }) => id), best, feedback, isOne], [['n02', 'n01'], null, '', true])
+  const one = (await answered({ ...LEVELS.labels, labels: [GUESSES[1]] })).data.answer
   assert.deepEqual([one.headline, one.best.id], ['拉布拉多寻回犬', 'n02'])
   const none = (await answered({ ...LEVELS.labels, labels: [], confident: false })).data
-  assert.deepEqual([none.state, none.headline, none.rows, none.isOne], ['labels', '没看到认识的', [], false])
+  const { headline: said, rows: shown, isOne: isShared } = none.answer
+  assert.deepEqual([none.state, said, shown, isShared], ['labels', '没看到认识的', [], false])
   assert.equal((await answered({ ...LEVELS.labels, labels: undefined })).data.state, 'failed')
 })
 
