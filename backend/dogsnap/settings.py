@@ -28,6 +28,7 @@ VERTEX_VARIABLES = {
     "port": "AIP_HTTP_PORT",
     "health_route": "AIP_HEALTH_ROUTE",
     "predict_route": "AIP_PREDICT_ROUTE",
+    "models": "AIP_STORAGE_URI",
 }
 # What Kubernetes sets in every pod for a service whose name begins with dogsnap, and
 # Docker for a link: no settings.
@@ -86,10 +87,10 @@ class Settings:
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
     port: int = setting(8501, "port for HTTP")
     grpc_port: int = setting(8500, "port for gRPC; 0 starts no gRPC server")
-    models: Path = setting(  # noqa: RUF009 (a Path does not change)
-        MODELS,
+    models: str = setting(
+        str(MODELS),
         "folder with one folder per model, each with one numeric folder per version; or "
-        "the folder of one model",
+        "the folder of one model; or a URL of either, as `s3://bucket/models`",
     )
     model_config_file: str = setting(
         "",
@@ -97,7 +98,8 @@ class Settings:
         "Serving's as JSON; replaces --models",
     )
     model_base_path: str = setting(
-        "", "folder with the versions of one model, which is served alone; replaces --models"
+        "",
+        "folder, or URL, with the versions of one model, which is served alone; replaces --models",
     )
     model_name: str = setting(
         "", "name of the model at --model-base-path; without it, the folder's name"
@@ -295,7 +297,7 @@ def _read_variables(environ: Mapping[str, str], settings_file: str | None) -> di
         if name.startswith(PREFIX) and not SERVICE_LINK.fullmatch(f"{name}={value}"):
             given[name] = _without_line_end(name, value)
     for name, theirs in VERTEX_VARIABLES.items():
-        if theirs in environ:
+        if environ.get(theirs):
             given.setdefault(variable(name), environ[theirs])
     file = settings_file or given.get(variable("settings_file"))
     return {**_read_settings_file(Path(file)), **given} if file else given

@@ -130,11 +130,12 @@ def test_a_version_that_is_no_number_is_refused(client: FlaskClient, version: st
 def test_vertex_ais_variables_name_port_and_routes(models: Path) -> None:
     environ = {
         "AIP_HTTP_PORT": "8080",
+        "AIP_STORAGE_URI": "gs://bucket/a4b/models",
         "AIP_HEALTH_ROUTE": "/v1/endpoints/5/deployedModels/6",
         "AIP_PREDICT_ROUTE": "/v1/endpoints/5/deployedModels/6:predict",
     }
     settings = Settings.from_environment(environ)
-    assert settings.port == 8080
+    assert (settings.port, settings.models) == (8080, "gs://bucket/a4b/models")
     routes = {"health_route": settings.health_route, "predict_route": settings.predict_route}
     client = client_of(models, default_model="half_plus_two", **routes)
     assert client.get(environ["AIP_HEALTH_ROUTE"]).status_code == 200
@@ -145,3 +146,5 @@ def test_vertex_ais_variables_name_port_and_routes(models: Path) -> None:
         Settings.from_environment({"AIP_HEALTH_ROUTE": "health"})
     stated = Settings.from_environment({**environ, "DOGSNAP_PORT": "9000"})
     assert stated.port == 9000
+    without = Settings.from_environment({**environ, "AIP_STORAGE_URI": ""})
+    assert without.models == Settings().models

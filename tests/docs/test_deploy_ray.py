@@ -8,9 +8,9 @@ from pathlib import Path
 import fsspec
 import pytest
 from dogsnap.errors import FailedPrecondition, InvalidArgument
-from dogsnap.ray.model_files import VersionFiles, versions_below
 from dogsnap.ray.replica import Replica
 from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.model_files import VersionFiles, versions_below
 from dogsnap.settings import Settings
 from google.protobuf import message_factory
 from google.protobuf.message import Message

@@ -25,7 +25,7 @@ FLOORS = (
         "photo_endings",
         "settings",
     ),
-    ("addresses", "admin_token"),
+    ("addresses", "admin_token", "model_urls"),
     ("routing",),
     ("serving",),
     ("gateway", "networks"),

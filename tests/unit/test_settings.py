@@ -17,7 +17,7 @@ def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
         "HOME": "/",
     }
     settings = Settings.from_environment(environ, port=9001)
-    assert (settings.port, settings.max_body_mb, settings.models) == (9001, 3, Path("/a/b"))
+    assert (settings.port, settings.max_body_mb, settings.models) == (9001, 3, "/a/b")
     for text, value in (("true", True), ("1", True), ("no", False), ("False", False), ("0", False)):
         assert Settings.from_environment({"DOGSNAP_ENABLE_CORS": text}).enable_cors is value
 

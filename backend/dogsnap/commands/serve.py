@@ -26,6 +26,7 @@ from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.files import check_database
 from dogsnap.gateway.target import Target, addresses_of
 from dogsnap.logs import prepare_logging, survive_full_disk
+from dogsnap.model_urls import check_copies, check_source, is_url, without_secrets
 from dogsnap.routing.store_opening import check_switch_log, name_store
 from dogsnap.server import tracing
 from dogsnap.server.gunicorn_worker import Server, replaced_process
@@ -81,7 +82,7 @@ def run_server(**flags: Any) -> None:
         log.info("dogsnap %s; the models run at %s", __version__, Target.parse(settings.engine))
     else:
         models = settings.model_config_file or settings.model_base_path or settings.models
-        log.info("dogsnap %s; loading models from %s", __version__, models)
+        log.info("dogsnap %s; loading models from %s", __version__, without_secrets(str(models)))
     given = settings
     if not settings.admin_token:
         settings = with_written_token(settings)
@@ -120,6 +121,12 @@ def checked_settings(**flags: Any) -> Settings:
         hosts = Target.parse(settings.engine).hosts
         for host in hosts if len(hosts) > 1 else ():
             addresses_of(host)
+    if not settings.model_config_file:
+        name = "model_base_path" if settings.model_base_path else "models"
+        if is_url(source := getattr(settings, name)):
+            check_source(flag(name), source)
+            check_copies(flag(name), source)
+            return settings
     refuse_missing_models(settings)
     return settings
 

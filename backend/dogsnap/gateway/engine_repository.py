@@ -35,6 +35,7 @@ from dogsnap.serving.repository.model import State, VersionStatus
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.model_configs import ModelConfig
+from dogsnap.serving.versions.model_files import ModelFiles
 from dogsnap.serving.versions.version_folders import version_folders
 
 log = logging.getLogger("dogsnap.engine")
@@ -53,6 +54,7 @@ class EngineRepository(ModelRepository):
         self,
         engine: EngineClient,
         configs: Callable[[], Sequence[ModelConfig]],
+        files: ModelFiles,
         only: Path,
         executor: InlineExecutor,
         chosen: ChosenVersions,
@@ -66,6 +68,7 @@ class EngineRepository(ModelRepository):
         self.engine = engine
         self._executor = executor
         self._configs, self._only, self._is_named = configs, only, is_named
+        self._files = files
         self._were_ready: set[str] = set()  # models of which a version was available once
         self._lacks: set[str] = set()  # as of the last poll, as sentences for the log
         self._folders: dict[str, Path] = {}  # of the models
@@ -275,7 +278,7 @@ class EngineRepository(ModelRepository):
         """
         try:
             configs = self._configs()
-            folders = {config.name: Path(config.base_path) for config in configs}
+            folders = {config.name: self._files.folder(config.base_path) for config in configs}
             self._folders = folders or {self._only.name: self._only}
             self.engine.watched = self.models()
             self.engine.configure(configs)

@@ -1,6 +1,7 @@
 """Builds a predictor whose models run in an engine, from the settings."""
 
 from functools import partial
+from pathlib import Path
 
 from dogsnap.allocator import give_back_large
 from dogsnap.gateway.client import EngineClient
@@ -14,6 +15,7 @@ from dogsnap.serving.execution.executor import InlineExecutor
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.versions.model_configs import model_source, names_model
+from dogsnap.serving.versions.model_files import ModelFiles
 from dogsnap.settings import MEBIBYTE, Settings
 
 
@@ -33,9 +35,11 @@ def create_gateway(settings: Settings, metrics: Metrics) -> Predictor:
         engine: EngineClient = RayClient(target, max_answer_bytes, metrics, chosen)
     else:
         engine = EngineClient(target, max_answer_bytes, metrics)
-    only = settings.models / settings.default_model
+    only = Path(settings.models) / settings.default_model
     is_named = partial(names_model, settings)
-    repository = EngineRepository(engine, model_source(settings), only, executor, chosen, is_named)
+    files = ModelFiles()
+    configs = model_source(settings, files)
+    repository = EngineRepository(engine, configs, files, only, executor, chosen, is_named)
     engines = engine.engines.all
     metrics.watch("dogsnap_engines", "engines behind this gateway", lambda: len(engines()))
     text = "engines behind this gateway that do not answer"

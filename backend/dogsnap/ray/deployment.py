@@ -16,10 +16,10 @@ from ray import serve
 
 from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.gateway.ray_client import application_name
-from dogsnap.ray.model_files import VersionFiles, versions_below
 from dogsnap.ray.replica import Replica
 from dogsnap.ray.scale import Scale
 from dogsnap.serving.versions.model_configs import ModelConfig
+from dogsnap.serving.versions.model_files import VersionFiles, versions_below
 from dogsnap.serving.versions.version_policy import aspired_versions
 from dogsnap.settings import MEBIBYTE, Settings
 

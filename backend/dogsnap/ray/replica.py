@@ -15,12 +15,12 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 
 from dogsnap.errors import DogsnapError, FailedPrecondition, Internal
-from dogsnap.ray.model_files import VersionFiles
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.receiving import HeldMemory
 from dogsnap.server.protocols import grpc_messages as translate
 from dogsnap.server.protocols.tf_serving_grpc import ModelService, PredictionService
 from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.versions.model_files import VersionFiles
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.ray")

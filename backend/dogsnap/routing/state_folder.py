@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from dogsnap.files import hold_lock, write_json
+from dogsnap.model_urls import is_url
 from dogsnap.settings import Settings
 
 LIST = "stores.json"  # the file's name by what a server is known by
@@ -51,7 +52,9 @@ def first_file(settings: Settings) -> Path:
     """The file of a server that is not listed: the one that earlier releases, and a
     server whose list was lost, find by path and engines.
     """
-    served = f"{_models(settings).resolve()} {settings.model_name} {settings.engine}"
+    models = _models(settings)
+    path = models if is_url(models) else Path(models).resolve()
+    served = f"{path} {settings.model_name} {settings.engine}"
     digest = hashlib.sha256(os.fsencode(served)).hexdigest()[:16]
     return state_folder() / f"switches-{digest}.db"
 
@@ -71,14 +74,16 @@ def other_files(own: str) -> list[str]:
     return [text for _, text in sorted(found, reverse=True)]
 
 
-def _models(settings: Settings) -> Path:
-    return Path(settings.model_config_file or settings.model_base_path or settings.models)
+def _models(settings: Settings) -> str:
+    return settings.model_config_file or settings.model_base_path or str(settings.models)
 
 
 def _names(settings: Settings) -> list[str]:
     """What this server is known by, the surest first."""
     models = _models(settings)
-    paths = dict.fromkeys((os.path.abspath(models), str(models.resolve())))
+    paths = dict.fromkeys((os.path.abspath(models), str(Path(models).resolve())))
+    if is_url(models):
+        paths = {models: None}
     folders = [f"{path} {settings.model_name}".rstrip() for path in paths]
     if not settings.engine:
         return folders

@@ -19,6 +19,7 @@ from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.serving.repository.local_repository import LocalRepository
 from dogsnap.serving.versions.model_configs import ModelConfig, model_source, names_model
+from dogsnap.serving.versions.model_files import ModelFiles
 from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.settings import Settings
 
@@ -39,8 +40,8 @@ def create_predictor(
     """For the configured models, which load when it starts; with `only`, that
     spec's versions are loaded now.
     """
-    metrics = metrics or Metrics()
-    configs = model_source(settings)
+    metrics, files = metrics or Metrics(), ModelFiles()
+    configs = model_source(settings, files)
     _check_default_model(settings, [config.name for config in configs()])
     repository = LocalRepository(
         lambda: _keep_one_version(configs(), only),
@@ -48,6 +49,7 @@ def create_predictor(
         prepare=_preparation(settings, metrics),
         is_named=lambda name: names_model(settings, name),
         store=open_store(name_store(settings)) if only is None else None,
+        files=files,
     )
     if only is not None:
         repository.scan(skip_settling=True)

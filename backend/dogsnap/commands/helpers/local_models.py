@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dogsnap.model_urls import is_url, without_secrets
 from dogsnap.settings import Settings, flag
 
 GRAPHS = ("saved_model.pb", "saved_model.pbtxt")
@@ -26,7 +27,12 @@ def refuse_missing_models(settings: Settings) -> None:
     name, expected = "models", "the folder of the models"
     if settings.model_base_path:
         name, expected = "model_base_path", "the folder with the numeric folders of one model"
-    folder = Path(getattr(settings, name)).resolve()
+    source = getattr(settings, name)
+    if is_url(source):
+        raise click.ClickException(
+            f"{flag(name)} is {without_secrets(source)}, which servers read; copy {expected} here"
+        )
+    folder = Path(source).resolve()
     if not folder.is_dir():
         raise click.ClickException(
             f"there is no folder {folder}; name {expected} with {flag(name)}"
@@ -44,7 +50,7 @@ def only_model(settings: Settings) -> str:
         return ""
     if settings.model_base_path:
         return settings.model_name or Path(os.path.abspath(settings.model_base_path)).name
-    is_model = any(any(settings.models.glob(f"[0-9]*/{name}")) for name in GRAPHS)
+    is_model = any(any(Path(settings.models).glob(f"[0-9]*/{name}")) for name in GRAPHS)
     return Path(os.path.abspath(settings.models)).name if is_model else ""
 
 

@@ -12,6 +12,7 @@ from flask import Blueprint, Response, g, request, send_from_directory
 from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import InvalidArgument, NotFound, Unavailable
+from dogsnap.model_urls import local_folder
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies import photo_bodies
 from dogsnap.server.bodies.json_bodies import json_response, parse_json
@@ -50,6 +51,7 @@ FIELDS = {
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint(PROTOCOL, __name__, url_prefix="/api")
+    shipped_files = local_folder(settings.models)
     url = settings.content_check
     content_check = ContentCheck(url, settings.max_photo_pixels) if url else None
 
@@ -94,12 +96,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/breeds")
     def breeds() -> ResponseBase:
-        shipped = _read_facts(settings.models / BREEDS_FILE)
+        shipped = _read_facts(shipped_files / BREEDS_FILE)
         with predictor.repository.acquire(_find_spec(request.args, predictor)) as servable:
             classes, taught = require_labels(servable), servable.description.read_taught_breeds()
         facts = {breed["id"]: breed for breed in taught} | shipped
         known = [{**facts.get(label["id"], {}), **label} for label in classes]
-        ranks = _ranks(settings.models / POPULARITY_FILE)
+        ranks = _ranks(shipped_files / POPULARITY_FILE)
         # What people have most comes first.
         known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))
         response = json_response({"breeds": known}, headers={"Cache-Control": "no-cache"})
@@ -130,7 +132,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.get("/models")
     def models() -> Response:
         repository = predictor.repository
-        breeds = _read_facts(settings.models / BREEDS_FILE)
+        breeds = _read_facts(shipped_files / BREEDS_FILE)
         return json_response(
             {
                 "models": [_describe(repository, name, breeds) for name in repository.models()],

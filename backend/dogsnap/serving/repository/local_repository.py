@@ -40,6 +40,7 @@ from dogsnap.serving.versions.model_configs import (
     describe_base_path,
     to_json,
 )
+from dogsnap.serving.versions.model_files import ModelFiles
 from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.version_folders import (
     check_memory,
@@ -74,19 +75,21 @@ class LocalRepository(ModelRepository):
         store: Store | None = None,
         prepare: Callable[[LocalServable], None] = lambda _: None,
         is_named: Callable[[str], bool] = lambda _: True,
+        files: ModelFiles | None = None,
     ):
         """`configs` is called at every scan, `prepare` with each version that
         was loaded, before it is warmed up.
 
         `is_named` says of a model whether the configuration names it, and not
         only a folder that it was found in. `store`: of the switches; without
-        one they are in memory.
+        one they are in memory. `files` finds the folders of base paths.
         """
         super().__init__(ChosenVersions(store, self._adopt_change))
         self._configs = self._configs_at_start = configs
         self._metrics = metrics or Metrics()
         self._prepare = prepare
         self._is_named = is_named
+        self._files = files or ModelFiles()
         self._models: dict[str, Model] = {}
         self._lock = threading.RLock()
         self._configuring = threading.RLock()  # taken before `_lock`; one configuration at a time
@@ -154,7 +157,8 @@ class LocalRepository(ModelRepository):
     def versions(self, name: str) -> Versions:
         """The folders are read without the lock: a disk that hangs holds up no request."""
         with self._lock:
-            base_path = Path(self._model(name).config.base_path)
+            source = self._model(name).config.base_path
+        base_path = self._files.folder(source)
         incomplete = {}
         try:
             folders = version_folders(base_path)
@@ -225,7 +229,7 @@ class LocalRepository(ModelRepository):
         if configs and not undoes:  # what was in force once is followed as it was
             check_configs(configs)
             for config in configs:
-                check_versions(config)
+                check_versions(config, self._files.look_now(config.base_path))
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self._configuring:
@@ -294,6 +298,8 @@ class LocalRepository(ModelRepository):
 
         with self._lock:
             scan = self._begun + 1
+            known = self._models.get(name)
+        self._files.look_now(known.config.base_path if known else "")
         wait_for(lambda: [] if self._done >= scan else [name])  # it may be new
         if name not in self.models():
             trouble = "".join(f"; {trouble}" for trouble in self._troubles)
@@ -391,7 +397,7 @@ class LocalRepository(ModelRepository):
                         self._configure(listed)
                 if is_current:
                     self._write_labels()
-            unsettled, troubles = False, []
+            unsettled, troubles = self._files.is_waiting(), self._files.troubles()
             for name in self.models():
                 try:
                     unsettled |= self._scan_model(self._models[name], skip_settling)
@@ -457,7 +463,7 @@ class LocalRepository(ModelRepository):
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
         """Returns whether there is a folder that may still be changing."""
         config = model.config
-        folders = version_folders(Path(config.base_path))
+        folders = version_folders(self._files.folder(config.base_path))
         if (
             not folders and model.available()
         ):  # the disk is not mounted, or the versions are being replaced

@@ -14,7 +14,9 @@ from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from dogsnap.errors import InvalidArgument
+from dogsnap.model_urls import check_source, is_url, name_of, without_secrets
 from dogsnap.serving.versions import saved_model_file
+from dogsnap.serving.versions.model_files import ModelFiles
 from dogsnap.serving.versions.version_folders import (
     describe_unreadable,
     is_folder,
@@ -29,20 +31,26 @@ log = logging.getLogger("dogsnap.models")
 ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
 
 
-def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
+def model_source(
+    settings: Settings, files: ModelFiles | None = None
+) -> Callable[[], list[ModelConfig]]:
     """A function that gives the models to serve; it is called at every scan,
-    and raises InvalidArgument.
+    and raises InvalidArgument. `files`: has copies of what is at a URL.
     """
+    files = files or ModelFiles()
     if settings.model_config_file:
         read: Callable[[], list[ModelConfig]] = partial(
             configs_in_file, Path(settings.model_config_file)
         )
+    elif is_url(settings.model_base_path):
+        name = settings.model_name or name_of(settings.model_base_path)
+        read = partial(_config_of_url, name, settings.model_base_path)
     elif settings.model_base_path:
         base_path = Path(settings.model_base_path)
         name = settings.model_name or Path(os.path.abspath(base_path)).name
         read = partial(_configs, {name: base_path})
     else:
-        read = ModelFolders(settings.models)
+        read = ModelFolders(settings.models, files)
     return lambda: with_default_policy(read(), settings)
 
 
@@ -87,6 +95,10 @@ def _configs(folders: Mapping[str, Path]) -> list[ModelConfig]:
     return configs
 
 
+def _config_of_url(name: str, url: str) -> list[ModelConfig]:
+    return [ModelConfig(name=name, base_path=url, model_platform="tensorflow")]
+
+
 class ModelFolders:
     """Returns the models of a folder when called, remembering those of earlier
     calls: every folder in it with at least one numeric folder, or itself if it
@@ -98,16 +110,17 @@ class ModelFolders:
     logged once.
     """
 
-    def __init__(self, models: Path):
-        self._models = models
+    def __init__(self, models: str | Path, files: ModelFiles | None = None):
+        self._models, self._files = str(models), files or ModelFiles()
         self._known: dict[str, Path] = {}
         self._troubles: dict[Path, str] = {}
 
     def __call__(self) -> list[ModelConfig]:
+        models = self._files.folder(self._models)
         try:
-            found, troubles = model_folders(self._models)
+            found, troubles = model_folders(models)
         except OSError as error:
-            raise InvalidArgument(describe_unreadable(self._models, error)) from error
+            raise InvalidArgument(describe_unreadable(models, error)) from error
         staying = {name: folder for name, folder in self._known.items() if is_folder(folder)}
         if self._known and not staying | found:
             raise InvalidArgument(
@@ -182,6 +195,8 @@ def check_configs(configs: Sequence[ModelConfig]) -> None:
             raise InvalidArgument(
                 f"expected a name and a base_path for every model, received {_short(config)}"
             )
+        if is_url(config.base_path):
+            check_source(f"the base_path of {config.name}", config.base_path)
         if names.count(config.name) > 1:
             raise InvalidArgument(
                 f"Illegal to list model {config.name} multiple times in config list"
@@ -196,8 +211,8 @@ def describe_base_path(base_path: str) -> str:
     """Why no version is found at a base path, and what is expected there."""
     expected = "expected a folder with one numeric folder for each version"
     path = Path(base_path)
-    if "://" in base_path:
-        return f"{base_path} is no folder of this machine: mount it, or copy the model; {expected}"
+    if is_url(base_path):
+        return f"{without_secrets(base_path)} holds no version that could be copied; {expected}"
     if saved_model_file.find(path) is not None:
         return f"{base_path} is a single version; {expected}: {path.parent}"
     if not path.is_dir():
@@ -205,14 +220,14 @@ def describe_base_path(base_path: str) -> str:
     return f"{base_path} holds no folder with a number; {expected}"
 
 
-def check_versions(config: ModelConfig) -> None:
+def check_versions(config: ModelConfig, folder: Path) -> None:
     """Raises InvalidArgument unless the configuration's version policy selects
-    an existing version.
+    an existing version of the `folder` with its versions.
     """
     try:
-        folders = version_folders(Path(config.base_path))
+        folders = version_folders(folder)
     except OSError as error:
-        unreadable = describe_unreadable(Path(config.base_path), error)
+        unreadable = describe_unreadable(folder, error)
         raise InvalidArgument(f"the base_path of {config.name}: {unreadable}") from error
     if not folders:
         raise InvalidArgument(
