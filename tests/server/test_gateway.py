@@ -244,6 +244,7 @@ def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stu
     assert 0 < seconds <= 3
 
 
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
 THEIRS, FAILED = "the engine's words", "the engine behind this server failed"
 CODES = {
     "INVALID_ARGUMENT": (415, THEIRS),
@@ -275,6 +276,15 @@ def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(
     if status == 502:
         number = response.json()["request_id"]
         assert f"request {number} failed at the engine: {code} {THEIRS}" in stub_gateway.log()
+
+
+def test_a_file_that_an_engines_graph_lacks_is_not_the_clients_fault(stub, stub_gateway):
+    """TensorFlow Serving answers NOT_FOUND, as for a version that it has not."""
+    said = "/srv/vocabulary.txt; No such file or directory\n\t [[{{node ReadFile}}]]"
+    with answering(stub, lambda request, context: context.abort(NOT_FOUND, said)):
+        response = classify(stub_gateway)
+    assert_refused(response, 502, "vocabulary.txt; No such file or directory")
+    assert "put it on the server's machine" in response.json()["error"]
 
 
 def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is(

@@ -26,7 +26,14 @@ from dogsnap.serving.photos.photo_values import Decoding
 from dogsnap.serving.tensors.signatures import ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import to_arrays
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
-from dogsnap.serving.versions.servable import BaseServable, Switched
+from dogsnap.serving.versions.servable import (
+    MISSING_FILE,
+    NO_FILE,
+    BaseServable,
+    Switched,
+    kernel_sentence,
+    names_of_files,
+)
 
 if TYPE_CHECKING:
     from dogsnap.gateway.engine_repository import EngineRepository
@@ -101,9 +108,17 @@ class EngineServable(BaseServable):
         self, signature: Signature, inputs: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
         """The outputs that the version that answered promises, and that version."""
-        response = self._versions.engine.predict(
-            predict_request(self._spec, signature, inputs), self._spec
-        )
+        request = predict_request(self._spec, signature, inputs)
+        try:
+            response = self._versions.engine.predict(request, self._spec)
+        except NotFound as error:
+            if NO_FILE not in error.message:
+                raise
+            # TensorFlow Serving says so of a file that the graph reads, too.
+            sentence = kernel_sentence(error.message)
+            if any(name in error.message for name in names_of_files(inputs)):
+                raise InvalidArgument(sentence) from error
+            raise EngineFailed(sentence + MISSING_FILE) from error
         servable = self._find_answering(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)
         try:

@@ -381,7 +381,7 @@ class LocalServable(BaseServable):
             return arrays
         except tf.errors.OpError as error:
             note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
-            raise _translate_error(error, note, _names_of_files(inputs)) from error
+            raise _translate_error(error, note, names_of_files(inputs)) from error
         except UnicodeDecodeError as error:  # TensorFlow quotes bytes of the input in its reason
             raise InvalidArgument(
                 f'signature "{signature.name}" of {self.id} refuses these values; its '
@@ -456,7 +456,7 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     return text + advice
 
 
-def _names_of_files(inputs: Mapping[str, Any]) -> Iterator[str]:
+def names_of_files(inputs: Mapping[str, Any]) -> Iterator[str]:
     """The texts among values that may name a file."""
     for value in inputs.values():
         for each in np.asarray(value, object).flat:
