@@ -135,7 +135,7 @@ class EngineRepository(ModelRepository):
     def record_answer(self, asked: ModelSpec, servable: ServableId) -> EngineServable:
         """Record which version has answered, and return it."""
         self._meant[asked.name, asked.label] = servable.version
-        exactly = ModelSpec(servable.name, servable.version)
+        exactly = ModelSpec(*servable)
         return self._find_known(exactly) or self.resolve(exactly)
 
     def _find_known(self, spec: ModelSpec) -> EngineServable | None:

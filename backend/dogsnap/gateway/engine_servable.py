@@ -68,7 +68,7 @@ class EngineServable(BaseServable):
         names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
         super().__init__(identity, Description(), signature_defs, names)
         self.runtime = RUNTIME
-        self._spec, self._versions = ModelSpec(identity.name, identity.version), versions
+        self._spec, self._versions = ModelSpec(*identity), versions
         file = f"{self.id.name}/{self.id.version}/{DESCRIPTION_FILE}"
         self.label_source = f"{file} of this server (--models has to hold what the engine's has)"
         if folder is None:

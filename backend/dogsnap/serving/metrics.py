@@ -270,9 +270,9 @@ class Metrics(Collector):
 
     def expect(self, servable: ServableId) -> None:
         """Begin the counters of a version at 0."""
-        self._failed_loads.labels(servable.name, servable.version)
+        self._failed_loads.labels(*servable)
         for protocol in PROTOCOLS:
-            self._requests.begin(servable.name, servable.version, protocol)
+            self._requests.begin(*servable, protocol)
 
     @contextmanager
     def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
@@ -289,11 +289,11 @@ class Metrics(Collector):
 
     def ran(self, servable: ServableId, size: int) -> None:
         """Record a batch size."""
-        self._sizes.labels(servable.name, servable.version).observe(size)
+        self._sizes.labels(*servable).observe(size)
 
     def count_shadow(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
         """Count photos of a shadow by result: agree, differ, dropped or failed."""
-        self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
+        self._shadowed.labels(*answered, shadow, result).inc(photos)
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a gauge that is evaluated at each scrape."""
@@ -318,15 +318,15 @@ class Metrics(Collector):
 
     def record_load(self, servable: ServableId, seconds: float) -> None:
         self.expect(servable)
-        self._available.labels(servable.name, servable.version).set(1)
-        self._load_seconds.labels(servable.name, servable.version).set(seconds)
+        self._available.labels(*servable).set(1)
+        self._load_seconds.labels(*servable).set(seconds)
         self._load_times.labels(servable.name).observe(seconds)
 
     def count_failed_load(self, servable: ServableId) -> None:
-        self._failed_loads.labels(servable.name, servable.version).inc()
+        self._failed_loads.labels(*servable).inc()
 
     def record_unload(self, servable: ServableId) -> None:
-        self._available.labels(servable.name, servable.version).set(0)
+        self._available.labels(*servable).set(0)
 
     def forget(self, servable: ServableId) -> None:
         """Remove a version from the metrics that was deleted, or was exported again."""

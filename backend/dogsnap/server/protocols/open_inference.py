@@ -173,7 +173,7 @@ def _names_of_classes(repository: ModelRepository, servable: ServableId, count: 
     """The names of a version's classes; none where it has others, or is gone."""
     with (
         suppress(DogsnapError),
-        repository.acquire(ModelSpec(servable.name, servable.version)) as loaded,
+        repository.acquire(ModelSpec(*servable)) as loaded,
     ):
         names = [label["name"] for label in loaded.description.labels]
         return names if len(names) == count else []

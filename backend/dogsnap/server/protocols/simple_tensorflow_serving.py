@@ -151,7 +151,7 @@ def _find_example(predictor: Predictor, name: str) -> dict[str, Any]:
     spec = _spec(predictor, name, request.args.get("version"))
     with predictor.repository.acquire(spec) as servable:
         signature = servable.signature(request.args.get("signature_name", ""))
-    exactly = ModelSpec(servable.id.name, servable.id.version)
+    exactly = ModelSpec(*servable.id)
     fields = {
         "model_name": exactly.name,
         "model_version": exactly.version,

@@ -78,7 +78,7 @@ class Classification:
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; docs/protocols.md lists the fields."""
         return {
-            "model": asdict(self.servable),
+            "model": self.servable._asdict(),
             "dog": self.dog,
             **self._name_fields(),
             "dogs": [dog._name_fields() for dog in self.dogs],

@@ -84,7 +84,7 @@ class Feedback:
         }
         is_vote = self.store.add(row)
         outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
-        self._metrics.feedback.labels(answered.name, answered.version, outcome).inc()
+        self._metrics.feedback.labels(*answered, outcome).inc()
         return NO_VOTE if row["voter"] and not is_vote else ""
 
     def forget(self, request_ids: Sequence[str]) -> int:
@@ -136,7 +136,7 @@ class Feedback:
 
         Raises NotFound, Unavailable.
         """
-        with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
+        with self._repository.acquire(ModelSpec(*servable)) as found:
             return {label["id"]: label["name"] for label in found.description.labels}
 
 

@@ -161,8 +161,7 @@ class Predictor:
         """Name the breed in a photo: the bytes of its file, or one that was checked."""
         result: Classification
         (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
-        version = result.servable
-        self.metrics.answered.labels(version.name, version.version, result.level.value).inc()
+        self.metrics.answered.labels(*result.servable, result.level.value).inc()
         return result
 
     def classify_together(
@@ -177,9 +176,8 @@ class Predictor:
         joined: JoinedAnswer
         works = [BreedsTogether(contents, top_k)]
         (joined,) = self.answer(spec, works, protocol, is_gone=is_gone)
-        version = joined.answer.servable
-        level = joined.answer.level
-        self.metrics.answered.labels(version.name, version.version, level.value).inc()
+        answer = joined.answer
+        self.metrics.answered.labels(*answer.servable, answer.level.value).inc()
         return joined
 
     def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, struct_pb2
@@ -20,8 +20,7 @@ INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint3
 DTYPES = (*FLOATS, *INTEGERS, tf.bool, tf.string)
 
 
-@dataclass(frozen=True, order=True)
-class ServableId:
+class ServableId(NamedTuple):
     """A model's name and the number of one of its versions."""
 
     name: str
