@@ -102,7 +102,7 @@ class ModelRepository(ABC):
         self,
         configs: Sequence[ModelConfig],
         timeout: float,
-        is_awaited: Callable[[], bool] = lambda: True,
+        is_awaited: Callable[[], bool],
     ) -> None:
         """Wait until these models are available as configured, at most `timeout` seconds;
         not at all where others load them.

@@ -259,7 +259,7 @@ class LocalRepository(ModelRepository):
         self,
         configs: Sequence[ModelConfig],
         timeout: float,
-        is_awaited: Callable[[], bool] = lambda: True,
+        is_awaited: Callable[[], bool],
     ) -> None:
         self._wait_for(lambda: self._not_served(configs), timeout, is_awaited)
 
