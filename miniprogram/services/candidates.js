@@ -30,7 +30,7 @@ function named(outcome) {
   return isFirst ? guesses[0] : null
 }
 
-/** Whether the answer is sure enough to be shared, saved and confirmed as one thing. */
+/** Whether the answer is sure enough to be shared, saved and confirmed as one thing. @param {import('./classifier').Outcome} outcome */
 function isOne({ state, set, labels }) {
   return (state === 'labels' && labels.length > 0) || state === 'breed' || state === 'group' || (state === 'set' && set.length === 1)
 }
