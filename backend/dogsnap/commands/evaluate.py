@@ -67,7 +67,8 @@ def evaluate(
     """Report the scores of VERSION (a version folder such as
     models/inception_v3/2) on the photos in DATA.
     """
-    save, json_file = outputs["save"], outputs["json_file"]
+    save = outputs["save"]
+    json_file = outputs["json_file"]
     if save:
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)

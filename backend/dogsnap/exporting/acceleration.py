@@ -45,7 +45,8 @@ from dogsnap.serving.versions.openvino_runtime import (
 # For smaller networks it does not matter: base64, decoding and resizing of one photo
 # take about 5 ms.
 SMALLEST_BYTES = 2_000_000
-ROUNDS, RUNS = 3, 1
+ROUNDS = 3
+RUNS = 1
 TRIAL_IMAGES = 4
 FILES = (NETWORK, Path(NETWORK).with_suffix(".bin").name)  # of a network in OpenVINO's format
 
@@ -63,7 +64,8 @@ MOST_MOVED = 0.15
 NAMING = "prediction"  # the output of probabilities (n, classes)
 # Less would not justify a second copy of the weights on disk (over TensorFlow), or
 # another version (over float32).
-LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
+LEAST_SPEEDUP = 1.05
+LEAST_GAIN = 1.5
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,20 @@ from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef, Nod
 LARGEST = 127
 # Where the output channels of a kernel are, by the operation that takes it.
 CHANNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2, "MatMul": 1}
-MODEL, WEIGHTS = "model.json", "weights.bin"  # of TensorFlow.js
-INPUT, OUTPUT = "image", "output0"  # of ONNX
+# of TensorFlow.js
+MODEL = "model.json"
+WEIGHTS = "weights.bin"
+# of ONNX
+INPUT = "image"
+OUTPUT = "output0"
 SAME = {"AddV2": "Add", "BiasAdd": "Add", "Mul": "Mul", "MatMul": "MatMul"}
 TYPES = {"float32": 1, "int8": 3}
-OPERATIONS, FORMAT = 11, 6  # releases of ONNX
-VARINT, BYTES = 0, 2  # kinds of fields of a protocol buffer
+# releases of ONNX
+OPERATIONS = 11
+FORMAT = 6
+# kinds of fields of a protocol buffer
+VARINT = 0
+BYTES = 2
 
 
 def quantize(kernel: np.ndarray, channel: int) -> tuple[np.ndarray, np.ndarray]:
@@ -40,7 +48,8 @@ def write_graph_model(graph: FrozenGraph, folder: Path) -> None:
     That knows one scale and one smallest value for a whole tensor: 1 and
     -LARGEST here, and a multiplication follows.
     """
-    kernels, contents = _kernels(graph), bytearray()
+    kernels = _kernels(graph)
+    contents = bytearray()
     manifest: list[dict[str, Any]] = []
     topology = GraphDef(versions=graph.graph_def.versions)
 
@@ -144,7 +153,8 @@ class _OnnxWriter:
             raise FreezingError(f"{node.name} is a {node.op}; ONNX is written without that")
 
     def _write_convolution(self, node: Node, image: str, name: str, side: int) -> None:
-        stride, kernel = node.attr["strides"].list.i[1], self._values[name]
+        stride = node.attr["strides"].list.i[1]
+        kernel = self._values[name]
         seen = side if node.attr["padding"].s == b"SAME" else side - len(kernel) + 1
         smaller = -(-seen // stride)
         around = max((smaller - 1) * stride + len(kernel) - side, 0)
@@ -183,7 +193,8 @@ class _OnnxWriter:
         self._nodes.append(_message(*taken, (2, given), (4, op), *own))
 
     def _store(self, name: str, value: np.ndarray) -> str:
-        sizes, kind = [(1, size) for size in value.shape], TYPES[value.dtype.name]
+        sizes = [(1, size) for size in value.shape]
+        kind = TYPES[value.dtype.name]
         contents = np.ascontiguousarray(value).tobytes()
         self._stored.append(_message(*sizes, (2, kind), (8, name), (9, contents)))
         return name

@@ -183,10 +183,10 @@ def _with_plain_names(signature: Function) -> Function:
 
 
 def _by_plain_name(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
-    return {
-        plain_name(name): tf.TensorSpec(spec.shape, spec.dtype, plain_name(name))
-        for name, spec in specs.items()
-    }
+    plain = {}
+    for name, spec in specs.items():
+        plain[plain_name(name)] = tf.TensorSpec(spec.shape, spec.dtype, plain_name(name))
+    return plain
 
 
 def _freeze_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:

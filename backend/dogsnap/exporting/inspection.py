@@ -141,13 +141,12 @@ def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]
     """Shape, type and given name of a signature's inputs, by plain name,
     without sparse and ragged ones, which are no tensor.
     """
-    return {
-        plain_name(alias): tf.TensorSpec(
-            tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias
-        )
-        for alias, info in sorted(signature.inputs.items())
-        if info.WhichOneof("encoding") == "name"
-    }
+    specs = {}
+    for alias, info in sorted(signature.inputs.items()):
+        if info.WhichOneof("encoding") == "name":
+            shape = tf.TensorShape(info.tensor_shape)
+            specs[plain_name(alias)] = tf.TensorSpec(shape, tf.as_dtype(info.dtype), alias)
+    return specs
 
 
 def nodes_text(folder: Path) -> str:

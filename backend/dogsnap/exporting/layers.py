@@ -82,10 +82,11 @@ def normalise(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
 
 def in_float32(tensors: Tensors) -> Tensors:
     """The same with float32 for half and bfloat16 numbers, which JSON has no form for."""
-    return {
-        name: tf.cast(value, tf.float32) if value.dtype in HALVES else value
-        for name, value in tensors.items()
-    }
+    whole = dict(tensors)
+    for name, value in tensors.items():
+        if value.dtype in HALVES:
+            whole[name] = tf.cast(value, tf.float32)
+    return whole
 
 
 def softmax(logits: tf.Tensor) -> tf.Tensor:
@@ -235,7 +236,8 @@ def never_empty(network: Network, images: tf.Tensor) -> Tensors:
         count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype)
     )
     seen = tf.ensure_shape(seen, images.shape)
-    return {
-        name: value[:count] if value.shape.rank and value.shape[0] is None else value
-        for name, value in network(seen).items()
-    }
+    outputs = dict(network(seen))
+    for name, value in list(outputs.items()):
+        if value.shape.rank and value.shape[0] is None:
+            outputs[name] = value[:count]
+    return outputs

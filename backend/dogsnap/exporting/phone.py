@@ -44,7 +44,8 @@ def known_labels(stored: Stored) -> list[dict[str, Any]]:
     """Those of the breeds that the second opinion knows, in the order of its
     `breed_weights`.
     """
-    labels, taught = stored.description["labels"], stored.description.get("taught", ())
+    labels = stored.description["labels"]
+    taught = stored.description.get("taught", ())
     own = len(labels) - len(taught)
     added = zip(labels[own:], taught, strict=True)
     return [*labels[:own], *(label for label, breed in added if OPINION in breed)]

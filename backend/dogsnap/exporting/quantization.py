@@ -87,10 +87,13 @@ def chosen_convolutions(model: Any, pooled: bool) -> list[Any]:
     inverted residual block; `pooled`: also those whose maps are pooled in the
     end. The others answer, like the head does, or weigh channels, of one pixel.
     """
-    convolutions, leading = [], set()  # names of what leads to pooling
+    # names of what leads to pooling
+    convolutions = []
+    leading = set()
     for node in reversed(model.get_ordered_ops()):
         for follower in _consumers(node):
-            kind, name = follower.get_type_name(), follower.get_friendly_name()
+            kind = follower.get_type_name()
+            name = follower.get_friendly_name()
             if kind in POOLING or name in leading:
                 leading.add(node.get_friendly_name())
         if node.get_type_name() not in CONVOLUTIONS:

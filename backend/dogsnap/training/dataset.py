@@ -24,7 +24,10 @@ from dogsnap.photo_endings import CONVERTED_ENDINGS, READ_ENDINGS
 from dogsnap.serving.photos import photo as photos
 
 Box = tuple[float, float, float, float]
-BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
+BOXES = "boxes.tsv"
+DOGS = "dogs.tsv"
+ANNOTATIONS = "Annotation"
+INDEX = "index.tsv"
 FOLDS = 5  # parts of the photos, for cross-fitting
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 
@@ -114,7 +117,9 @@ def read_list(
     Breeds are places in `labels`, or without these in the network's class
     order. Raises DatasetError.
     """
-    folders, images, path = breed_folders(data), images_folder(data), data / f"{name}.txt"
+    folders = breed_folders(data)
+    images = images_folder(data)
+    path = data / f"{name}.txt"
     index = {folder: place for place, folder in enumerate(folders)}
     if labels:
         places = {breed: place for place, breed in enumerate(class_ids(labels))}
@@ -187,7 +192,8 @@ def _read_frames(frames: Path) -> Callable[[Example], Example]:
         photo, sides = lines.get(name, ("", []))
         if not photo:
             return example
-        frame, box = images_folder(frames) / photo, _check_box(sides)
+        frame = images_folder(frames) / photo
+        box = _check_box(sides)
         return replace(example, frame=frame, box=box, **dogs.get(photo, {}))
 
     return add_frame

@@ -37,10 +37,12 @@ from dogsnap.training.evaluation.exported_version import ExportedVersion
 from dogsnap.training.evaluation.labelled_photos import UNKNOWN, spread
 from dogsnap.training.ranges import find_ranges
 
-LEAST_SPEEDUP, LEAST_AGREEMENT = 1.3, 0.99
+LEAST_SPEEDUP = 1.3
+LEAST_AGREEMENT = 0.99
 # Every second photo finds the ranges, the others compare the answers: fewer than 100 cannot
 # tell 99 % from all.
-LEAST_PHOTOS, MOST_PHOTOS = 200, 600
+LEAST_PHOTOS = 200
+MOST_PHOTOS = 600
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def quantize(
             f"{folder} has {len(examples)} photos that can be read; expected at least "
             f"{LEAST_PHOTOS}: half of them find the ranges of int8, the others compare the answers"
         )
-    finding, comparing = examples[::2], examples[1::2]
+    finding = examples[::2]
+    comparing = examples[1::2]
     with rewriting(version) as draft:
         report(f"finding ranges on {len(finding)} photos")
         ranges = _quantise(draft.folder, manifest, _images(exact, paths_of(finding)))
@@ -142,7 +145,8 @@ def _images(version: ExportedVersion, photos: Sequence[Path]) -> Iterator[np.nda
 
 def _quantise(folder: Path, manifest: NetworkManifest, images: Iterator[np.ndarray]) -> Ranges:
     """Replace the network of a version that is being written by one in int8."""
-    openvino, runtime = import_openvino(), folder / FOLDER
+    openvino = import_openvino()
+    runtime = folder / FOLDER
     ranges = find_ranges(openvino.Core().read_model(runtime / NETWORK), images, pooled=True)
     model = openvino.Core().read_model(runtime / NETWORK)
     quantise_in_place(model, ranges, processor.int8_weight_bits())

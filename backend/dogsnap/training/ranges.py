@@ -86,7 +86,8 @@ def _sample(
     request = import_openvino().Core().compile_model(model, "CPU", settings).create_infer_request()
     samples: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
     ends = dict.fromkeys(tensors, (np.inf, -np.inf))
-    random, count = np.random.default_rng(0), 0
+    random = np.random.default_rng(0)
+    count = 0
     for image in images:
         request.infer([image[np.newaxis]])
         count += 1

@@ -228,8 +228,7 @@ def report_unknown(
 def unknown_as_text(scores: Mapping[str, Any]) -> str:
     """The same for a reader at a terminal, with the ten most frequent."""
     shares = ", ".join(f"{level} {scores[level]:.1%}" for level in ONE_CLASS if scores[level])
-    pairs = [
-        f"{each['is']} for {each['taken_for']} ({each['times']})"
-        for each in scores["taken_for"][:10]
-    ]
+    pairs = []
+    for each in scores["taken_for"][:10]:
+        pairs.append(f"{each['is']} for {each['taken_for']} ({each['times']})")
     return f"told of breeds it does not know: {shares}\nsurely taken: {'; '.join(pairs) or 'none'}"

@@ -237,10 +237,11 @@ def _label_map(file: Path, text: str) -> Labels:
         raise click.ClickException(
             f"{file}: expected a label map, item {{ id: 1 name: 'cat' }}: {error}"
         ) from None
-    return [
-        (item.id, {"id": item.name or item.display_name, "name": item.display_name or item.name})
-        for item in items
-    ]
+    labels = []
+    for item in items:
+        name = item.name or item.display_name
+        labels.append((item.id, {"id": name, "name": item.display_name or name}))
+    return labels
 
 
 def _label_map_message() -> Any:

@@ -154,7 +154,9 @@ class Merger:
         second_pass: Passing | None = None,
     ):
         self.second_pass = second_pass
-        self.network_input, self.wanted, self.options = network_input, wanted, options
+        self.network_input = network_input
+        self.wanted = wanted
+        self.options = options
         self.names = list(names)
         self.outputs = source.signatures[richest].structured_outputs
         self.main_outputs = sorted(source.signatures[network_input.signature].structured_outputs)
@@ -204,7 +206,8 @@ class Merger:
         """The name of the input for photos in serving_default."""
         if self.options.decode == "bytes":
             return f"input{BYTES}"
-        name, given = self.network_input.name, self.network_input.given
+        name = self.network_input.name
+        given = self.network_input.given
         is_chosen = not GENERATED.fullmatch(name) and given.isascii()
         return name.removesuffix(BYTES) if is_chosen or IMAGE in self.further_inputs else IMAGE
 
@@ -245,7 +248,8 @@ class Merger:
 
         def again(**inputs: tf.Tensor) -> Tensors:
             photos = tf.gather(decode_contents(alias, inputs[alias]), inputs[ROWS])
-            size, picture = self.wanted.fixed_size(), inputs[PICTURE]
+            size = self.wanted.fixed_size()
+            picture = inputs[PICTURE]
             images = second_images(photos, inputs[WINDOWS], size, picture)
             return {self.network_input.name: layers.fit(images, self.wanted)}
 
@@ -311,10 +315,12 @@ class Merger:
 
     def _before(self, alias: str) -> Function:
         def before(**inputs: tf.Tensor) -> Tensors:
-            contents, name = decode_contents(alias, inputs[alias]), self.network_input.name
+            contents = decode_contents(alias, inputs[alias])
+            name = self.network_input.name
             if not self.second_pass:
                 return {name: layers.images_from_bytes(contents, self.wanted)}
-            size, how = self.wanted.fixed_size(), self.wanted.resizing
+            size = self.wanted.fixed_size()
+            how = self.wanted.resizing
             images, picture = images_and_picture(contents, size, how)
             return {name: layers.fit(images, self.wanted), PICTURE: picture}
 
@@ -369,7 +375,8 @@ class Merger:
             answers[self.image_output] = layers.png_bytes(images, *self.output_range)
         if self.options.encode == "detections":
             classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
-            start, first = self.classes_from, self.options.first_class
+            start = self.classes_from
+            first = self.options.first_class
             first = start if first is None else first
             answers |= layers.detected_classes(answers, classes, self.names, start, first)
         answers.pop(CELLS, None)
@@ -388,7 +395,8 @@ class Merger:
 
         Raises MergeError if that is unknown.
         """
-        options, spec = self.options, self.outputs[self.image_output]
+        options = self.options
+        spec = self.outputs[self.image_output]
         if spec.dtype.is_integer:
             return
         stated = options.output_range or description.get("output_range")
@@ -431,7 +439,8 @@ class Merger:
         self._check_trial(self._all(self._run_on_noise()), self.class_alias, 0.001, advice)
 
     def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
-        low, high = float(tf.reduce_min(answers[output])), float(tf.reduce_max(answers[output]))
+        low = float(tf.reduce_min(answers[output]))
+        high = float(tf.reduce_max(answers[output]))
         if low < -beyond or high > 1 + beyond:
             raise MergeError(
                 f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a '
@@ -484,7 +493,8 @@ class Merger:
         rank = self._class_rank()
         classes = len(self.names)
         specs = {name: self.outputs[name] for name in self.main_outputs}
-        numbers, fitting = {}, []
+        numbers = {}
+        fitting = []
         for name, spec in specs.items():
             if not spec.dtype.is_floating or spec.shape.rank != rank:
                 continue

@@ -15,7 +15,8 @@ LABEL_THRESHOLD = 0.5  # of an independent class without one of its own
 LEAST_PROBABILITY = 1e-12  # stands for 0 where a logarithm is taken
 # A group is told only where it says more than its first breed: that one is less
 # probable than this, and a second one worth a row.
-SUREST_OF_GROUP, WORTH_A_ROW = 0.93, 0.01
+SUREST_OF_GROUP = 0.93
+WORTH_A_ROW = 0.01
 ENDING = "_threshold"  # of the names of a decision's numbers in a description
 
 
@@ -139,7 +140,9 @@ class Levels:
         Raises ValueError for a group of an unknown breed, or for a breed in
         two.
         """
-        self.decision, self.groups, self.ids = decision, tuple(groups), tuple(ids)
+        self.decision = decision
+        self.groups = tuple(groups)
+        self.ids = tuple(ids)
         self.thresholds = thresholds
         index_of = {breed: index for index, breed in enumerate(ids)}
         self._members: list[np.ndarray] = []
@@ -182,14 +185,16 @@ class Levels:
             shown = np.flatnonzero(probabilities >= self.thresholds)
             held = shown[np.argsort(-probabilities[shown], kind="stable")]
             return Claim(Level.LABELS, None, 0.0, held)
-        decision, first = self.decision, float(probabilities.max())
+        decision = self.decision
+        first = float(probabilities.max())
         is_sure = decision.confident is not None and first >= decision.confident
         if decision.group is None:
             return Claim(Level.BREED if is_sure else Level.UNSURE, None, 0.0, None)
         order = np.argsort(-probabilities, kind="stable")
         held = order[: max(1, int((probabilities >= decision.set).sum()))]
         number = self._group_of.get(int(order[0]))
-        group, shares = None, np.zeros(2)
+        group = None
+        shares = np.zeros(2)
         if number is not None:
             group = self.groups[number]
             shares = np.sort(np.append(probabilities[self._members[number]], 0.0))[::-1]

@@ -10,9 +10,14 @@ import numpy as np
 TOLERANCE = 0.01  # of numbers: as a share of the first version's, and absolute
 # Of two boxes of one thing: their intersection over their union (PASCAL VOC, Everingham et
 # al., 2010). Boxes of a lower score are none.
-LEAST_OVERLAP, LEAST_SCORE = 0.5, 0.5
-BOXES, CLASSES, SCORES = "detection_boxes", "detection_classes", "detection_scores"
-NUMBERS, TEXTS, DETECTIONS = "numbers", "texts", "detections"
+LEAST_OVERLAP = 0.5
+LEAST_SCORE = 0.5
+BOXES = "detection_boxes"
+CLASSES = "detection_classes"
+SCORES = "detection_scores"
+NUMBERS = "numbers"
+TEXTS = "texts"
+DETECTIONS = "detections"
 # What else a detector says of its boxes.
 OF_BOXES = (CLASSES, SCORES, "detection_names", "num_detections")
 
@@ -46,7 +51,8 @@ def compare_outputs(
     detects = {BOXES, CLASSES, SCORES} <= set(shared)
     found = {}
     for name in shared:
-        ours, theirs = np.asarray(first[name]), np.asarray(second[name])
+        ours = np.asarray(first[name])
+        theirs = np.asarray(second[name])
         if detects and name == BOXES:
             found[name] = _compare_detections(first, second, count)
         elif not (detects and name in OF_BOXES):
@@ -86,9 +92,12 @@ def _compare_detections(
     same class that overlaps it most; both count as `values`, and `alike` where
     matched.
     """
-    agrees, boxes, matched = [], 0, 0
+    agrees = []
+    boxes = 0
+    matched = 0
     for row in range(min(len(first[BOXES]), len(second[BOXES]))):
-        ours, theirs = _sure_boxes(first, row), _sure_boxes(second, row)
+        ours = _sure_boxes(first, row)
+        theirs = _sure_boxes(second, row)
         pairs = _match(ours, theirs)
         boxes += len(ours) + len(theirs)
         matched += 2 * pairs
@@ -107,7 +116,8 @@ def _sure_boxes(outputs: Mapping[str, np.ndarray], row: int) -> list[tuple[float
 
 def _match(ours: list[tuple[float, np.ndarray]], theirs: list[tuple[float, np.ndarray]]) -> int:
     """How many boxes have a partner of their own."""
-    left, pairs = list(theirs), 0
+    left = list(theirs)
+    pairs = 0
     for kind, box in ours:
         overlaps = [_overlap(box, other) if kind == of else 0.0 for of, other in left]
         if overlaps and max(overlaps) >= LEAST_OVERLAP:
@@ -118,7 +128,8 @@ def _match(ours: list[tuple[float, np.ndarray]], theirs: list[tuple[float, np.nd
 
 def _overlap(first: np.ndarray, second: np.ndarray) -> float:
     """Intersection over union of two boxes (4,), whichever axis comes first."""
-    low, high = np.maximum(first[:2], second[:2]), np.minimum(first[2:], second[2:])
+    low = np.maximum(first[:2], second[:2])
+    high = np.minimum(first[2:], second[2:])
     inside = float(np.prod(np.maximum(high - low, 0)))
     areas = float(np.prod(first[2:] - first[:2]) + np.prod(second[2:] - second[:2]))
     return inside / max(areas - inside, 1e-12)

@@ -83,7 +83,8 @@ def _same_dogs(photos: Sequence[Classification]) -> list[Classification]:
     if len(photos) < 2:
         return []
     for dog in photos[0].dogs:
-        same, shared = [dog], possible_breeds(dog)
+        same = [dog]
+        shared = possible_breeds(dog)
         for photo in photos[1:]:
             alike = [other for other in photo.dogs if shared & possible_breeds(other)]
             if not alike:

@@ -211,9 +211,10 @@ def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
     """The signatures with exactly these inputs; of several the one that is
     named like its only input, if there is one.
     """
-    names = [
-        name for name, signature in servable.signatures.items() if inputs == set(signature.inputs)
-    ]
+    names = []
+    for name, signature in servable.signatures.items():
+        if inputs == set(signature.inputs):
+            names.append(name)
     alike = [name for name in names if inputs == {name}]
     return alike or names
 

@@ -139,7 +139,8 @@ def named_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
     those of all that it shows; None unless `outputs` are the probabilities of
     named classes.
     """
-    labels, prediction = servable.description.labels, outputs.get("prediction")
+    labels = servable.description.labels
+    prediction = outputs.get("prediction")
     if not labels or prediction is None or prediction.shape[1:] != (len(labels),):
         return None
     ids = [label["id"] for label in labels]

@@ -170,10 +170,9 @@ def check_and_cut_photos(
     safe = partial(_safe_picture, decoding=decoding, max_pixels=max_pixels, photos=photos)
     # A value that starts like a tf.Example may also be base64 text after a line break,
     # so both are checked.
-    seen = {
-        alias: _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
-        for alias, values in arrays.items()
-    }
+    seen = {}
+    for alias, values in arrays.items():
+        seen[alias] = _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
     photo.check_together(photos, max_pixels)
     return seen
 

@@ -55,7 +55,8 @@ def report(
     told = probabilities >= thresholds
     classes = []
     for place, label in enumerate(labels):
-        has, says = shown[:, place], told[:, place]
+        has = shown[:, place]
+        says = told[:, place]
         precision = average_precision(probabilities[:, place], has) if has.any() else None
         classes.append(
             {

@@ -38,7 +38,8 @@ def score_photos(
     """
     breeds = breeds_of(examples)
     given = given or answers(version, paths_of(examples))
-    levels, probabilities = version.levels, given["prediction"]
+    levels = version.levels
+    probabilities = given["prediction"]
     scores = scoring.report(probabilities, breeds, version.labels, levels.decision.confident)
     is_dog = np.ones(len(breeds), bool)
     if version.finds_dogs():

@@ -71,7 +71,9 @@ def compare(
     differs. Raises ValueError when nothing is left, or no output is in both.
     """
     outputs: dict[str, _Counted] = defaultdict(_Counted)
-    times, differing, compared = [], [], 0
+    times = []
+    differing = []
+    compared = 0
     for name, make in requests.items():
         progress()
         try:
