@@ -28,12 +28,11 @@ FLOORS = (
     ("addresses", "admin_token", "model_urls"),
     ("routing",),
     ("serving",),
-    ("gateway", "networks"),
+    ("gateway", "networks", "local_model"),
     ("exporting",),
     ("training",),
     ("server",),
     ("ray",),
-    ("local_model",),
     ("commands", "cli"),
 )
 # What the server never loads, and the only ones that import it.
