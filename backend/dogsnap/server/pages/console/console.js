@@ -60,7 +60,7 @@ function show(html) {
   for (const part of all("[data-part]", parts)) {
     const place = one(`#${part.dataset.part}`);
     if (place.id === "banners") showBanners(part);
-    else if (place.innerHTML !== part.innerHTML) place.replaceChildren(...part.childNodes); // else what was chosen stays
+    else if (place.innerHTML !== part.innerHTML) place.innerHTML = part.innerHTML; // else what was chosen stays
   }
   if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();
 }
