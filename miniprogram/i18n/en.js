@@ -226,7 +226,7 @@ module.exports = {
       themes: { phone: 'Same as the phone', light: 'Light', dark: 'Dark' },
       offline: {
         title: 'Without a connection',
-        label: 'Answers without a connection ({size} MB)',
+        label: 'Answers without a connection ({size}\u00a0MB)',
         worth: 'This phone then answers by itself where there is no connection, less surely than with one. That takes space on it.',
         metered: 'You are using mobile data. Fetch it now?',
         fetching: 'Fetching it: {percent}',

@@ -221,7 +221,7 @@ module.exports = {
       themes: { phone: '跟随手机', light: '浅色', dark: '深色' },
       offline: {
         title: '没有网络时',
-        label: '没有网络也能识别（{size} MB）',
+        label: '没有网络也能识别（{size}\u00a0MB）',
         worth: '没有网络时由手机自己识别，不如联网时准。会占用手机的空间。',
         metered: '现在用的是移动数据。要下载吗？',
         fetching: '正在下载：{percent}',

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lab.phone import PhoneNetwork
+from phone import serious_violations
 from PIL import Image
 from support.real_model import built_models
 
@@ -103,10 +104,11 @@ def test_what_is_no_network_and_what_does_not_fit_is_said_and_leaves_nothing(pho
     assert option.get_attribute("aria-checked") == "false"
 
 
-def test_the_switch_deletes_all_of_it(phone):
+def test_the_switch_deletes_all_of_it_and_a_keyboard_reaches_it(phone):
     choose(phone)
+    assert serious_violations(phone.page) == []
     assert phone.page.evaluate("caches.has('offline')")
-    phone.tap(phone.screen.locator(".option.offline"))
+    phone.screen.locator(".option.offline").press("Enter")
     hint(phone, "less surely than with one")
     assert not phone.page.evaluate("caches.has('offline')")
 

@@ -18,7 +18,7 @@ const ATTRIBUTES = {
 }
 
 /** Roles that a keyboard can reach and press. */
-const PRESSABLE = new Set(['button', 'link', 'radio'])
+const PRESSABLE = new Set(['button', 'link', 'radio', 'switch'])
 
 export const commonProperties = Object.fromEntries(
   Object.keys(ATTRIBUTES).map((name) => [name, { type: null, value: null }]),

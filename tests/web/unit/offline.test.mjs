@@ -66,7 +66,7 @@ async function snapped(errMsg = 'request:fail') {
 
 test('it is off until chosen, and the row says what it costs and what it is worth', async () => {
   const page = await settings()
-  assert.match(page.data.offline.label, /4 MB/)
+  assert.match(page.data.offline.label, /4\sMB/)
   assert.match(page.data.offline.hint, /不如联网时准.*空间/)
   assert.equal(page.data.offline.isChosen, false)
   assert.deepEqual(phone.downloads, [])
@@ -268,7 +268,7 @@ test('without a connection the row is there to switch it off', async () => {
   await ready()
   const page = phone.open('settings')
   await asked('/api/offline').at(-1).lose('request:fail')
-  assert.match(page.data.offline.label, /4 MB/)
+  assert.match(page.data.offline.label, /4\sMB/)
 })
 
 test('a network that does not run on this phone is said, and not kept', async () => {
