@@ -237,6 +237,11 @@ def test_a_version_carries_the_network_beside_for_phones(artefacts, own, tmp_pat
     row = features @ np.float16(ROW).astype(np.float32) + 0.5
     np.testing.assert_allclose(network(image)[0][0], [*logits[CLASSES], row], atol=0.05)
     checksums.verify(version)
+    again = tmp_path / "4"
+    (again / "assets.extra").mkdir(parents=True)
+    phone.write(again, read_answering("tiny", artefacts), artefacts)
+    second = json.loads((again / FOLDER / DESCRIPTION).read_text(encoding="utf-8"))
+    assert second["digest"] == told["digest"]  # no phone fetches it twice
 
 
 def test_what_was_fitted_to_another_network_is_not_for_phones(artefacts, tmp_path):

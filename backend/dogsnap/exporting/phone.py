@@ -90,9 +90,10 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
         "dog_bias": fitted["dog_bias"],
         "decision": Decision.read(calibration).to_json(),
         "groups": stated_groups(calibration, artefacts, labels),
-        "files": files,
     }
-    digest = hashlib.sha256(json.dumps(description).encode()).hexdigest()[:16]
-    text = json.dumps({"digest": digest, **description}, ensure_ascii=False)
+    # Of what it answers: the names of its operations are others in each export.
+    stated = json.dumps([description, files[WEIGHTS]])
+    digest = hashlib.sha256(stated.encode()).hexdigest()[:16]
+    text = json.dumps({"digest": digest, **description, "files": files}, ensure_ascii=False)
     (folder / DESCRIPTION).write_text(text, encoding="utf-8")
     checksums.write(version)
