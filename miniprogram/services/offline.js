@@ -89,6 +89,11 @@ async function renew() {
   await fetch(() => {}).catch(() => {}) // the next time, then
 }
 
+/** A download that began without this page, until it has ended. @returns {Promise<void>} */
+function underWay() {
+  return Promise.resolve(fetching).catch(() => {})
+}
+
 function fetch(tell) {
   if (!fetching) {
     share = 0
@@ -139,4 +144,4 @@ async function guess({ kind }, path) {
   }
 }
 
-module.exports = { offered, kept, state, reasonOf, isMetered, choose, forget, renew, guess, bytesOf: (network) => engine.bytesOf(network) }
+module.exports = { offered, kept, state, reasonOf, isMetered, choose, forget, renew, underWay, guess, bytesOf: (network) => engine.bytesOf(network) }

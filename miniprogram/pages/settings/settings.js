@@ -56,6 +56,8 @@ Page({
   async findNetwork() {
     this.network = (await offline.offered().catch(() => null)) || this.network
     this.show()
+    await offline.underWay()
+    this.show()
   },
 
   dress() {

@@ -21,6 +21,11 @@ const SILENCE_MS = 20_000
 let running = null
 let last = Promise.resolve()
 
+/** A browser ends what is fetched when its window is left: then that has not failed, and goes on at the next start. */
+let isLeaving = false
+addEventListener('beforeunload', () => (isLeaving = true))
+addEventListener('pageshow', () => (isLeaving = false))
+
 export const offlineNetwork = {
   /** Not by plain http, where browsers have no cache. */
   isPossible: () => 'caches' in globalThis && 'Worker' in globalThis && WebAssembly.validate(SIMD),
@@ -34,17 +39,8 @@ export const offlineNetwork = {
    * @param {Record<string, string>} header
    * @param {(bytes: number) => void} tell  of those that have come
    */
-  async keep({ address, files }, header, tell) {
-    const cache = await caches.open(CACHE)
-    await cache.addAll(LIBRARY)
-    for (const name of FILES) {
-      const place = `${address}/${name}`
-      if (await cache.match(place)) tell(files[name].bytes)
-      else await cache.put(place, new Response(await download(place, header, files[name].sha1, tell)))
-    }
-    const wanted = [...LIBRARY, ...FILES.map((name) => `${address}/${name}`)].map((file) => new URL(file, location.href).href)
-    const former = (await cache.keys()).filter(({ url }) => !wanted.includes(url))
-    await Promise.all(former.map((request) => cache.delete(request)))
+  async keep(network, header, tell) {
+    await fetchAll(network, header, tell).catch((error) => (isLeaving ? new Promise(() => {}) : Promise.reject(error)))
   },
 
   async forget() {
@@ -62,6 +58,20 @@ export const offlineNetwork = {
     last = turn.catch(stop)
     return turn
   },
+}
+
+/** @param {Network} network */
+async function fetchAll({ address, files }, header, tell) {
+  const cache = await caches.open(CACHE)
+  await cache.addAll(LIBRARY)
+  for (const name of FILES) {
+    const place = `${address}/${name}`
+    if (await cache.match(place)) tell(files[name].bytes)
+    else await cache.put(place, new Response(await download(place, header, files[name].sha1, tell)))
+  }
+  const wanted = [...LIBRARY, ...FILES.map((name) => `${address}/${name}`)].map((file) => new URL(file, location.href).href)
+  const former = (await cache.keys()).filter(({ url }) => !wanted.includes(url))
+  await Promise.all(former.map((request) => cache.delete(request)))
 }
 
 function stop() {
