@@ -45,7 +45,7 @@ def _tiny_recipe() -> Iterator[None]:
         # Another process would not know the tiny architecture; the tutorial's test has one.
         for command in ("export", "teach"):
             patch.setattr(f"dogsnap.commands.{command}.beside", in_this_process)
-        for module in (dataset, class_statistics, teaching, calibration):
+        for module in (dataset, class_statistics, teaching, calibration, photo_lists):
             patch.setattr(module, "FOLDS", 2)  # a head is fitted for each part
         yield
     keras.config.set_dtype_policy("float32")

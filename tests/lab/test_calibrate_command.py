@@ -26,7 +26,7 @@ from dogsnap.networks.halves import read_halves
 from dogsnap.serving.versions import checksums
 from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
-from lab import artefacts, calibration, passes
+from lab import artefacts, calibration, passes, photo_lists
 from lab.phone import PhoneNetwork
 from lab.trainer import with_whole_pictures
 from support import accelerated
@@ -57,7 +57,7 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
         accelerated.patch(patch)
-        for module in (dataset, class_statistics, teaching, calibration):
+        for module in (dataset, class_statistics, teaching, calibration, photo_lists):
             patch.setattr(module, "FOLDS", 2)  # a part takes three versions
         yield patch
 
