@@ -337,11 +337,10 @@ def calibrate(
     training = with_whole_pictures(photos.training)
     validation = with_whole_pictures(photos.validation)
     others = photos.others.photos
-    work = work / _key(weights, training, validation, others)
-    work.mkdir(parents=True, exist_ok=True)
+    work = own_work(work, MADE_BY, weights, [*training, *validation])
     stage = _stage(folder, work, weights)
     plain = cache(partial(_plain_version, stage, work, report))
-    ranges = _ranges(plain, training, weights, work / RANGES, report)
+    ranges = find_ranges(plain, training, weights, MADE_BY, work, report)
     stored = read_stored(stage.name, stage, with_head=False)
     passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
     known, further = see(photos, validation, passes)
@@ -524,12 +523,12 @@ def answers_of(
     return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, after, surest)
 
 
-def _key(
-    weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]
-) -> str:
-    photos = map(str, [*paths_of(training), *paths_of(validation), *others])
-    text = "\n".join([MADE_BY, weights, *photos])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def own_work(work: Path, made_by: str, weights: str, examples: Sequence[Example]) -> Path:
+    """The folder in `work` for what a command computes of these weights and photos."""
+    text = "\n".join([made_by, weights, *map(str, paths_of(examples))])
+    folder = work / hashlib.sha256(text.encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _stage(folder: Path, work: Path, weights: str) -> Path:
@@ -551,13 +550,21 @@ def _plain_version(stage: Path, work: Path, report: Report) -> Path:
     return export_stored(stage.name, stage, models, report).folder
 
 
-def _ranges(
-    plain: Callable[[], Path], training: list[Example], weights: str, file: Path, report: Report
+def find_ranges(
+    version: Callable[[], Path],
+    training: Sequence[Example],
+    weights: str,
+    made_by: str,
+    work: Path,
+    report: Report,
 ) -> Ranges:
-    """Found on crops and whole pictures by halves, and kept in `file`."""
+    """Those of a version, found on crops and whole pictures by halves, and kept
+    in `work`.
+    """
+    file = work / RANGES
     if not file.is_file():
-        ranges = int8_ranges.calibrate(plain(), photos_for_ranges(training), report)
-        replace(ranges, weights=weights, made_by=MADE_BY).write(file)
+        ranges = int8_ranges.calibrate(version(), photos_for_ranges(training), report)
+        replace(ranges, weights=weights, made_by=made_by).write(file)
     return Ranges(**read_json(file))
 
 

@@ -2,6 +2,7 @@
 features of its passes, kept to go on from.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,13 +76,14 @@ class Passes:
         `near`, `nearer`: of that in float32. With a second opinion, which only
         versions in the fastest precision have, these two and `opinion_fast`,
         `opinion_after` (n, 1281): the features and odds of the network beside.
-        They are kept by `name`.
+        They are kept by `name` and photos.
         """
         parts = []
         for start in range(0, len(photos), CHUNK):
-            file = self.work / f"{name}-{start:05}.npz"
+            chunk = photos[start : start + CHUNK]
+            shown = "\n".join(map(str, chunk))
+            file = self.work / f"{name}-{hashlib.sha256(shown.encode()).hexdigest()[:16]}.npz"
             if not file.is_file():
-                chunk = photos[start : start + CHUNK]
                 save_arrays(file, self._compute(chunk, near))
                 self.report(f"{name}: {start + len(chunk)} of {len(photos)} photos")
             parts.append(load_arrays(file))

@@ -6,7 +6,6 @@ of further breeds. All is fitted on the network in its fastest precision, in
 which that version runs.
 """
 
-import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +24,12 @@ from dogsnap.exporting.export import (
     read_opinion,
     read_stored,
 )
-from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.files import write_json
 from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_opinion import FIELD, OPINION, SecondOpinion
 from dogsnap.training import teaching
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, breeds_of, paths_of
-from dogsnap.training.ranges import calibrate as find_ranges
 from dogsnap.training.stored_arrays import Arrays
 
 from lab import calibration, second_pass_choice
@@ -91,10 +88,17 @@ def fit(
     stored, opinion = _unfitted(folder, stated)
     training = with_whole_pictures(photos.training)
     validation = with_whole_pictures(photos.validation)
-    work = work / _key(stated, [*training, *validation])
-    work.mkdir(parents=True, exist_ok=True)
+    work = calibration.own_work(work, MADE_BY, opinion.sha256, [*training, *validation])
     weights = stored.description["scores"]["weights"]
-    ranges = _ranges(stored, training, weights, work, report)
+    # Of both networks together, as the version runs them.
+    ranges = calibration.find_ranges(
+        lambda: stored.export(work / "models", report).folder,
+        training,
+        weights,
+        MADE_BY,
+        work,
+        report,
+    )
     passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
     known, further = calibration.see(photos, validation, passes)
     recipe = stored.description["recipe"]
@@ -126,24 +130,6 @@ def _unfitted(folder: Path, stated: Mapping[str, Any]) -> tuple[Stored, SecondOp
     scores = {**stored.description["scores"], "dog_head": head}
     description = {**stored.description, "scores": scores}
     return replace(stored, opinion=opinion, description=description), opinion
-
-
-def _key(stated: Mapping[str, Any], examples: Sequence[Example]) -> str:
-    photos = [str(example.path) for example in examples]
-    text = "\n".join([MADE_BY, stated["network"]["sha256"], *photos])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _ranges(
-    stored: Stored, training: Sequence[Example], weights: str, work: Path, report: Report
-) -> Ranges:
-    """Those of both networks together, as the version runs them."""
-    file = work / RANGES
-    if not file.is_file():
-        version = stored.export(work / "models", report).folder
-        found = find_ranges(version, calibration.photos_for_ranges(training), report)
-        replace(found, weights=weights, made_by=MADE_BY).write(file)
-    return Ranges(**read_json(file))
 
 
 def _fit_own(basis: Basis, unknown: Sequence[Seen]) -> dict[str, Any]:

@@ -174,6 +174,19 @@ def test_an_interrupted_command_goes_on_with_the_features_that_it_has(run: Simpl
     assert not [photos for photos in after if photos in before]
 
 
+def test_photos_that_are_looked_at_under_the_name_of_others_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        passes.Passes,
+        "_compute",
+        lambda _, photos, near: {"fast": np.array(list(map(len, photos)))},
+    )
+    looking = passes.Passes(None, None, 0.1, tmp_path, print)
+    for photos in ([b"a", b"bc"], [b"abc"]):
+        assert looking.features("taught", photos)["fast"].tolist() == list(map(len, photos))
+
+
 def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
     run: SimpleNamespace,
 ) -> None:
