@@ -1,6 +1,5 @@
 """Answers without a connection in a real browser, by the network that the version which answers has for phones."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -123,19 +122,6 @@ def test_a_download_that_a_closed_window_ended_goes_on_at_the_next_start(phone):
     phone.page.unroute("**/weights.bin")
     phone.page.goto(f"{phone.url}#/pages/settings/settings")
     hint(phone, READY)
-
-
-def test_a_window_that_was_closed_while_the_phone_looked_loses_no_photo(phone, dog):
-    choose(phone)
-    phone.context.set_offline(True)
-    phone.page.goto(f"{phone.url}#/pages/home/home")
-    phone.choose(dog)
-    phone.page.wait_for_function(f"{LATEST}.id")
-    phone.page.goto("about:blank")
-    phone.context.set_offline(False)
-    phone.page.goto(phone.url)
-    phone.page.wait_for_function(f"{LATEST}.outcome")
-    assert len(json.loads(phone.page.evaluate("localStorage.getItem('dogsnap:history')"))) == 1
 
 
 @pytest.mark.measures
