@@ -117,7 +117,6 @@ def test_a_download_that_a_closed_window_ended_goes_on_at_the_next_start(phone):
     phone.page.route("**/weights.bin", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
     switch(phone)
     phone.wait_until(lambda: held)
-    held[0].abort()
     phone.page.goto("about:blank")
     phone.page.unroute("**/weights.bin")
     phone.page.goto(f"{phone.url}#/pages/settings/settings")
