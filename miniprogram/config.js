@@ -5,7 +5,7 @@
 const BACKEND = 'http://127.0.0.1:8501'
 
 /** Of the app, and of the server that comes with it. */
-const VERSION = '0.2.0'
+const VERSION = '0.3.0'
 
 /** In a browser the backend itself hands out this app, so addresses are relative to the page, below any path of a proxy. */
 const inBrowser = wx.getDeviceInfo().platform === /** @type {string} */ ('web')
