@@ -462,7 +462,7 @@ def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:
             (0.5,),
             (-1, 1),
             True,
-            NAMES,
+            labels=NAMES,
             layout="nchw",
         )
     ]

@@ -145,7 +145,7 @@ def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server
         (
             "saved_model",
             {"instances": [text]},
-            'takes files and received base64 text: send {"b64": text}',
+            'takes files and received base64 text: send the bytes of the files, in JSON as {"b64": text}',
         ),
         (
             "inception_v3/versions/1",

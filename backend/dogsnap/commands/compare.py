@@ -2,6 +2,7 @@
 whether the second is worse.
 """
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -176,7 +177,7 @@ def _compare_outputs(
             )
     else:
         found = dataset.photos_below(data)
-        step = -(-len(found) // (photos or len(found)))
+        step = math.ceil(len(found) / (photos or len(found)))
         for photo in found[::step]:
             requests[str(photo)] = partial(_photo_work, photo, signature)
     try:

@@ -4,6 +4,7 @@ by which the network itself multiplies.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ class _OnnxWriter:
         stride = node.attr["strides"].list.i[1]
         kernel = self._values[name]
         seen = side if node.attr["padding"].s == b"SAME" else side - len(kernel) + 1
-        smaller = -(-seen // stride)
+        smaller = math.ceil(seen / stride)
         around = max((smaller - 1) * stride + len(kernel) - side, 0)
         pads = [around // 2] * 2 + [around - around // 2] * 2
         deep = node.op == "DepthwiseConv2dNative"

@@ -213,7 +213,7 @@ class Model:
         preferred = next(iter(self._preferred_versions()), number)
         if number is not None and (started or number == preferred):
             return self.versions[number]
-        if self.is_loading() or not started:
+        if not self.choices.is_unloaded and (self.is_loading() or not started):
             raise Unavailable(f"{self.name} is still loading; try again")
         reasons = []
         for version in self.list_failed():
