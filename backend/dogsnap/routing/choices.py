@@ -120,6 +120,9 @@ class Choices:
         """Whether this version was unloaded, by itself or with its model."""
         return self.is_unloaded or self.loads.get(number) is False
 
+    def is_empty(self) -> bool:
+        return not self._values
+
     def with_value(self, kind: str, name: str, value: Any) -> "Choices":
         """With another value of a setting; None: nothing chosen.
 
