@@ -130,7 +130,6 @@ def test_base_paths_of_a_configuration_that_hold_no_version_are_logged(
     bases = {
         "version": (models / "good/1", "is a single version"),
         "missing": (tmp_path / "nowhere", "there is no folder"),
-        "bucket": ("gs://bucket/half", "is no folder of this machine"),
         "empty": (tmp_path, "holds no folder with a number"),
     }
     rows = [f'config {{ name: "{name}" base_path: "{base}" }}' for name, (base, _) in bases.items()]
