@@ -91,7 +91,8 @@ class Photos:
     `training`: what the weights were trained on, for ranges and class
     statistics. `validation`: other photos, crops and whole pictures. `taught`:
     folders of photos of further breeds, see `teaching.breeds_in`. `dogs`:
-    photos of dogs, whatever the breed.
+    photos of dogs, whatever the breed. `one_source`, `left_out`: as
+    `teaching.breeds_in` takes them.
     """
 
     training: list[Example]
@@ -99,6 +100,8 @@ class Photos:
     others: WithoutDogs
     taught: Sequence[Path] = ()
     dogs: Sequence[Path] = ()
+    one_source: Sequence[str] = ()
+    left_out: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -312,19 +315,20 @@ def calibrate(
     ranks: Path,
     work: Path,
     report: Report,
-    one_source: Sequence[str] = (),
-    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write scores.json, int8_ranges.json and class_statistics.npz into
     `folder` with the weights, labels and recipe; return the scores. With photos
     of further breeds, write taught.json, too.
 
     `ranks`: see `popularity`. `work`: folder for what is computed, to go on
-    from where the same call was interrupted; it is removed in the end.
-    `one_source`, `left_out`: see `teaching.breeds_in`. Raises ExportError,
-    DatasetError, FreezingError, TeachingError, OSError.
+    from where the same call was interrupted; it is removed in the end. Raises
+    ExportError, DatasetError, FreezingError, TeachingError, OSError.
     """
-    breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
+    breeds = (
+        teaching.breeds_in(photos.taught, {}, photos.one_source, photos.left_out)
+        if photos.taught
+        else []
+    )
     teaching.check_kept(
         folder / TAUGHT,
         [breed.id for breed in breeds],

@@ -42,8 +42,6 @@ def fit(
     ranks: Path,
     work: Path,
     report: Report,
-    one_source: Sequence[str] = (),
-    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write FITTED in `folder`, which has what `second_opinion.fit` writes;
     returns the scores.

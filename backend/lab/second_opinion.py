@@ -71,8 +71,6 @@ def fit(
     ranks: Path,
     work: Path,
     report: Report,
-    one_source: Sequence[str] = (),
-    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write the scores and int8 ranges of SECOND_OPINION in `folder`, and in
     taught.json the scores and a row of the network beside for each breed;
@@ -83,7 +81,11 @@ def fit(
     and `weight`. The arguments are those of `calibrate`. Raises ExportError,
     DatasetError, TeachingError, OSError.
     """
-    breeds = teaching.breeds_in(photos.taught, {}, one_source, left_out) if photos.taught else []
+    breeds = (
+        teaching.breeds_in(photos.taught, {}, photos.one_source, photos.left_out)
+        if photos.taught
+        else []
+    )
     stated = read_json(folder / SECOND_OPINION)
     stored, opinion = _unfitted(folder, stated)
     training = with_whole_pictures(photos.training)

@@ -102,19 +102,14 @@ def calibrate(
     judged = []
     for further_folder in further["more_dogs"]:
         judged += [each.path for each in read_judged(further_folder)]
-    photos = calibration.Photos(training, validation, others, further["taught"], judged)
+    photos = calibration.Photos(
+        training, validation, others, further["taught"], judged, one_source, leave_out
+    )
     fit, written = calibration.calibrate, "scores, ranges and statistics"
     if further["opinion"]:
         fit, written = second_opinion.fit, "scores and ranges"
     if further["phone"]:
         fit, written = phone.fit, "scores"
-    scores = fit(
-        folder,
-        photos,
-        popularity or POPULARITY,
-        work or WORK / "calibrate",
-        click.echo,
-        one_source,
-        leave_out,
-    )
+    work = work or WORK / "calibrate"
+    scores = fit(folder, photos, popularity or POPULARITY, work, click.echo)
     click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote {written} to {folder}")

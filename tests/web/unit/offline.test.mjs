@@ -55,6 +55,16 @@ async function ready() {
   phone.network = 'none'
 }
 
+/** Fetches it again, as at a start of the app. */
+async function renew() {
+  const renewed = phone.service('offline').renew()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  await phone.downloads.at(-1).end(FILE)
+  await renewed
+}
+
 /** A photo that the server does not get. */
 async function snapped(errMsg = 'request:fail') {
   const page = phone.snap()
@@ -204,12 +214,7 @@ test('a download during which the app was closed is finished at the next start, 
   await phone.service('offline').renew()
   assert.equal(asked('/api/offline').length, 0)
   phone.network = 'wifi'
-  const renewed = phone.service('offline').renew()
-  await wait()
-  await asked('/api/offline').at(-1).answer(200, NETWORK)
-  await wait()
-  await phone.downloads.at(-1).end(FILE)
-  await renewed
+  await renew()
   assert.equal(phone.service('offline').state().isReady, true)
 })
 
@@ -284,12 +289,7 @@ test('where the phone has deleted its file, the photo waits as without it, and t
   const page = await snapped()
   assert.deepEqual([page.data.state, Boolean(page.data.failure.waits)], ['failed', true])
   phone.network = 'wifi'
-  const renewed = phone.service('offline').renew()
-  await wait()
-  await asked('/api/offline').at(-1).answer(200, NETWORK)
-  await wait()
-  await phone.downloads.at(-1).end(FILE)
-  await renewed
+  await renew()
   assert.ok((await snapped()).data.answer.onPhone)
 })
 
