@@ -3,11 +3,13 @@
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
 from dogsnap.serving.versions import model_files
 from dogsnap.serving.versions.model_files import Mirror
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from google.protobuf import text_format
 from support.administration import with_token
 from support.bucket import Bucket
@@ -150,9 +152,22 @@ def test_a_name_that_leads_out_of_the_version_is_not_copied(bucket, cache, monke
     bucket.strange = "../../../../../escaped"
     mirror = Mirror(bucket.url)
     mirror.look(is_complete=True)
-    assert "is no path inside the folder of the version" in mirror.trouble
+    assert "is no path inside the folder of models" in mirror.trouble
     assert not list(mirror.folder.rglob("saved_model.pb"))
     assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize("key", ["/models//7/saved_model.pb", "/models/../7/saved_model.pb"])
+def test_a_name_that_leads_out_of_the_models_is_not_linked(key, cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", cache["XDG_CACHE_HOME"])
+    linked = []
+    monkeypatch.setattr(Path, "symlink_to", lambda link, target: linked.append(target))
+    monkeypatch.setattr(MemoryFileSystem, "store", {})
+    MemoryFileSystem.store[key] = MemoryFile(MemoryFileSystem(), key, b"x")
+    mirror = Mirror("memory://models")
+    mirror.look(is_complete=True)
+    assert "is no path inside the folder of models" in mirror.trouble
+    assert linked == []
 
 
 def test_a_new_export_under_the_same_number_is_told_and_taken_by_a_load(start, bucket, made_half):

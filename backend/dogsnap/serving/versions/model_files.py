@@ -70,8 +70,8 @@ class VersionFiles:
             with hold_lock(cache / "copies"):
                 if not (folder / self.number).exists():
                     filesystem, root = _open_source(self.source)
-                    remote = f"{root}/{self.folder}/{self.number}"
-                    copy_version(filesystem, remote, folder / self.number, cache)
+                    path = f"{self.folder}/{self.number}"
+                    copy_version(filesystem, root, path, folder / self.number, cache)
         except PermissionError as error:
             raise FailedPrecondition(
                 f"models cannot be copied to {cache}: {error}; choose another --cache"
@@ -103,16 +103,19 @@ def versions_below(source: str) -> list[VersionFiles]:
     return versions
 
 
-def copy_version(filesystem: Any, remote: str, version: Path, beside: Path) -> None:
-    """Copy a version to the folder `version`, which appears when it is whole; until
-    then it is in the folder `beside`.
+def copy_version(filesystem: Any, root: str, path: str, version: Path, beside: Path) -> None:
+    """Copy the version at `path` below `root` to the folder `version`, which appears
+    when it is whole; until then it is in the folder `beside`.
 
-    Raises FailedPrecondition for one that is not whole, or changes meanwhile.
+    Raises FailedPrecondition for one that is not whole, changes meanwhile, or has a name
+    that would lead out of a folder here: in a bucket, models//7 is a name, too.
     """
+    remote = f"{root}/{path}" if path else root
     files = _list_files(filesystem, remote)
     for name in files:
-        if name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
-            raise FailedPrecondition(f"{name!r:.200} is no path inside the folder of the version")
+        below_root = f"{path}/{name}" if path else name
+        if {"", ".", ".."} & set(below_root.split("/")):
+            raise FailedPrecondition(f"{below_root!r:.200} is no path inside the folder of models")
     with tempfile.TemporaryDirectory(dir=beside, prefix=".copying-") as temporary:
         whole = Path(temporary) / "version"
         for name in files:
@@ -253,7 +256,7 @@ class Mirror:
             if not copy.exists() and not is_complete and self._seen.get(path) != files:
                 is_moving = True
                 continue
-            if trouble := self._copy(filesystem, f"{root}/{path}".rstrip("/"), copy, is_complete):
+            if trouble := self._copy(filesystem, root, path, copy, is_complete):
                 troubles.append(f"{path}: {trouble}")
             else:
                 copies[link] = copy
@@ -272,14 +275,14 @@ class Mirror:
                     filesystem.get_file(f"{root}/{name}", str(temporary))
                 self._facts[name] = marks
 
-    def _copy(self, filesystem: Any, remote: str, copy: Path, is_complete: bool) -> str:
+    def _copy(self, filesystem: Any, root: str, path: str, copy: Path, is_complete: bool) -> str:
         """Copy a version if it is not there; why that is not possible, or ""."""
         trouble, failed_at = self._failed.get(copy, ("", 0.0))
         is_due = is_complete or time.monotonic() - failed_at >= RETRY_SECONDS
         if copy.exists() or (trouble and not is_due):
             return trouble
         try:
-            copy_version(filesystem, remote, copy, self._copies)
+            copy_version(filesystem, root, path, copy, self._copies)
             self._failed.pop(copy, None)
             return ""
         except Exception as error:
