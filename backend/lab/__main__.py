@@ -6,6 +6,7 @@ from dogsnap.errors import DogsnapError
 from lab.commands.calibrate import calibrate
 from lab.commands.card import card
 from lab.commands.opinion import opinion
+from lab.commands.phone import phone
 from lab.commands.train import train
 
 
@@ -25,7 +26,7 @@ def main() -> None:
     """Make the network that ships, and the numbers that it answers with."""
 
 
-for command in (train, calibrate, opinion, card):
+for command in (train, calibrate, opinion, phone, card):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -345,3 +345,13 @@ def test_the_network_beside_gets_thresholds_of_its_own_for_phones(
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     assert 0 < fitted["calibration"]["dog_threshold"] < 1
     assert network.levels.decision.sees_dog(dogs).mean() >= 0.9
+    for name in ("web_dogs", "not_dogs"):
+        make_data_set(tmp_path / name, per_breed=1, test_per_breed=1)
+    said = output_of(lab("phone", version, "--data", tmp_path))
+    measured = json.loads(said[said.index("{") :])
+    photos = sorted((tmp_path / "web_dogs" / "images").glob("*/*.jpg"))
+    ids = [label["id"] for label in network.description["labels"]]
+    answered, _ = network.answers(photos)
+    told = [ids[row.argmax()] for row in answered]
+    right = [photo.parent.name.startswith(id) for photo, id in zip(photos, told, strict=True)]
+    assert (measured["photos"], measured["top1"]) == (len(photos), round(np.mean(right), 4))

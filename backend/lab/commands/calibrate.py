@@ -81,7 +81,7 @@ def calibrate(
 
     These are temperature, lapse rate, prior, groups of look-alikes, second
     pass, and the thresholds of each version from its own answers. To be run
-    again when the weights change; the same photos give the same files.
+    again when the weights change.
     """
     refuse_unwritable(folder)
     from dogsnap.exporting.export import read_json
