@@ -111,9 +111,11 @@ check-wechat: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test 
 	@$(OWN_NODE) npm install --prefix $(WEB)/check_wechat --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
-protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol from their .proto
-	$(BIN)/uvx --from 'grpcio-tools>=1.85,<1.86' python -m grpc_tools.protoc -Ibackend/dogsnap/server/protocols \
-	  --descriptor_set_out=backend/dogsnap/server/protocols/open_inference.binpb open_inference.proto
+protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol, and of ONNX, from their .proto
+	for file in server/protocols/open_inference exporting/onnx; do \
+	  $(BIN)/uvx --from 'grpcio-tools>=1.85,<1.86' python -m grpc_tools.protoc -Ibackend/dogsnap/$${file%/*} \
+	    --descriptor_set_out=backend/dogsnap/$$file.binpb $${file##*/}.proto || exit 1; \
+	done
 
 lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(LOCK) pyproject.toml -o backend/requirements.txt

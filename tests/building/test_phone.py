@@ -1,6 +1,7 @@
 """The network for phones: TensorFlow.js and ONNX say the same of it, with a byte for each weight."""
 
 import json
+import re
 from pathlib import Path
 
 import keras
@@ -8,10 +9,11 @@ import numpy as np
 import openvino
 import pytest
 import tensorflow as tf
-from dogsnap.exporting.eight_bits import MODEL, WEIGHTS, write_graph_model, write_onnx
+from dogsnap.exporting.eight_bits import DESCRIPTORS, MODEL, WEIGHTS, write_graph_model, write_onnx
 from dogsnap.exporting.freezing import FreezingError, FrozenGraph, freeze
 from dogsnap.exporting.phone import ONNX, network_graph
 from dogsnap.networks.efficientnet_lite import efficientnet_lite0
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.protobuf.json_format import ParseDict
 
 SIDE = 64
@@ -100,3 +102,22 @@ def test_an_operation_that_has_no_counterpart_is_named(tmp_path):
     graph = freeze(function.get_concrete_function(image=image))
     with pytest.raises(FreezingError, match="is a Softplus"):
         write_onnx(graph, tmp_path / ONNX)
+
+
+def test_the_compiled_messages_of_onnx_are_those_of_the_proto() -> None:
+    """`make protos` compiles it."""
+    text = DESCRIPTORS.with_suffix(".proto").read_text(encoding="utf-8")
+    (file,) = FileDescriptorSet.FromString(DESCRIPTORS.read_bytes()).file
+    found = [each for message in file.message_type for each in numbers_of(message)]
+    written = re.findall(r"(\w+) = (\d+);", text)
+    assert sorted(found) == sorted((name, int(number)) for name, number in written)
+
+
+def numbers_of(message: DescriptorProto) -> list[tuple[str, int]]:
+    """Names and numbers of its fields and kinds, also of the messages within it."""
+    found = [(field.name, field.number) for field in message.field]
+    for kinds in message.enum_type:
+        found += [(value.name, value.number) for value in kinds.value]
+    for inner in message.nested_type:
+        found += numbers_of(inner)
+    return found

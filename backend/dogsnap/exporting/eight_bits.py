@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message_factory import GetMessageClass
 
 from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef, Node
 
@@ -21,7 +24,8 @@ CHANNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2, "MatMul": 1}
 # of TensorFlow.js
 MODEL = "model.json"
 WEIGHTS = "weights.bin"
-# of ONNX
+# of ONNX, whose messages the .proto beside this describes
+DESCRIPTORS = Path(__file__).with_name("onnx.binpb")
 INPUT = "image"
 OUTPUT = "output0"
 SAME = {"AddV2": "Add", "BiasAdd": "Add", "Mul": "Mul", "MatMul": "MatMul"}
@@ -29,9 +33,6 @@ TYPES = {"float32": 1, "int8": 3}
 # releases of ONNX
 OPERATIONS = 11
 FORMAT = 6
-# kinds of fields of a protocol buffer
-VARINT = 0
-BYTES = 2
 
 
 def quantize(kernel: np.ndarray, channel: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,11 +99,12 @@ def write_onnx(graph: FrozenGraph, file: Path) -> None:
 
 
 class _OnnxWriter:
-    """The operations and constants so far, as protocol buffers; images have
-    their channels in front.
-    """
+    """The operations and constants so far; images have their channels in front."""
 
     def __init__(self, graph: FrozenGraph) -> None:
+        self._model = _load_model_class()(ir_version=FORMAT)
+        self._model.opset_import.add(domain="", version=OPERATIONS)
+        self._model.graph.name = "network"
         self._kernels = _kernels(graph)
         (self._image,) = graph.specs.values()
         (told,) = graph.outputs.values()
@@ -114,19 +116,15 @@ class _OnnxWriter:
         self._last = self._same.get(last, last)
         self._values: dict[str, np.ndarray] = {}
         self._sides: dict[str, int] = {}  # of what has four dimensions
-        self._nodes: list[bytes] = []
-        self._stored: list[bytes] = []
         self._count = 0  # of the last layer's outputs
 
     def contents(self) -> bytes:
         """The file."""
-        nodes = [(1, node) for node in self._nodes]
-        stored = [(5, constant) for constant in self._stored]
-        given = _tensor_type(INPUT, [1, *self._image.shape[1:]])
-        told = _tensor_type(OUTPUT, [1, self._count])
-        content = _message(*nodes, (2, "network"), *stored, (11, given), (12, told))
-        release = _message((1, ""), (2, OPERATIONS))
-        return _message((1, FORMAT), (7, content), (8, release))
+        graph = self._model.graph
+        _describe(graph.input.add(), INPUT, [1, *self._image.shape[1:]])
+        _describe(graph.output.add(), OUTPUT, [1, self._count])
+        contents: bytes = self._model.SerializeToString()
+        return contents
 
     def write(self, node: Node) -> None:
         """Add the counterpart of a node, behind what it takes."""
@@ -188,16 +186,21 @@ class _OnnxWriter:
     def _add(
         self, op: str, inputs: Sequence[str], output: str, **attributes: int | list[int]
     ) -> None:
-        taken = [(1, name) for name in inputs]
-        own = [(5, _attribute(name, value)) for name, value in attributes.items()]
         given = OUTPUT if output == self._last else output
-        self._nodes.append(_message(*taken, (2, given), (4, op), *own))
+        node = self._model.graph.node.add(input=inputs, output=[given], op_type=op)
+        for name, value in attributes.items():
+            if isinstance(value, int):
+                node.attribute.add(name=name, i=value, type="INT")
+            else:
+                node.attribute.add(name=name, ints=value, type="INTS")
 
     def _store(self, name: str, value: np.ndarray) -> str:
-        sizes = [(1, size) for size in value.shape]
-        kind = TYPES[value.dtype.name]
-        contents = np.ascontiguousarray(value).tobytes()
-        self._stored.append(_message(*sizes, (2, kind), (8, name), (9, contents)))
+        self._model.graph.initializer.add(
+            name=name,
+            dims=value.shape,
+            data_type=TYPES[value.dtype.name],
+            raw_data=np.ascontiguousarray(value).tobytes(),
+        )
         return name
 
 
@@ -214,33 +217,17 @@ def _kernels(graph: FrozenGraph) -> dict[str, int]:
     return found
 
 
-def _message(*fields: tuple[int, int | str | bytes]) -> bytes:
-    """A protocol buffer of these fields, by their numbers."""
-    content = bytearray()
-    for number, value in fields:
-        if isinstance(value, int):
-            content += _varint(number << 3 | VARINT) + _varint(value)
-        else:
-            text = value.encode() if isinstance(value, str) else value
-            content += _varint(number << 3 | BYTES) + _varint(len(text)) + text
-    return bytes(content)
+def _load_model_class() -> Any:
+    """The message that a file is, in a pool of its own: others may load ONNX's, too."""
+    (file,) = FileDescriptorSet.FromString(DESCRIPTORS.read_bytes()).file
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("onnx.ModelProto"))
 
 
-def _varint(number: int) -> bytes:
-    digits = bytearray()
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
-
-
-def _attribute(name: str, value: int | list[int]) -> bytes:
-    if isinstance(value, int):
-        return _message((1, name), (3, value), (20, 2))
-    return _message((1, name), *((8, each) for each in value), (20, 7))
-
-
-def _tensor_type(name: str, sizes: Sequence[int]) -> bytes:
-    shape = _message(*((1, _message((1, size))) for size in sizes))
-    tensor = _message((1, TYPES["float32"]), (2, shape))
-    return _message((1, name), (2, _message((1, tensor))))
+def _describe(told: Any, name: str, sizes: Sequence[int]) -> None:
+    """Fill in a ValueInfoProto: a float32 tensor of these sizes."""
+    told.name = name
+    told.type.tensor_type.elem_type = TYPES["float32"]
+    for size in sizes:
+        told.type.tensor_type.shape.dim.add(dim_value=size)
