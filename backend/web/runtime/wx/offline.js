@@ -21,11 +21,6 @@ const SILENCE_MS = 20_000
 let running = null
 let last = Promise.resolve()
 
-/** A browser ends what is fetched when its window is left: then that has not failed, and goes on at the next start. */
-let isLeaving = false
-addEventListener('beforeunload', () => (isLeaving = true))
-addEventListener('pageshow', () => (isLeaving = false))
-
 export const offlineNetwork = {
   /** Not by plain http, where browsers have no cache. */
   isPossible: () => 'caches' in globalThis && 'Worker' in globalThis && WebAssembly.validate(SIMD),
@@ -34,12 +29,15 @@ export const offlineNetwork = {
   bytesOf: ({ files }) => FILES.reduce((sum, name) => sum + files[name].bytes, 0),
 
   /**
-   * Fetches what is not there yet; each file is there whole or not at all.
+   * Fetches what is not there yet; each file is there whole or not at all. A browser ends what is fetched when its window
+   * is left: that has not failed, and goes on at the next start.
    * @param {Network} network
    * @param {Record<string, string>} header
    * @param {(bytes: number) => void} tell  of those that have come
    */
   async keep(network, header, tell) {
+    let isLeaving = false
+    addEventListener('beforeunload', () => (isLeaving = true), { once: true })
     await fetchAll(network, header, tell).catch((error) => (isLeaving ? new Promise(() => {}) : Promise.reject(error)))
   },
 
