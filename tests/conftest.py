@@ -113,8 +113,8 @@ def data_dir() -> Path:
 class Server:
     """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `get()`, `post()`, `log()`, `stop()`; a context manager.
 
-    It is forked (see forked.py), but for tests that measure (`measuring`) and where a command before it or the environment
-    decides what the interpreter finds.
+    It is forked (see forked.py), but for tests that measure (`measuring`) with the constants as they are, and where a
+    command before it or the environment decides what the interpreter finds.
     """
 
     measuring = False
@@ -146,7 +146,7 @@ class Server:
         clean["XDG_STATE_HOME"] = str(log_file.parent / "state")
         environ = {**clean, **(environ or {})}
         log_file.touch()
-        if plain and not self.measuring:
+        if plain and (constants or not self.measuring):
             constants = {WARM_UP: skip_warm_up, **(constants or {})}
             self.process = ForkedServer(arguments, log_file, environ, constants)
             return
