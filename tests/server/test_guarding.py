@@ -308,7 +308,8 @@ def test_counting_costs_a_hundredth_of_the_smallest_request(
     start_server, models, tmp_path, is_guarded
 ):
     chosen = ChosenVersions()
-    guard = Guard(SimpleNamespace(chosen=chosen), None, Metrics())
+    repository = SimpleNamespace(chosen=chosen, default_version=lambda _: 1)
+    guard = Guard(repository, None, Metrics())
     if is_guarded:
         change = Change("half", "split", "", None, {"version": 2, "share": 0.1})
         chosen.switch(lambda: [change], Who("x"), is_guarded=True)
