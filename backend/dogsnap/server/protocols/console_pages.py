@@ -24,7 +24,7 @@ from dogsnap.routing.switch_log import (
 )
 from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.middleware.admin_auth import check_access
-from dogsnap.server.protocols.admin import asked_seconds, check_model, log_of, verdict_on
+from dogsnap.server.protocols.admin import asked_seconds, log_of, verdict_on
 from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
@@ -78,21 +78,20 @@ class View:
 
     def describe(self, asked: str, seconds: int) -> dict[str, Any]:
         """Variables of the template; `asked`: a model's name, "" for the
-        default one; `seconds`: of the figures of its versions.
-
-        Raises NotFound.
+        default one; `seconds`: of the figures of its versions. For one that is
+        gone it says so, and shows the default one.
         """
-        names = self._repository.models()
-        if asked:
-            check_model(self._predictor, asked)
+        names, troubles = self._repository.models(), self._troubles()
+        if asked and asked not in names:
+            troubles.append(f"there is no model {asked!r} any more; this is another one")
         default = self._predictor.default_model()
-        name = asked or (default if default in names else next(iter(names), ""))
+        name = next((each for each in (asked, default, *names) if each in names), "")
         models = {each["name"]: each for each in overview(self._predictor, names)}
         view = {
             "names": [{"name": each, "happens": _happens(models[each])} for each in names],
             "model": models.get(name),
             "chosen": self._chosen,
-            "troubles": self._troubles(),
+            "troubles": troubles,
             "undone": self._undone_by_guard(),
             "switches": self._switches(name),
         }
@@ -114,14 +113,12 @@ class View:
     def _describe_model(self, model: dict[str, Any], seconds: int) -> dict[str, Any]:
         name = model["name"]
         recent = self._predictor.series.recent(name)
-        counted = self._predictor.series.describe(name, seconds)["versions"]
-        sums = {int(version): points["whole"] for version, points in counted.items()}
+        series = self._predictor.series.describe(name, seconds)
+        sums = {int(version): each["whole"] for version, each in series["versions"].items()}
         newest = self._chosen.switches(name)
-        rollouts = []
         for rollout in model["rollouts"]:
-            due = datetime.fromisoformat(rollout["since"]) + timedelta(seconds=rollout["every"])
-            waits = rollout["text"].partition("waits: ")[2]
-            rollouts.append({**rollout, "due": iso(due), "waits": waits})
+            wait = timedelta(seconds=rollout["every"] if rollout["step"] >= 0 else 0)
+            rollout["due"] = iso(datetime.fromisoformat(rollout["since"]) + wait)
         verdict = None
         # While feedback cannot be read, the page shows the rest.
         with suppress(NotFound, Unavailable):
@@ -131,11 +128,11 @@ class View:
             "total": sum(recent.values()),
             "sums": sums,
             "span": SPANS.get(seconds, f"the last {seconds} seconds"),
+            "began": iso(datetime.fromtimestamp(round(series["began"]), UTC)),
             "compared": _compare(sums, model["default_version"]),
             "since": _chosen_since(newest),
-            "rollouts": rollouts,
             "verdict": verdict,
-            "state": _state_of(model, newest[0].id if newest else 0),
+            "seen": newest[0].id if newest else 0,
         }
 
     def _troubles(self) -> list[str]:
@@ -219,20 +216,6 @@ def _chosen_since(newest: Sequence[Switch]) -> dict[int, Switch]:
             if change.kind in ("label", "default", "split", "shadow") and version is not None:
                 found.setdefault(version, switch)
     return found
-
-
-def _state_of(model: dict[str, Any], seen: int) -> dict[str, Any]:
-    """What the page needs to offer a change; `seen`: the newest switch of the model."""
-    versions = [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
-    shadow = model["shadow"]
-    return {
-        "versions": versions,
-        "labels": {**model["labels"], **model["pending_labels"]},
-        "default": model["default_version"],
-        "shadow": shadow and shadow["version"],
-        "splits": model["splits"],
-        "seen": seen,
-    }
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:

@@ -1,145 +1,88 @@
 // The panel that changes what a label, the default or the shadow answers with: what is chosen in it is tried
 // (a dry run) while one chooses, and one button does it.
 
-import { all, capital, element, one, post } from "./ask.js";
+import { all, element, one, seen, switchTo } from "./ask.js";
 
-const panel = one("#change"), form = one("form", panel);
-let setting, page, tries = 0, timer;
+const panel = one("#change"), form = one("form", panel), fields = form.elements;
+let setting, page, wanted, timer;
 
-export function openChange(which, functions) {
-  [setting, page] = [which, functions];
+// The button's data say what is changed: a "label" with its `name`, "default", "shadow" or "new", which is `at` a version.
+export function openChange(button, functions) {
+  [setting, page] = [{ id: button.id, ...button.dataset }, functions];
   form.reset();
-  for (const part of all("[data-for]", form)) part.hidden = !part.dataset.for.split(" ").includes(setting.kind);
-  const titles = { new: "New label", default: "Change the default", shadow: "Change the shadow" };
-  one("#change-title").textContent = titles[setting.kind] ?? `Change ${setting.name}`;
-  one("#remove").hidden = setting.kind !== "label";
-  one("#remove").textContent = `Remove ${setting.name}`;
-  form.elements.name.required = setting.kind === "new";
-  fill();
+  one("#change-title").textContent = button.ariaLabel;
+  fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value;
   panel.showModal();
   tryIt();
 }
 
-const now = () => {
-  const state = page.stateNow();
-  return { label: state.labels[setting.name], default: state.default, shadow: state.shadow }[setting.kind] ?? null;
-};
-
-function fill() {
-  const { versions, splits } = page.stateNow();
-  const split = splits.find(({ label }) => label === setting.name);
-  const isSplit = split && ["label", "default"].includes(setting.kind);
-  const more = isSplit ? `, ${split.percent} % to version ${split.version}` : "";
-  one("#change-now").textContent = setting.kind === "new" ? "" : now() === null ? "Now: none." : `Now: version ${now()}${more}.`;
-  const none = { default: "the largest", shadow: "none" }[setting.kind];
-  const options = versions.map((version) => new Option(`version ${version}`, version));
-  form.elements.version.replaceChildren(...options, ...(none ? [new Option(none, "")] : []));
-  form.elements.version.value = versions.find((version) => version !== now()) ?? "";
+// What the form asks for: a path of the API, its fields, and words for the button.
+function plan(way, { name, version: number, percent, steps = "100", every = 1, guard, at }) {
+  const label = setting.name, of = label || "the default", pathOf = (label) => `labels/${encodeURIComponent(label)}`;
+  const version = number ? Number(number) : null, to = number ? `version ${number}` : "the largest version";
+  if (way === "shadow") return ["shadow", { version }, number ? `Send copies to ${to}` : "End the shadow"];
+  if (way === "new") return [pathOf(name), { version, from: null }, `Create ${name || "the label"} at ${to}`];
+  if (way === "share") return ["split", { label, version, percent: Number(percent), guard }, `Send ${percent} % of ${of} to ${to}`];
+  const once = !label ? `Make ${to} the default` : number ? `Move ${label} to ${to}` : `Remove ${label}`;
+  if (way === "once" && !at) return [label ? pathOf(label) : "default", { version, guard }, once];
+  const begin = at ? new Date(at) : undefined, words = way === "once" ? once : `Roll ${of} out to ${to} by ${steps} %`;
+  const from = begin ? ` from ${begin.toLocaleString([], { dateStyle: "short", timeStyle: "short" })}` : "";
+  return ["rollout", { label, version, steps: steps.split(",").map(Number), every: 60 * every, at: begin }, words + from];
 }
 
-// What the form asks for: a path and fields of the API, and words for the button.
-function plan() {
-  const { version: chosen, how, percent, steps, every, guard, at, name } = form.elements;
-  const version = chosen.value === "" ? null : Number(chosen.value);
-  const label = setting.name, of = label || "the default";
-  const to = version === null ? "the largest version" : `version ${version}`;
-  const rising = steps.value.split(",").map((step) => (isNaN(step) || !step.trim() ? step.trim() : Number(step)));
-  const begin = at.value ? { at: new Date(at.value).toISOString() } : {};
-  const from = at.value ? ` from ${new Date(at.value).toLocaleString([], { dateStyle: "short", timeStyle: "short" })}` : "";
-  if (setting.kind === "shadow") return ["shadow", { version }, version === null ? "End the shadow" : `Send copies to ${to}`];
-  if (setting.kind === "new") {
-    return [`labels/${encodeURIComponent(name.value)}`, { version, from: null }, `Create ${name.value || "the label"} at ${to}`];
-  }
-  const moved = { version, guard: guard.checked };
-  if (how.value === "share") {
-    return ["split", { label, percent: Number(percent.value), ...moved }, `Send ${percent.value} % of ${of} to ${to}`];
-  }
-  if (how.value === "steps") {
-    const plan = { label, version, steps: rising, every: 60 * every.value, ...begin };
-    return ["rollout", plan, `Roll ${of} out to ${to} by ${steps.value} %${from}`];
-  }
-  const words = label ? `Move ${label} to ${to}` : `Make ${to} the default`;
-  if (at.value) return ["rollout", { label, version, steps: [100], every: 60, ...begin }, `${words}${from}`];
-  return [label ? `labels/${encodeURIComponent(label)}` : "default", moved, words];
+// Parts of the form say for which of these they are there: a new label, the shadow; once, by a share, by steps.
+function read() {
+  const way = ["new", "shadow"].includes(setting.change) ? setting.change : fields.how.value;
+  for (const part of all("[data-for]", form)) part.hidden = part.disabled = !part.dataset.for.split(" ").includes(way);
+  if (way === "once" && fields.at.value) fields.guard.checked = true; // as every rollout
+  const { reason, force, guard, ...given } = Object.fromEntries(new FormData(form));
+  const [path, asked, words] = plan(way, { ...given, guard: guard === "on" });
+  return { path, words, fields: { ...asked, reason, force: force && true, seen: seen() } };
 }
 
-function send([path, fields], more) {
-  const given = { reason: form.elements.reason.value, seen: page.stateNow().seen, by: page.by() };
-  return post(`api/admin/models/${encodeURIComponent(setting.model)}/${path}`, { ...fields, ...given, ...more });
-}
+const send = ({ path, fields }, more) => switchTo(`${one("#model-title").dataset.path}/${path}`, { ...fields, ...more });
+const list = (title, items) => (items.length ? [element("p", title), element("ul", items.map((text) => element("li", text)))] : []);
+const would = (...content) => one("#would").replaceChildren(...content);
+const refuse = ({ message }) => would(element("p", message, { className: "bad sentence" }));
 
-const list = (title, items) => items.length && element("div", [element("p", title), element("ul", items.map((text) => element("li", text)))]);
-const would = (...lines) => one("#would").replaceChildren(...lines.filter(Boolean));
-
-// Shares and steps are watched anyway or begin now; what is felt by clients has to be forced.
 async function tryIt() {
-  const number = ++tries, { how, guard, at } = form.elements;
-  const isWatched = how.value === "steps" || (how.value === "once" && at.value !== "");
-  guard.disabled = isWatched;
-  if (isWatched) guard.checked = true;
-  at.closest("p").hidden = how.value === "share" || !["label", "default"].includes(setting.kind);
-  if (how.value === "share") at.value = "";
-  for (const part of all(".of-how", form)) part.hidden = !one(`input[value=${how.value}]`, form).closest("p")?.contains(part);
-  const wanted = plan();
-  one("#do").textContent = wanted[2];
+  const tried = wanted = read();
+  one("#do").textContent = tried.words;
   one("#do").disabled = true;
-  if (!form.checkValidity()) return would(element("p", "Fill in what is marked.", { className: "note" }));
+  if (!form.checkValidity()) return would("Fill in what is marked.");
   try {
-    const answer = await send(wanted, { dry_run: true });
-    if (number !== tries) return;
-    const { would: changes, differences, notes } = answer;
+    const { would: changes, differences, notes } = await send(tried, { dry_run: true });
+    if (tried !== wanted) return; // something else was chosen meanwhile
     would(
-      list("This would change:", changes) || element("p", "Nothing would change: it is so already."),
-      list("Clients would feel it, so it is refused unless you say so:", differences),
-      list("Also:", notes),
+      ...(changes.length ? list("This would change:", changes) : ["Nothing would change: it is so already."]),
+      ...list("Clients would feel it, so it is refused unless you say so:", differences),
+      ...list("Also:", notes),
     );
-    one("#force").hidden = !differences.length;
-    if (!differences.length) form.elements.force.checked = false;
-    one("#do").disabled = !changes.length || (differences.length > 0 && !form.elements.force.checked);
+    one("#force").hidden = one("#force").disabled = !differences.length;
+    one("#do").disabled = !changes.length || (differences.length > 0 && !tried.fields.force);
   } catch (error) {
-    if (number === tries) showRefusal(error);
+    if (tried === wanted) refuse(error);
   }
-}
-
-function showRefusal(error) {
-  would(element("p", capital(error.message), { className: "bad" }));
-  one("#force").hidden = true;
-  if (error.isLockedOut) close();
-}
-
-async function doIt(wanted, more) {
-  one("#do").disabled = true;
-  try {
-    const answer = await send(wanted, more);
-    close();
-    await page.done(answer);
-  } catch (error) {
-    await page.refresh(); // somebody may have been first: what is true now, and the sentence
-    if (panel.open) fillAgain();
-    showRefusal(error);
-  }
-}
-
-function fillAgain() {
-  const { value } = form.elements.version;
-  fill();
-  if ([...form.elements.version.options].some((option) => option.value === value)) form.elements.version.value = value;
-}
-
-function close() {
-  tries += 1;
-  panel.close();
 }
 
 form.addEventListener("input", ({ target }) => {
-  if (target.name === "how") form.elements.guard.checked = target.value !== "once"; // whoever tries a part wants to know
+  if (target.name === "how") fields.guard.checked = target.value === "share"; // whoever tries a part wants to know
+  if (!["reason", "force"].includes(target.name)) fields.force.checked = false; // it was about what was chosen then
   one("#do").disabled = true;
   clearTimeout(timer);
   timer = setTimeout(tryIt, 150);
 });
-form.addEventListener("submit", (event) => {
+form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (!one("#do").disabled) doIt(plan(), form.elements.force.checked ? { force: true } : {});
+  one("#do").disabled = true;
+  try {
+    const answer = await send(wanted);
+    panel.close();
+    await page.done(answer);
+  } catch (error) {
+    await page.refresh(); // somebody may have been first: what is true now, and the sentence
+    refuse(error);
+  }
 });
-one("#cancel").addEventListener("click", close);
-one("#remove").addEventListener("click", () => doIt([`labels/${encodeURIComponent(setting.name)}`, { version: null, from: now() }], {}));
+panel.addEventListener("close", () => document.getElementById(setting.id)?.focus());
+one("#cancel").addEventListener("click", () => panel.close());

@@ -1,177 +1,141 @@
 // The console's page: fetches the parts that the server renders, and sends switches.
 // It holds no state of the models: after every switch the server is asked again.
 
-import { all, ask, clock, kept, one, post, Refused, say, token } from "./ask.js";
+import { all, ask, clock, local, one, post, session, switchTo } from "./ask.js";
 import { openChange } from "./change.js";
 import "./photos.js";
 import { drawBanner, seconds, showPictures } from "./pictures.js";
 
-const REFRESH_MS = 5000;
-const CLOSED = "dogsnap-closed-banners", WHO = "dogsnap-who";
+const REFRESH_MS = 5000, TIMEOUT_MS = 20000;
 
-const asked = () => new URLSearchParams(location.hash.slice(1)).get("model") ?? "";
+const asked = (name) => new URLSearchParams(location.hash.slice(1)).get(name) ?? "";
 
-function fail(error) {
-  if (!(error instanceof Refused)) throw error;
-  say(error.message, true);
-  if (error.isLockedOut) lockOut();
+// What was done, or why not.
+function say(sentence, isBad = false) {
+  one("#message").textContent = sentence;
+  one("#message").classList.toggle("bad", isBad);
 }
 
-function lockOut() {
-  token.set("");
-  one("#login").hidden = false;
-  one("#all").hidden = true;
+function fail({ status, message }) {
+  if (status !== 401 || session.dogsnapToken) say(message, true); // who has not logged in yet did nothing wrong
+  if (status === 401) logOut();
 }
 
-// -- the parts ---------------------------------------------------------------------------------------------------------
-
-let shown = "", seenAt = 0, isAway = false, isAsking = false;
+const received = {};
+let asks = 0, shownAt;
 
 async function refresh() {
-  const hadToken = token.get();
-  let html;
+  const number = ++asks, query = new URLSearchParams({ model: asked("model"), seconds: seconds() });
   try {
-    html = await (await ask(`console/models?${new URLSearchParams({ model: asked(), seconds: seconds() })}`)).text();
+    const response = await ask(`console/models?${query}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const html = await response.text();
+    if (number !== asks) return; // another one was asked for meanwhile
+    shownAt = Date.parse(response.headers.get("Date")) || Date.now();
+    show(html);
+    await showPictures(one("#model-title").dataset.model);
+    one("#away").textContent = "";
   } catch (error) {
-    if (error.isLockedOut && !hadToken) lockOut(); // nobody has logged in yet: nothing went wrong
-    else if (error.isAway && seenAt) say(`The server does not answer. What you see is from ${clock(seenAt, true)}.`, true);
-    else fail(error);
-    isAway = Boolean(error.isAway);
-    return false;
+    if (error.status === 401) return fail(error);
+    const since = shownAt ? ` What you see is from ${clock(shownAt / 1000, true)}.` : "";
+    one("#away").textContent = `${error.message}${since}`;
   }
-  if (isAway) say("The server answers again.");
-  [seenAt, isAway] = [Date.now() / 1000, false];
-  one("#login").hidden = true;
-  one("#all").hidden = false;
-  one("#forget").hidden = !token.get();
-  if (html !== shown) show(html);
-  shown = html;
-  tellTimes();
-  const model = one("#glance [data-model]")?.dataset.model;
-  one("#trial").hidden = one("#first").options.length < 2;
-  await showPictures(model);
-  return true;
 }
 
 function show(html) {
   // The server's own template, with every value escaped; the content security policy lets no script in it run anyway.
-  const parts = new DOMParser().parseFromString(html, "text/html");
-  const focused = document.activeElement?.id;
-  for (const part of all("[data-part]", parts)) {
-    const place = one(`#${part.dataset.part}`);
-    if (place.id === "banners") showBanners(part);
-    else if (place.innerHTML !== part.innerHTML) place.innerHTML = part.innerHTML; // else what was chosen stays
+  const focused = document.activeElement.id;
+  for (const part of all("[data-part]", new DOMParser().parseFromString(html, "text/html"))) {
+    const name = part.dataset.part;
+    if (received[name] === part.innerHTML) continue; // what was chosen or drawn in it stays
+    received[name] = one(`#${name}`).innerHTML = part.innerHTML;
+    if (name === "banners") all("[data-banner]").forEach(showBanner);
   }
-  if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();
+  if (document.activeElement === document.body) document.getElementById(focused)?.focus();
+  one("#login").hidden = true;
+  one("#all").hidden = one("#forget").hidden = false;
+  one("#trial").hidden = one("#first").length < 2;
+  all("time").forEach(tellTime);
 }
 
-// In the zone of whoever looks, and how long ago that is.
-function tellTimes() {
-  for (const each of all("time")) {
-    const at = new Date(each.dateTime), seconds = (at - Date.now()) / 1000;
-    const [unit, length] = [["hour", 3600], ["minute", 60]].find(([, most]) => Math.abs(seconds) >= most) ?? ["second", 1];
-    const near = new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(Math.round(seconds / length), unit);
-    const day = at.toLocaleDateString([], { month: "short", day: "numeric" }), isNear = Math.abs(seconds) < 86400 && !each.closest(".log");
-    each.title = at.toLocaleString();
-    each.textContent = isNear ? `${near}, ${clock(at / 1000)}` : `${day}, ${clock(at / 1000, true)}`;
-  }
+// How long ago that is by the server's clock, and the time in the zone of whoever looks.
+function tellTime(each) {
+  const at = new Date(each.dateTime), minutes = Math.round((at - shownAt) / 60000);
+  const near = new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(minutes, "minute");
+  each.title = at.toLocaleString();
+  each.textContent = Math.abs(minutes) < 60 ? near : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 }
 
-const closedBanners = () => [kept.get(CLOSED) ?? []].flat();
-
-// A banner stays as it is until somebody closes it in this browser: its picture is of its own time.
-function showBanners(part) {
-  const closed = closedBanners();
-  const before = new Map(all("#banners [data-banner]").map((banner) => [banner.dataset.banner, banner]));
-  const banners = [...part.children].filter(({ dataset }) => !closed.includes(dataset.banner));
-  one("#banners").replaceChildren(...banners.map((banner) => before.get(banner.dataset.banner) ?? banner));
-  for (const banner of banners) if (banner.dataset.banner && !before.has(banner.dataset.banner)) drawBanner(banner);
+// A banner stays until somebody closes it in this browser.
+function showBanner(banner) {
+  if (local[banner.dataset.banner]) banner.remove();
+  else drawBanner(banner);
 }
 
-one("#banners").addEventListener("click", ({ target }) => {
-  if (!target.matches("button")) return;
-  const banner = target.closest("[data-banner]");
-  kept.set(CLOSED, [...closedBanners(), banner.dataset.banner].slice(-100));
+function closeBanner(banner) {
+  local[banner.dataset.banner] = "closed";
   banner.remove();
-});
-
-one(".spans").addEventListener("change", refresh);
-
-// -- switching ---------------------------------------------------------------------------------------------------------
-
-const by = () => one("#who").value.trim() || "console";
-const stateNow = () => JSON.parse(one("#glance [data-state]")?.dataset.state ?? "{}");
-
-async function done(answer) {
-  if (await refresh()) say(answer.switch ? `${answer.switch.text} (switch ${answer.switch.id})` : "Nothing to do: it is so already.");
 }
 
-async function switchNow(path, fields) {
-  const buttons = all("main button:not([data-banner] *)");
-  for (const button of buttons) button.disabled = true;
+async function done({ switch: made }) {
+  await refresh();
+  say(made ? `${made.text} (switch ${made.id})` : "Nothing to do: it is so already.");
+}
+
+async function switchNow({ post: path, fields }) {
   try {
-    await done(await post(`api/admin/${path}`, { ...fields, seen: stateNow().seen, by: by() }));
+    await done(await switchTo(path, JSON.parse(fields)));
   } catch (error) {
-    if (!error.isLockedOut && !error.isAway) await refresh();
+    await refresh();
     fail(error);
-  } finally {
-    for (const button of buttons) button.disabled = false;
   }
 }
 
-one("main").addEventListener("click", ({ target }) => {
-  const { undo, post: path, fields, change, name } = target.closest("button")?.dataset ?? {};
-  const model = one("#glance [data-model]")?.dataset.model;
-  if (undo) switchNow("undo", { id: Number(undo) });
-  else if (path) switchNow(`models/${encodeURIComponent(model)}/${path}`, JSON.parse(fields));
-  else if (change) openChange({ kind: change, name: name ?? "", model }, { stateNow, by, done, refresh });
+one("main").addEventListener("click", ({ target, detail }) => {
+  const button = target.closest("button");
+  if (!button || detail > 1) return; // the second click of two
+  if (button.dataset.post) switchNow(button.dataset);
+  if (button.dataset.change) openChange(button, { done, refresh });
+  if (button.dataset.close) closeBanner(button.closest("[data-banner]"));
 });
 
-// -- logging in --------------------------------------------------------------------------------------------------------
+function logOut() {
+  delete session.dogsnapToken;
+  one("#change").close();
+  one("#login").hidden = false;
+  one("#all").hidden = one("#forget").hidden = true;
+}
 
-one("#login").addEventListener("submit", async (event) => {
+one("#login").addEventListener("submit", (event) => {
   event.preventDefault();
-  token.set(one("#token").value);
-  one("#token").value = "";
-  if (await refresh()) say("");
+  session.dogsnapToken = one("#token").value;
+  event.target.reset();
+  say("");
+  refresh();
 });
 
 one("#forget").addEventListener("click", () => {
-  token.set("");
+  logOut();
   location.reload();
 });
 
 // `dogsnap console` opens the page with a code, which is taken once; it leaves the address at once.
-async function takeCode() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (!code) return "";
-  history.replaceState(null, "", location.pathname);
-  try {
-    token.set((await post("console/login", { code })).token);
-    return "";
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    return error.message;
-  }
-}
-
 async function begin() {
-  const trouble = await takeCode();
-  const isShown = await refresh();
-  if (trouble) say(trouble, true);
-  if (isShown || !asked() || isAway || one("#all").hidden) return;
-  history.replaceState(null, "", location.pathname); // a model that is gone: its sentence stays, another one is shown
+  const code = asked("code");
+  if (code) {
+    history.replaceState(null, "", location.pathname);
+    await post("console/login", { code }).then(({ token }) => { session.dogsnapToken = token; }, ({ message }) => say(message, true));
+  }
   await refresh();
 }
 
-// -- start -------------------------------------------------------------------------------------------------------------
+async function follow() {
+  if (document.visibilityState === "visible" && one("#login").hidden) await refresh();
+  setTimeout(follow, REFRESH_MS);
+}
 
-one("#who").value = kept.get(WHO) ?? "";
-one("#who").addEventListener("change", () => kept.set(WHO, one("#who").value.trim()));
-begin();
+one("#who").value = local.dogsnapWho ?? "";
+one("#who").addEventListener("change", () => { local.dogsnapWho = one("#who").value.trim(); });
+one(".spans").addEventListener("change", refresh);
 addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
-setInterval(async () => {
-  if (isAsking || document.visibilityState !== "visible" || !one("#login").hidden) return; // a slow server is not asked twice
-  isAsking = true;
-  await refresh().finally(() => { isAsking = false; });
-}, REFRESH_MS);
+begin();
+setTimeout(follow, REFRESH_MS);
