@@ -23,7 +23,7 @@ from dogsnap.errors import (
 from dogsnap.gateway.client import spec_message
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.photos.photo_values import Decoding
-from dogsnap.serving.tensors.signatures import ServableId, Signature
+from dogsnap.serving.tensors.signatures import Arrays, ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import to_arrays
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
 from dogsnap.serving.versions.servable import (
@@ -92,7 +92,7 @@ class EngineServable(BaseServable):
 
     def answer(
         self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+    ) -> tuple[Arrays, "EngineServable"]:
         """Call the engine; raises Switched if an error shows that the label or
         default now means another version.
         """
@@ -106,7 +106,7 @@ class EngineServable(BaseServable):
 
     def _call(
         self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+    ) -> tuple[Arrays, "EngineServable"]:
         """The outputs that the version that answered promises, and that version."""
         request = predict_request(self._spec, signature, inputs)
         try:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument
 from dogsnap.serving.answers.levels import Claim, Group, Level
-from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.tensors.signatures import Arrays, ServableId
 from dogsnap.serving.versions.servable import BY_TENSORS, BaseServable
 
 DEFAULT_TOP_K = 5
@@ -150,7 +150,7 @@ def _advise_labels(servable: BaseServable) -> str:
 
 
 def name_breeds(
-    servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int | None
+    servable: BaseServable, outputs: Arrays, row: int, top_k: int | None
 ) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and,
     if the version has it, `dog` (n).

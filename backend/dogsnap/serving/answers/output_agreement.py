@@ -2,10 +2,11 @@
 texts by equality, detections by matched boxes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from dogsnap.serving.tensors.signatures import Arrays
 
 TOLERANCE = 0.01  # of numbers: as a share of the first version's, and absolute
 # Of two boxes of one thing: their intersection over their union (PASCAL VOC, Everingham et
@@ -39,7 +40,7 @@ class OutputAgreement:
 
 
 def compare_outputs(
-    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], tolerance: float = TOLERANCE
+    first: Arrays, second: Arrays, tolerance: float = TOLERANCE
 ) -> dict[str, OutputAgreement]:
     """The agreement in each output that both have, by name. Where both detect,
     `detection_boxes` stands for all that is said of boxes.
@@ -60,7 +61,7 @@ def compare_outputs(
     return found
 
 
-def count_rows(outputs: Mapping[str, np.ndarray]) -> int:
+def count_rows(outputs: Arrays) -> int:
     """The first dimension where all outputs have the same one, else 1."""
     sizes = {np.shape(value)[:1] for value in outputs.values()}
     (size,) = sizes if len(sizes) == 1 else ((1,),)
@@ -85,9 +86,7 @@ def _compare_values(
     return OutputAgreement(kind, agrees, alike.size, int(alike.sum()), differences.reshape(-1))
 
 
-def _compare_detections(
-    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], rows: int
-) -> OutputAgreement:
+def _compare_detections(first: Arrays, second: Arrays, rows: int) -> OutputAgreement:
     """Each box of the first, the surest first, is matched with the box of the
     same class that overlaps it most; both count as `values`, and `alike` where
     matched.
@@ -107,7 +106,7 @@ def _compare_detections(
     return OutputAgreement(DETECTIONS, np.array(agrees, bool), boxes, matched)
 
 
-def _sure_boxes(outputs: Mapping[str, np.ndarray], row: int) -> list[tuple[float, np.ndarray]]:
+def _sure_boxes(outputs: Arrays, row: int) -> list[tuple[float, np.ndarray]]:
     """The class and the corners of each, the surest first."""
     scores = outputs[SCORES][row]
     sure = [place for place in np.argsort(-scores, kind="stable") if scores[place] >= LEAST_SCORE]

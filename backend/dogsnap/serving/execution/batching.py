@@ -27,11 +27,11 @@ from google.protobuf import (
 from google.protobuf.message import Message
 
 from dogsnap.errors import InvalidArgument, Unavailable
+from dogsnap.serving.tensors.signatures import Arrays
 
 log = logging.getLogger("dogsnap.batching")
 
-Arrays = Mapping[str, np.ndarray]
-Run = Callable[[Arrays], dict[str, np.ndarray]]
+Run = Callable[[Arrays], Arrays]
 
 USED = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
 # TensorFlow Serving's BatchingParameters (session_bundle_config.proto), which
@@ -131,7 +131,7 @@ class _Task:
     rows: int
     shapes: tuple[Any, ...]
     arrived: float
-    outputs: Future[dict[str, np.ndarray] | None] = field(default_factory=Future)
+    outputs: Future[Arrays | None] = field(default_factory=Future)
 
 
 class Batcher:
@@ -159,7 +159,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._waiting: list[_Task] = []
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+    def run(self, inputs: Arrays) -> Arrays:
         """The outputs, each with a first dimension of rows.
 
         Raises what running them raises, Unavailable if too many wait.
@@ -187,7 +187,7 @@ class Batcher:
         outputs = task.outputs.result()
         return self._run(inputs, task.rows) if outputs is None else outputs
 
-    def _run(self, inputs: Arrays, rows: int) -> dict[str, np.ndarray]:
+    def _run(self, inputs: Arrays, rows: int) -> Arrays:
         self._on_run(rows)
         return self._run_network(inputs)
 
@@ -249,7 +249,7 @@ class Batcher:
                 if not task.outputs.done():
                     task.outputs.set_result(None)
 
-    def _together(self, batch: Sequence[_Task]) -> tuple[dict[str, np.ndarray], int]:
+    def _together(self, batch: Sequence[_Task]) -> tuple[Arrays, int]:
         """The inputs of all, one after the other, and copies of the last row up
         to an allowed size; and that size.
         """

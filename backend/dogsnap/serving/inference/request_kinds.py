@@ -31,6 +31,7 @@ from dogsnap.serving.tensors.json_tensors import OtherInputs
 from dogsnap.serving.tensors.signatures import (
     BYTES_SUFFIX,
     DEFAULT_SIGNATURE,
+    Arrays,
     ServableId,
     Signature,
     join_names,
@@ -53,8 +54,6 @@ SURE = (Level.GROUP, Level.BREED)
 # Of the dog's probability in a turn: below, one photo of other animals in forty would
 # be called a dog by a turn.
 LEAST_DOG_TURNED = 0.99
-Arrays = Mapping[str, np.ndarray]
-Outputs = dict[str, np.ndarray]
 # Makes other pictures of an upright one.
 View = Callable[[bytes], list[bytes]]
 
@@ -63,7 +62,7 @@ View = Callable[[bytes], list[bytes]]
 class Prediction:
     """Outputs by alias, and which version and signature gave them."""
 
-    outputs: Outputs
+    outputs: Arrays
     servable: ServableId
     signature: Signature
 
@@ -77,7 +76,7 @@ class Run:
     the inputs were lists of one that became values.
     """
 
-    outputs: Outputs
+    outputs: Arrays
     servable: BaseServable
     named: tuple[Classification, ...] = ()
     is_one_row: bool = False
@@ -86,7 +85,7 @@ class Run:
 def run_where_it_answers(
     servable: BaseServable,
     signature: Signature,
-    answer: Callable[[BaseServable, Signature], tuple[Outputs, BaseServable]],
+    answer: Callable[[BaseServable, Signature], tuple[Arrays, BaseServable]],
 ) -> Run:
     """Have a version `answer`; where that has become another one, have that answer.
 
@@ -182,7 +181,7 @@ class Values:
             return replace(run, is_one_row=True)
 
     def _run_on(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> Run:
-        def answer(version: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        def answer(version: BaseServable, signature: Signature) -> tuple[Arrays, BaseServable]:
             if signature.inputs != self._runs.inputs:
                 raise Unavailable(
                     f"the engine has just switched to {version.id}, which takes other "
@@ -192,7 +191,7 @@ class Values:
 
         return run_where_it_answers(servable, signature, answer)
 
-    def repeat(self, other: BaseServable) -> Outputs | None:
+    def repeat(self, other: BaseServable) -> Arrays | None:
         """Run the same on a shadow version; None if it has no such signature."""
         same = other.signatures.get(self._runs.name)
         if same is None or same.inputs != self._runs.inputs:
@@ -293,7 +292,7 @@ class Photos:
     def _run(self, servable: BaseServable, signature: Signature, view: View | None = None) -> Run:
         """Run the photos, or what `view` makes of the first one."""
 
-        def answer(version: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        def answer(version: BaseServable, signature: Signature) -> tuple[Arrays, BaseServable]:
             pictures = self._pictures_for(version)
             return version.answer_photos(signature, view(pictures[0]) if view else pictures)
 
@@ -305,7 +304,7 @@ class Photos:
             sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
             raise UnsupportedPhoto(sentence) from error
 
-    def repeat(self, other: BaseServable) -> Outputs:
+    def repeat(self, other: BaseServable) -> Arrays:
         return self._run(other, other.photo_signature()).outputs
 
     def answer(self, run: Run) -> Any:
@@ -339,7 +338,7 @@ class Breeds(Photos):
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
         return self._name(self._look(servable, signature, metrics), metrics)
 
-    def repeat(self, other: BaseServable) -> Outputs:
+    def repeat(self, other: BaseServable) -> Arrays:
         """What `other` would answer, which may look at other parts of the photo."""
         again = copy.copy(self)
         again._top_k = None  # it may have fewer classes
@@ -420,7 +419,7 @@ class BreedsTogether:
         return servable.photo_signature()
 
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        runs: list[Outputs] = []
+        runs: list[Arrays] = []
         named: list[Classification] = []
         for place, work in enumerate(self._works):
             with naming_photo(place, self.size):
@@ -431,7 +430,7 @@ class BreedsTogether:
             raise Unavailable("the engine has just switched versions; try again")
         return Run(_rows_of(runs), run.servable, tuple(named))
 
-    def repeat(self, other: BaseServable) -> Outputs:
+    def repeat(self, other: BaseServable) -> Arrays:
         """What `other` would answer."""
         return _rows_of([work.repeat(other) for work in self._works])
 
@@ -439,7 +438,7 @@ class BreedsTogether:
         return join_answers(run.servable, run.named, self._top_k)
 
 
-def _rows_of(runs: Sequence[Outputs]) -> Outputs:
+def _rows_of(runs: Sequence[Arrays]) -> Arrays:
     """The outputs of runs of one photo each, a row for each."""
     return {alias: np.concatenate([outputs[alias] for outputs in runs]) for alias in runs[0]}
 
@@ -455,7 +454,7 @@ def _is_sure(answer: Classification) -> bool:
     return answer.level in SURE and len(answer.dogs) == 1
 
 
-def _sees_surely(outputs: Outputs) -> bool:
+def _sees_surely(outputs: Arrays) -> bool:
     return "dog" not in outputs or float(outputs["dog"][0]) >= LEAST_DOG_TURNED
 
 
@@ -479,12 +478,12 @@ def _sees_dog(run: Run) -> bool:
     return "dog" not in run.outputs or bool(decision.sees_dog(float(run.outputs["dog"][0])))
 
 
-def _row_of(outputs: Outputs, row: int) -> Outputs:
+def _row_of(outputs: Arrays, row: int) -> Arrays:
     """The outputs for one picture of a run, with a first dimension of 1."""
     return {alias: values[row : row + 1] for alias, values in outputs.items()}
 
 
-def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
+def _in_whole(outputs: Arrays, window: photo.Box) -> Arrays:
     """The outputs for a window of a photo, with boxes in fractions of the whole photo."""
     left, top, right, bottom = window
     start = np.array([left, top, left, top], np.float32)
@@ -493,7 +492,7 @@ def _in_whole(outputs: Outputs, window: photo.Box) -> Outputs:
     return {**outputs, **boxes}
 
 
-def turned_back(outputs: Outputs, degrees: int) -> Outputs:
+def turned_back(outputs: Arrays, degrees: int) -> Arrays:
     """The outputs for a photo that was turned clockwise, with boxes in
     fractions of the photo before that.
     """
@@ -508,9 +507,7 @@ def turned_back(outputs: Outputs, degrees: int) -> Outputs:
 Work = Values | Photos | BreedsTogether
 
 
-def _fit_inputs(
-    signature: Signature, arrays: Arrays, holds_shapes: bool
-) -> tuple[dict[str, np.ndarray], bool]:
+def _fit_inputs(signature: Signature, arrays: Arrays, holds_shapes: bool) -> tuple[Arrays, bool]:
     """One string as the batch of one that an input takes, and a list of one as
     the value that a scalar input takes.
 
@@ -550,7 +547,7 @@ def _fit_inputs(
     return fitted, is_one_row
 
 
-def _without_lists_of_one(signature: Signature, arrays: Arrays) -> dict[str, np.ndarray]:
+def _without_lists_of_one(signature: Signature, arrays: Arrays) -> Arrays:
     """The values of scalar inputs that came as lists of one."""
     values = {}
     for alias, spec in signature.inputs.items():

@@ -18,15 +18,14 @@ import numpy as np
 
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.output_agreement import compare_outputs, count_rows
-from dogsnap.serving.inference.request_kinds import Outputs
 from dogsnap.serving.metrics import SHADOW_PROTOCOL, Metrics
 from dogsnap.serving.repository.interface import ModelRepository
-from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.tensors.signatures import Arrays, ServableId
 from dogsnap.serving.versions.servable import BaseServable
 
 log = logging.getLogger("dogsnap.shadow")
 
-Run = Callable[[BaseServable], Outputs | None]
+Run = Callable[[BaseServable], Arrays | None]
 Pairs = Counter[tuple[str, str]]
 PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
 # Pairs of classes that are counted: all of 120 breeds, and little memory for any more.
@@ -44,7 +43,7 @@ class Shadow:
         # By model: its shadow, when versions were last forgotten, and where both differ.
         self._differences: dict[str, tuple[tuple[int, int], Pairs]] = {}
 
-    def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
+    def offer(self, answered: BaseServable, outputs: Arrays, run: Run) -> None:
         """Queue `run`, which gives None where it cannot run, for the shadow of
         this model. Returns at once, raises nothing.
         """
@@ -116,7 +115,7 @@ class Seen:
     """What a version answered. `classes`: of each row, see `named_classes`."""
 
     classes: list[str] | None
-    outputs: Outputs
+    outputs: Arrays
 
     @property
     def rows(self) -> int:
@@ -134,7 +133,7 @@ class Seen:
         return int(np.all([each.agrees for each in found.values()], axis=0).sum())
 
 
-def named_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
+def named_classes(servable: BaseServable, outputs: Arrays) -> list[str] | None:
     """The id of the most probable class of each row, of independent classes
     those of all that it shows; None unless `outputs` are the probabilities of
     named classes.

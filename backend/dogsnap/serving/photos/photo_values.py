@@ -31,6 +31,7 @@ from dogsnap.serving.photos.hostile_files import (
     gif_pixels,
 )
 from dogsnap.serving.photos.photo import Photo
+from dogsnap.serving.tensors.signatures import Arrays
 
 # The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in
 # decode_image_op.cc).
@@ -152,11 +153,11 @@ def _node_name(edge: str) -> str:
 
 
 def check_and_cut_photos(
-    arrays: Mapping[str, np.ndarray],
+    arrays: Arrays,
     decoding: Decoding,
     max_pixels: int,
     photos: list[Photo] | None = None,
-) -> dict[str, np.ndarray]:
+) -> Arrays:
     """Check the photos in string arrays against the limits: file bytes, base64
     text, or tf.Examples with file bytes.
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.serving.tensors.json_tensors import is_base64, show, to_bytes, type_name
-from dogsnap.serving.tensors.signatures import Signature
+from dogsnap.serving.tensors.signatures import Arrays, Signature
 
 METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 KINDS = {"classify": "classification", "regress": "regression"}  # in TensorFlow Serving's errors
@@ -115,7 +115,7 @@ def check_signature(signature: Signature, method: str) -> str:
     return next(iter(signature.inputs))
 
 
-def classify_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[list[tuple[str, float]]]:
+def classify_rows(outputs: Arrays, count: int) -> list[list[tuple[str, float]]]:
     """The (label, score) pairs of each example, from the outputs `classes` and
     `scores`; without one of them "" or 0.0.
     """
@@ -151,7 +151,7 @@ def _check_numbers(alias: str, values: np.ndarray) -> None:
         raise InvalidArgument(f"Expected {alias} Tensor of DT_FLOAT. Got: {kind}")
 
 
-def regress_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[float]:
+def regress_rows(outputs: Arrays, count: int) -> list[float]:
     """The value of each example, from the one output `outputs`, of shape
     (examples) or (examples, 1).
     """

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.serving.photos.base64_text import decode_base64
-from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, INTEGERS, Signature
+from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, INTEGERS, Arrays, Signature
 
 SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
 # Of the bytes of a photo, which tell nobody anything; few characters are repeated as
@@ -64,7 +64,7 @@ class OtherInputs(InvalidArgument):
         self.received = frozenset(received)
 
 
-def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
+def from_body(body: Mapping[str, Any], signature: Signature) -> Arrays:
     """The inputs of a predict request's body, from "instances" (rows) or
     "inputs" (columns). Raises InvalidArgument.
     """
@@ -87,7 +87,7 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
     raise InvalidArgument("Missing 'inputs' or 'instances' key")
 
 
-def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
+def from_rows(rows: list[Any], signature: Signature) -> Arrays:
     as_objects = _is_object(rows[0])
     if not as_objects:
         alias = _only_input(signature, "instances is a plain list, but expecting list of objects")
@@ -146,7 +146,7 @@ def _check_row_keys(
         )
 
 
-def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dict[str, np.ndarray]:
+def from_columns(value: Any, signature: Signature, field: str = "inputs") -> Arrays:
     """One array per input, each with its own shape; keys that are no input are
     ignored. Raises InvalidArgument.
     """
@@ -167,9 +167,7 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
     return arrays
 
 
-def from_data(
-    data: Any, signature: Signature, base64_decode: bool = False
-) -> dict[str, np.ndarray]:
+def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> Arrays:
     """The columns of Simple TensorFlow Serving. Raises InvalidArgument.
 
     Its clients send a single photo to graphs without a batch dimension; here
@@ -179,7 +177,7 @@ def from_data(
         raise InvalidArgument(
             f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}"
         )
-    columns = from_columns(data, signature, "data")
+    columns = dict(from_columns(data, signature, "data"))
     for alias, column in columns.items():
         spec = signature.inputs[alias]
         if base64_decode and column.dtype == object:
@@ -369,7 +367,7 @@ def _aliases(signature: Signature) -> str:
     return ",".join(sorted(signature.inputs))
 
 
-def most_json_bytes(outputs: Mapping[str, np.ndarray], by_rows: bool) -> int:
+def most_json_bytes(outputs: Arrays, by_rows: bool) -> int:
     """At most how much memory the outputs take as JSON, with the objects that
     rows of several outputs become on the way.
     """
@@ -389,7 +387,7 @@ def _most_text(value: np.ndarray) -> int:
     return MOST_DIGITS.get(value.dtype.name, 25) * value.size
 
 
-def to_rows(outputs: Mapping[str, np.ndarray]) -> Any:
+def to_rows(outputs: Arrays) -> Any:
     """The outputs row by row: bare values for one output, else objects.
 
     Raises InvalidArgument without a common batch.
@@ -410,12 +408,12 @@ def to_rows(outputs: Mapping[str, np.ndarray]) -> Any:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def to_members(outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def to_members(outputs: Arrays) -> dict[str, Any]:
     """The outputs as an object by alias."""
     return {alias: to_json(alias, value) for alias, value in outputs.items()}
 
 
-def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
+def to_columns(outputs: Arrays) -> Any:
     """The outputs as they are: the bare value for one output, else an object by alias."""
     columns = to_members(outputs)
     return next(iter(columns.values())) if len(columns) == 1 else columns

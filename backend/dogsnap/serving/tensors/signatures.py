@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, struct_pb2
 
@@ -18,6 +19,7 @@ BYTES_SUFFIX = "_bytes"
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 DTYPES = (*FLOATS, *INTEGERS, tf.bool, tf.string)
+Arrays = Mapping[str, np.ndarray]  # inputs or outputs by alias
 
 
 class ServableId(NamedTuple):

@@ -11,6 +11,7 @@ from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
 
 from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.serving.tensors.json_tensors import MAX_RANK
+from dogsnap.serving.tensors.signatures import Arrays
 
 STRING_BYTES = 24  # memory of a string in a tensor beside its characters
 # The field of tensor.proto with the values of a dtype. Half and bfloat16 are stored as
@@ -44,7 +45,7 @@ def to_arrays(
     protos: Mapping[str, tensor_pb2.TensorProto],
     max_bytes: int,
     hold: Callable[[int], None] = lambda count: None,
-) -> dict[str, np.ndarray]:
+) -> Arrays:
     """Alias -> array of the message's dtype and shape; strings as object arrays
     of bytes.
 
@@ -53,7 +54,7 @@ def to_arrays(
     called with its bytes before they are filled. Raises InvalidArgument naming
     the alias, Unimplemented for a dtype that is not in FIELDS.
     """
-    arrays: dict[str, np.ndarray] = {}
+    arrays = dict[str, np.ndarray]()
     for alias, proto in protos.items():
         try:
             shape = _shape(proto.tensor_shape)

@@ -27,6 +27,7 @@ import tensorflow as tf
 from dogsnap import processor
 from dogsnap.serving.execution.executor import DEADLINE
 from dogsnap.serving.photos.preprocessing import ROWS
+from dogsnap.serving.tensors.signatures import Arrays
 from dogsnap.serving.versions import checksums, low_priority
 from dogsnap.serving.versions.graph_functions import GraphFunction, GraphFunctions
 
@@ -42,7 +43,6 @@ EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisi
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
 THREADS_A_STREAM = 4
 
-Arrays = dict[str, np.ndarray]
 Run = Callable[..., Mapping[str, Any]]  # inputs by alias, as keyword arguments; outputs by alias
 
 
@@ -172,11 +172,11 @@ class Accelerated:
         perhaps none, and combine both answers.
         """
         planned = _run_step(self._steps[PLAN], first)
-        second = {name: value[:0] for name, value in first.items()}
+        second: Arrays = {name: value[:0] for name, value in first.items()}
         if len(planned[ROWS]):
             (images,) = _run_step(again, {**planned, **photos}).values()
             second = self._network.run(images)
-        seen = planned | first
+        seen = {**planned, **first}
         for name, value in second.items():
             seen[SECOND + name] = value
         return _run_step(self._steps[COMBINED], seen)

@@ -31,6 +31,7 @@ from dogsnap.serving.photos.photo_values import Decoding, is_base64_of_photo, is
 from dogsnap.serving.tensors.signatures import (
     BYTES_SUFFIX,
     DEFAULT_SIGNATURE,
+    Arrays,
     ServableId,
     Signature,
     UnknownSignature,
@@ -132,7 +133,7 @@ class BaseServable(ABC):
     @abstractmethod
     def answer(
         self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+    ) -> tuple[Arrays, "BaseServable"]:
         """Run a signature on its inputs by alias; returns every output, and the
         version that answered.
 
@@ -213,7 +214,7 @@ class BaseServable(ABC):
             f"output prediction, it has: {', '.join(self.signatures)}; {BY_TENSORS.format(self.id.name)}"
         )
 
-    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
+    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> Arrays:
         """Run a signature with one input on photos (bytes from
         `Photo.upright`), one row of output for each.
         """
@@ -221,7 +222,7 @@ class BaseServable(ABC):
 
     def answer_photos(
         self, signature: Signature, photos: Sequence[bytes]
-    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+    ) -> tuple[Arrays, "BaseServable"]:
         """As `answer`, on photos as in `run_photos`: as bytes, base64 text or
         images. Raises FailedPrecondition otherwise.
         """
@@ -238,7 +239,7 @@ class BaseServable(ABC):
 
     def _answer_one_by_one(
         self, signature: Signature, alias: str, values: Any
-    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+    ) -> tuple[Arrays, "BaseServable"]:
         """For a graph that takes a single value: one run for each, whose
         answers become rows.
         """
@@ -337,7 +338,7 @@ class LocalServable(BaseServable):
 
     def answer(
         self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[dict[str, np.ndarray], BaseServable]:
+    ) -> tuple[Arrays, BaseServable]:
         return self.run(signature, inputs), self
 
     def enable_batching(
@@ -354,7 +355,7 @@ class LocalServable(BaseServable):
             if _has_rows(signature.inputs) and _has_rows(signature.outputs)
         }
 
-    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> Arrays:
         """All outputs for `inputs` of the declared dtypes; strings are object
         arrays of bytes in both. Raises InvalidArgument.
         """
@@ -367,7 +368,7 @@ class LocalServable(BaseServable):
             arrays[alias] = np.asarray(value, signature.inputs[alias].dtype.as_numpy_dtype)
         return batcher.run(arrays)
 
-    def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> Arrays:
         try:
             tensors = {
                 alias: tf.constant(value, signature.inputs[alias].dtype)

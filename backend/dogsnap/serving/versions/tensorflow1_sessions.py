@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.saved_model import loader_impl
 
-from dogsnap.serving.tensors.signatures import why_unserved
+from dogsnap.serving.tensors.signatures import Arrays, why_unserved
 
 INIT_OP = "__saved_model_init_op"  # what TensorFlow runs at loading, listed among the signatures
 
@@ -65,7 +65,7 @@ class SessionModel:
         feeds = [tensor(definition.inputs[alias]) for alias in inputs]
         run = self._session.make_callable(fetches, feeds)
 
-        def function(**tensors: tf.Tensor) -> dict[str, np.ndarray]:
+        def function(**tensors: tf.Tensor) -> Arrays:
             values = [tensors[alias].numpy() for alias in inputs]
             arrays = {}
             for alias, value in run(*values).items():
