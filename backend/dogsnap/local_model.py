@@ -74,7 +74,7 @@ class LocalModel:
         """
         if isinstance(photo, list | tuple):
             return [self.classify(each, top_k) for each in photo]
-        return self._predictor.classify(photo_bytes(photo), self._spec, top_k, PROTOCOL)
+        return self._predictor.classify([photo_bytes(photo)], self._spec, top_k, PROTOCOL).answer
 
     def predict(
         self, inputs: Mapping[str, Any], signature: str = DEFAULT_SIGNATURE

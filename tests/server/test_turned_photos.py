@@ -128,11 +128,11 @@ def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
     folder = models / "no_dog" / "2"  # merged
     servable = LocalServable.load(ServableId("no_dog", int(folder.name)), folder)
     metrics = Metrics()
-    work = Breeds(upright_dogs.photo("left"), None)
+    work = Breeds([upright_dogs.photo("left")], None)
     signature = work.prepare(servable, MAX_PHOTO_PIXELS, metrics)
     with within(time.monotonic() + seconds):
         run = work.run(servable, signature, metrics)
-    assert work.answer(run).level is level
+    assert work.answer(run).answer.level is level
 
 
 @pytest.mark.parametrize(("half", "times"), [("top", 1), ("left", 4)])

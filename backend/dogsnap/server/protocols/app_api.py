@@ -61,12 +61,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         spec = _find_spec(received, predictor)
         top_k = whole_number("top_k", received.get("top_k"))
         photos = _require_passed(content_check, found) if content_check else found
-        if len(photos) > 1:
-            joined = predictor.classify_together(photos, spec, top_k, PROTOCOL, client_is_gone())
-            result, answer = joined.answer, joined.to_json()
-        else:
-            result = predictor.classify(photos[0], spec, top_k, PROTOCOL, client_is_gone())
-            answer = result.to_json()
+        joined = predictor.classify(photos, spec, top_k, PROTOCOL, client_is_gone())
+        result, answer = joined.answer, joined.to_json()
         # Of several labels it cannot be said which of them is right.
         if feedback and result.level is not Level.LABELS:
             answer = _with_feedback_ids(feedback, result, answer, spec)

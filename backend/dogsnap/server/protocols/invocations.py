@@ -78,7 +78,7 @@ def _spec(predictor: Predictor) -> ModelSpec:
 def _classify(settings: Settings, predictor: Predictor) -> Response:
     """A photo's bytes: the answer of /api/classify."""
     photo = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
-    answer = predictor.classify(photo, _spec(predictor), None, PROTOCOL, client_is_gone())
+    answer = predictor.classify([photo], _spec(predictor), None, PROTOCOL, client_is_gone())
     return json_response(answer.to_json())
 
 

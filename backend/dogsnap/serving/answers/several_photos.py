@@ -1,4 +1,4 @@
-"""Several photos, one answer: which of them show the same dog, and what all of
+"""One answer to a photo or several: which of them show the same dog, and what all of
 them together say of it.
 """
 
@@ -32,7 +32,7 @@ def naming_photo(place: int, count: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class JoinedAnswer:
-    """The answer to several photos.
+    """The answer to one photo or several.
 
     `answer`: of the dog that all photos with a dog show; where they show
     different ones, that of the first photo with a dog. `photos`: the answer to
@@ -45,6 +45,8 @@ class JoinedAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; docs/protocols.md lists the fields."""
+        if len(self.photos) == 1:
+            return self.answer.to_json()
         alone = []
         for photo in self.photos:
             fields = photo.to_json()
@@ -63,6 +65,8 @@ def join_answers(
     probabilities are averaged. Of independent classes, what one of them shows is
     shown.
     """
+    if len(photos) == 1:
+        return JoinedAnswer(photos[0], True, tuple(photos))
     shown = [photo for photo in photos if photo.dog]
     first = shown[0] if shown else photos[0]
     if first.level is Level.LABELS:

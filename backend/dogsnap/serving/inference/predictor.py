@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.serving.answers.classification import IMAGES_RANK, Classification
+from dogsnap.serving.answers.classification import IMAGES_RANK
 from dogsnap.serving.answers.several_photos import JoinedAnswer
 from dogsnap.serving.execution.executor import Executor, IsGone, within
 from dogsnap.serving.inference.guard import Guard
-from dogsnap.serving.inference.request_kinds import Breeds, BreedsTogether, Run, Work
+from dogsnap.serving.inference.request_kinds import Breeds, Run, Work
 from dogsnap.serving.inference.shadow import Shadow
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.photos.photo import Photo, check
@@ -152,30 +152,17 @@ class Predictor:
 
     def classify(
         self,
-        contents: bytes | Photo,
-        spec: ModelSpec,
-        top_k: int | None,
-        protocol: str,
-        is_gone: IsGone | None = None,
-    ) -> Classification:
-        """Name the breed in a photo: the bytes of its file, or one that was checked."""
-        result: Classification
-        (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
-        self.metrics.answered.labels(*result.servable, result.level.value).inc()
-        return result
-
-    def classify_together(
-        self,
         contents: Sequence[bytes | Photo],
         spec: ModelSpec,
         top_k: int | None,
         protocol: str,
         is_gone: IsGone | None = None,
     ) -> JoinedAnswer:
-        """Name the breed of the dog in several photos."""
+        """Name the breed of the dog in one photo or several: the bytes of their files, or
+        photos that were checked.
+        """
         joined: JoinedAnswer
-        works = [BreedsTogether(contents, top_k)]
-        (joined,) = self.answer(spec, works, protocol, is_gone=is_gone)
+        (joined,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
         answer = joined.answer
         self.metrics.answered.labels(*answer.servable, answer.level.value).inc()
         return joined

@@ -6,10 +6,9 @@ Each is one run of one signature; its methods are called in their order.
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,6 @@ SURE = (Level.GROUP, Level.BREED)
 # Of the dog's probability in a turn: below, one photo of other animals in forty would
 # be called a dog by a turn.
 LEAST_DOG_TURNED = 0.99
-# Makes other pictures of an upright one.
-View = Callable[[bytes], list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -262,14 +259,18 @@ class Photos:
         self._contents = contents
         self._signature_name = signature_name
         self._filter = output_filter
-        self._ready: dict[int, list[bytes]] = {}  # by the least side
+        self._ready: dict[tuple[int, int], bytes] = {}  # by place and least side
         self.size = len(contents)
 
     def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
+        self._photos: list[photo.Photo] = []
         with metrics.step("check"):
-            photo.check_count(len(self._contents))
-            self._photos = [photo.check(contents, max_pixels) for contents in self._contents]
+            photo.check_count(self.size)
+            for place, contents in enumerate(self._contents):
+                with naming_photo(place, self.size):
+                    self._photos.append(photo.check(contents, max_pixels))
             photo.check_together(self._photos, max_pixels)
+        self._pixels = sum(each.whole_pixels() for each in self._photos)
         return self._choose_signature(servable)
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
@@ -277,24 +278,31 @@ class Photos:
         self._signature.check_outputs(self._filter)
         return self._signature
 
-    def _pictures_for(self, servable: BaseServable) -> list[bytes]:
-        """The photos as `Photo.upright` makes them for the size that a version takes."""
+    def _picture(self, place: int, servable: BaseServable) -> bytes:
+        """A photo as `Photo.upright` makes it for the size that a version takes."""
         size = servable.description.input_size
         least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
-        if least not in self._ready:
-            with photo.place_to_decode(sum(each.whole_pixels() for each in self._photos)):
-                self._ready[least] = [each.upright(least) for each in self._photos]
-        return self._ready[least]
+        if (place, least) not in self._ready:
+            with photo.place_to_decode(self._pixels):
+                self._ready[place, least] = self._photos[place].upright(least)
+        return self._ready[place, least]
+
+    def _pictures(self, servable: BaseServable) -> list[bytes]:
+        return [self._picture(place, servable) for place in range(self.size)]
 
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        return self._run(servable, signature)
+        return self._run(servable, signature, self._pictures)
 
-    def _run(self, servable: BaseServable, signature: Signature, view: View | None = None) -> Run:
-        """Run the photos, or what `view` makes of the first one."""
+    def _run(
+        self,
+        servable: BaseServable,
+        signature: Signature,
+        pictures: Callable[[BaseServable], list[bytes]],
+    ) -> Run:
+        """`pictures` makes what a version is shown."""
 
         def answer(version: BaseServable, signature: Signature) -> tuple[Arrays, BaseServable]:
-            pictures = self._pictures_for(version)
-            return version.answer_photos(signature, view(pictures[0]) if view else pictures)
+            return version.answer_photos(signature, pictures(version))
 
         try:
             return run_where_it_answers(servable, signature, answer)
@@ -304,16 +312,16 @@ class Photos:
             sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
             raise UnsupportedPhoto(sentence) from error
 
-    def repeat(self, other: BaseServable) -> Arrays:
-        return self._run(other, other.photo_signature()).outputs
-
     def answer(self, run: Run) -> Any:
         wanted = {alias: run.outputs[alias] for alias in self._filter or run.outputs}
         return Prediction(wanted, run.servable.id, self._signature)
 
+    def repeat(self, other: BaseServable) -> Arrays:
+        return self._run(other, other.photo_signature(), self._pictures).outputs
+
 
 class Breeds(Photos):
-    """The breed of one photo.
+    """The breed of a dog in one photo, or in several, each of which is looked at alone.
 
     A long one in which no dog is seen is looked at again in overlapping
     squares.
@@ -322,40 +330,47 @@ class Breeds(Photos):
     are the same whichever way is up: a phone held flat lays dogs on their side.
     """
 
-    def __init__(self, contents: bytes | photo.Photo, top_k: int | None):
-        super().__init__([contents])
+    def __init__(self, contents: Sequence[bytes | photo.Photo], top_k: int | None):
+        super().__init__(contents)
         self._top_k = top_k
-
-    @property
-    def checked(self) -> photo.Photo:
-        """The photo, once it was checked."""
-        return self._photos[0]
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
         check_top_k(servable, self._top_k)
         return servable.photo_signature()
 
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        return self._name(self._look(servable, signature, metrics), metrics)
+        runs = []
+        for place in range(self.size):
+            with naming_photo(place, self.size):
+                run = self._look(place, servable, signature, metrics)
+                runs.append(self._name(run, metrics))
+        named = tuple(answer for run in runs for answer in run.named)
+        if len({answer.servable for answer in named}) > 1:
+            raise Unavailable("the engine has just switched versions; try again")
+        return Run(_rows_of(runs), run.servable, named)
 
     def repeat(self, other: BaseServable) -> Arrays:
-        """What `other` would answer, which may look at other parts of the photo."""
+        """What `other` would answer, which may look at other parts of the photos."""
         again = copy.copy(self)
         again._top_k = None  # it may have fewer classes
-        return again._look(other, other.photo_signature()).outputs
+        signature = other.photo_signature()
+        return _rows_of([again._look(place, other, signature) for place in range(self.size)])
 
-    def answer(self, run: Run) -> Classification:
-        return run.named[0]
+    def answer(self, run: Run) -> JoinedAnswer:
+        return join_answers(run.servable, run.named, self._top_k)
 
     def _look(
-        self, servable: BaseServable, signature: Signature, metrics: Metrics | None = None
+        self,
+        place: int,
+        servable: BaseServable,
+        signature: Signature,
+        metrics: Metrics | None = None,
     ) -> Run:
-        """Run the photo, and what else of it may say more."""
+        """Run a photo, and what else of it may say more."""
         began = time.monotonic()
-        whole = self._run(servable, signature)
+        whole = self._run(servable, signature, lambda version: [self._picture(place, version)])
         if not _sees_dog(whole):
-            windows = photo.windows(self._pictures_for(whole.servable)[0])
-            in_window = windows and self._look_into_windows(whole.servable, signature, windows)
+            in_window = self._look_into_windows(place, whole.servable, signature)
             if in_window:
                 return in_window
         needed = LEAST_TIMES_LEFT * (time.monotonic() - began)
@@ -364,7 +379,7 @@ class Breeds(Photos):
         named = self._name(whole, metrics)
         if not _says_little(named.named[0]):
             return named
-        return self._look_at_turns(whole.servable, signature) or named
+        return self._look_at_turns(place, whole.servable, signature) or named
 
     def _name(self, run: Run, metrics: Metrics | None) -> Run:
         """With its answer, which is named once; timed for the metrics of a request."""
@@ -375,20 +390,33 @@ class Breeds(Photos):
         return replace(run, named=(named,))
 
     def _look_into_windows(
-        self, servable: BaseServable, signature: Signature, windows: list[photo.Box]
+        self, place: int, servable: BaseServable, signature: Signature
     ) -> Run | None:
         """The run of the window that shows a dog the most; None if none does."""
-        found = self._run(servable, signature, partial(photo.cut_windows, windows=windows))
+        windows = photo.windows(self._picture(place, servable))
+        if not windows:
+            return None
+        found = self._run(
+            servable,
+            signature,
+            lambda version: photo.cut_windows(self._picture(place, version), windows),
+        )
         best = int(np.argmax(found.outputs["dog"]))
         part = _row_of(found.outputs, best)
         in_whole = Run(_in_whole(part, windows[best]), found.servable)
         return in_whole if _sees_dog(in_whole) else None
 
-    def _look_at_turns(self, servable: BaseServable, signature: Signature) -> Run | None:
+    def _look_at_turns(
+        self, place: int, servable: BaseServable, signature: Signature
+    ) -> Run | None:
         """The run of the turn with the surest answer; None if none is sure."""
         turns = []
         try:
-            turned = self._run(servable, signature, partial(photo.turn, turns=TURNS))
+            turned = self._run(
+                servable,
+                signature,
+                lambda version: photo.turn(self._picture(place, version), TURNS),
+            )
             for row, degrees in enumerate(TURNS):
                 back = turned_back(_row_of(turned.outputs, row), degrees)
                 named = name_breeds(turned.servable, back, 0, self._top_k)
@@ -400,47 +428,10 @@ class Breeds(Photos):
         return best if is_sure else None
 
 
-class BreedsTogether:
-    """The breed of one dog in several photos, each of which is looked at as by
-    `Breeds`, in one place of the queue.
-    """
-
-    def __init__(self, contents: Sequence[bytes | photo.Photo], top_k: int | None):
-        self._works = [Breeds(each, top_k) for each in contents]
-        self._top_k = top_k
-        self.size = len(contents)
-
-    def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
-        check_top_k(servable, self._top_k)
-        for place, work in enumerate(self._works):
-            with naming_photo(place, self.size):
-                work.prepare(servable, max_pixels, metrics)
-        photo.check_together([work.checked for work in self._works], max_pixels)
-        return servable.photo_signature()
-
-    def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        runs: list[Arrays] = []
-        named: list[Classification] = []
-        for place, work in enumerate(self._works):
-            with naming_photo(place, self.size):
-                run = work.run(servable, signature, metrics)
-            runs.append(run.outputs)
-            named += run.named
-        if len({answer.servable for answer in named}) > 1:
-            raise Unavailable("the engine has just switched versions; try again")
-        return Run(_rows_of(runs), run.servable, tuple(named))
-
-    def repeat(self, other: BaseServable) -> Arrays:
-        """What `other` would answer."""
-        return _rows_of([work.repeat(other) for work in self._works])
-
-    def answer(self, run: Run) -> JoinedAnswer:
-        return join_answers(run.servable, run.named, self._top_k)
-
-
-def _rows_of(runs: Sequence[Arrays]) -> Arrays:
+def _rows_of(runs: Sequence[Run]) -> Arrays:
     """The outputs of runs of one photo each, a row for each."""
-    return {alias: np.concatenate([outputs[alias] for outputs in runs]) for alias in runs[0]}
+    parts = [run.outputs for run in runs]
+    return {alias: np.concatenate([part[alias] for part in parts]) for alias in parts[0]}
 
 
 def _says_little(answer: Classification) -> bool:
@@ -504,7 +495,7 @@ def turned_back(outputs: Arrays, degrees: int) -> Arrays:
     return {**outputs, **boxes}
 
 
-Work = Values | Photos | BreedsTogether
+Work = Values | Photos
 
 
 def _fit_inputs(signature: Signature, arrays: Arrays, holds_shapes: bool) -> tuple[Arrays, bool]:

@@ -92,7 +92,7 @@ class ExportedVersion:
         turns included -> "prediction" (1, classes) and, if it has them, "dog"
         (1,) and "box" (1, 4). Raises DogsnapError.
         """
-        work = Breeds(photo, None)
+        work = Breeds([photo], None)
         work.prepare(self.servable, MAX_PHOTO_PIXELS, METRICS)
         answer = dict(work.repeat(self.servable))
         if "dog" in answer:
