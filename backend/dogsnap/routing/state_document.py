@@ -2,7 +2,9 @@
 applied again.
 """
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -11,43 +13,9 @@ from jsonschema.exceptions import best_match
 from dogsnap.errors import InvalidArgument
 from dogsnap.routing.choices import HIDDEN, Choices
 from dogsnap.routing.planners import Versions, change_label, change_load, change_unload
-from dogsnap.routing.spec import MAX_INT64
 
 FORMAT = 1
-VERSION = {"type": "integer", "minimum": 0, "maximum": MAX_INT64}
-VERSION_OR_NONE = {"anyOf": [VERSION, {"type": "null"}]}
-SPLIT = {
-    "type": "object",
-    "properties": {
-        "label": {"type": "string"},
-        "version": VERSION,
-        "percent": {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
-    },
-    "required": ["version", "percent"],
-    "additionalProperties": False,
-}
-MODEL = {
-    "type": "object",
-    "properties": {
-        "default": VERSION_OR_NONE,
-        "labels": {"type": "object", "additionalProperties": VERSION},
-        "splits": {"type": "array", "items": SPLIT},
-        "shadow": VERSION_OR_NONE,
-        "loaded": {"type": "array", "items": VERSION},
-        "unloaded": {"type": "array", "items": VERSION},
-        "served": {"type": "boolean"},  # written only of a model that was unloaded
-    },
-    "additionalProperties": False,
-}
-DOCUMENT = {
-    "type": "object",
-    "properties": {
-        "format": {"const": FORMAT},
-        "models": {"type": "object", "additionalProperties": MODEL},
-    },
-    "required": ["format", "models"],
-    "additionalProperties": False,
-}
+SCHEMA_FILE = Path(__file__).with_name("state.schema.json")
 
 
 def describe_state(models: Mapping[str, Choices]) -> dict[str, Any]:
@@ -82,7 +50,8 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
             f"the state has format {written}, this release reads {FORMAT}: a newer release wrote "
             "it; update this server"
         )
-    error = best_match(Draft202012Validator(DOCUMENT).iter_errors(document))
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    error = best_match(Draft202012Validator(schema).iter_errors(document))
     if error is not None:
         place = error.json_path.removeprefix("$.")
         raise InvalidArgument(
