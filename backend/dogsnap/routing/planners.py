@@ -237,8 +237,7 @@ def find_changes(
     after = keep_answering(choices, planner(choices, versions), versions)
     # Loads first: a version that is unloaded by the same switch is named as in use.
     for kind, name in sorted(after.edits, key=lambda setting: setting[0] != "load"):
-        if kind in CHECKS:
-            CHECKS[kind](choices, after, versions, name)
+        _check(kind, name, choices, after, versions)
     return after.changes_since(choices, versions.model, is_guarded)
 
 
@@ -260,56 +259,29 @@ def keep_answering(before: Choices, after: Choices, versions: Versions) -> Choic
     return after
 
 
-def _check_load(before: Choices, after: Choices, versions: Versions, name: str) -> None:
-    _check_unused(after, versions, int(name))
-
-
-def _check_label(before: Choices, after: Choices, versions: Versions, name: str) -> None:
-    if name in after.labels:
-        # It may wait, but not behind a gateway, whose engines decide what they load.
-        _check_version(after, versions, after.labels[name], may_wait=not versions.engines)
-    elif name in before.splits and ("split", name) not in after.edits:
-        raise FailedPrecondition(
-            f"label {name} of {versions.model} has a split; end the split first"
-        )
-
-
-def _check_default(before: Choices, after: Choices, versions: Versions, name: str) -> None:
-    if after.default is not None:
-        _check_version(after, versions, after.default)
-
-
-def _check_shadow(before: Choices, after: Choices, versions: Versions, name: str) -> None:
-    if after.shadow is not None:
-        _check_version(after, versions, after.shadow)
-
-
-def _check_split(before: Choices, after: Choices, versions: Versions, name: str) -> None:
-    if name in after.splits:
-        _check_share(after, versions, name, after.splits[name].version)
-
-
-def _check_rollout(before: Choices, after: Choices, versions: Versions, name: str) -> None:
-    """Of one that runs, the splits are checked."""
-    if name in before.rollouts or name not in after.rollouts:
+def _check(kind: str, name: str, before: Choices, after: Choices, versions: Versions) -> None:
+    """Raises unless a setting can have its value in `after`."""
+    # A label may wait for its version, but not behind a gateway, whose engines load versions.
+    may_wait = bool(name) and not versions.engines
+    value = after.get(kind, name)
+    if kind == "load":
+        _check_unused(after, versions, int(name))
+    elif kind == "label" and value is None:
+        if name in before.splits and ("split", name) not in after.edits:
+            raise FailedPrecondition(
+                f"label {name} of {versions.model} has a split; end the split first"
+            )
+    elif value is None:
         return
-    rollout = after.rollouts[name]
-    if rollout.steps[0] == 100:  # it has no split
-        may_wait = bool(name) and not versions.engines
-        _check_version(after, versions, rollout.version, may_wait)
-    else:
-        _check_share(after, versions, name, rollout.version)
-
-
-# By kind, what raises unless a setting of this name can have its value in `after`.
-CHECKS: dict[str, Callable[[Choices, Choices, Versions, str], None]] = {
-    "load": _check_load,
-    "label": _check_label,
-    "default": _check_default,
-    "shadow": _check_shadow,
-    "split": _check_split,
-    "rollout": _check_rollout,
-}
+    elif kind in ("label", "default", "shadow"):
+        _check_version(after, versions, value, may_wait)
+    elif kind == "split":
+        _check_share(after, versions, name, value["version"])
+    elif kind == "rollout" and name not in before.rollouts:  # of one that runs, its splits are
+        if value["steps"][0] == 100:  # it has no split
+            _check_version(after, versions, value["version"], may_wait)
+        else:
+            _check_share(after, versions, name, value["version"])
 
 
 def _check_share(after: Choices, versions: Versions, label: str, number: int) -> None:

@@ -34,15 +34,12 @@ NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 START_OF_SCAN = 0xDA
 END_OF_IMAGE = 0xD9
 FRAME, EXTENSION, TRAILER = b",", b"!", b";"  # the first bytes of the parts of a GIF
-
-
-class _CutOff(Exception):
-    """The file ends early."""
+CUT_OFF = (IndexError, struct.error)  # of a file that ends early
 
 
 def check_structure(contents: bytes) -> None:
     """Raises UnsupportedPhoto for a file with far more parts than a photo has."""
-    with suppress(_CutOff):
+    with suppress(*CUT_OFF):
         if contents.startswith(JPEG):
             _check_jpeg(contents)
         elif contents.startswith(PNG):
@@ -61,7 +58,7 @@ def first_frame(contents: bytes) -> bytes:
         return contents
     try:
         end = _first_frame_end(contents)
-    except _CutOff:
+    except CUT_OFF:
         return contents
     return contents if contents[end:] in (b"", TRAILER) else contents[:end] + TRAILER
 
@@ -74,7 +71,7 @@ def gif_pixels(contents: bytes, most: int) -> int:
     frames together than MAX_BLOCKS.
     """
     pixels = 0
-    with suppress(_CutOff):
+    with suppress(*CUT_OFF):
         picture = _number("<H", contents, 6) * _number("<H", contents, 8)
         for kind, offset in _gif_parts(contents):
             if kind == FRAME:
@@ -106,9 +103,7 @@ def _check_jpeg(contents: bytes) -> None:
             raise _too_many("a JPEG of", MAX_SCANS, "scans")
         if segments > MAX_SEGMENTS + MAX_SCANS:
             raise _too_many("a JPEG of", MAX_SEGMENTS + MAX_SCANS, "segments")
-        if len(contents) < found.end() + 2:
-            raise _CutOff
-        offset = found.end() + max(2, int.from_bytes(contents[found.end() : found.end() + 2]))
+        offset = found.end() + max(2, _number(">H", contents, found.end()))
 
 
 def _check_png(contents: bytes) -> None:
@@ -152,13 +147,13 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
     """First byte and place of each frame and extension, and of what follows
     them (GIF89a, sections 18 to 24).
     """
-    offset = 13 + _colours(_byte(contents, 10))
+    offset = 13 + _colours(contents[10])
     blocks = 0
     while (kind := contents[offset : offset + 1]) in (FRAME, EXTENSION):
         yield kind, offset
-        offset += 11 + _colours(_byte(contents, offset + 9)) if kind == FRAME else 2
+        offset += 11 + _colours(contents[offset + 9]) if kind == FRAME else 2
         # Each block follows a byte with its length; one of length 0 is the last.
-        while size := _byte(contents, offset):
+        while size := contents[offset]:
             offset, blocks = offset + 1 + size, blocks + 1
             if blocks > MAX_BLOCKS:
                 raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
@@ -170,17 +165,8 @@ def _colours(flags: int) -> int:
     return 3 << (1 + flags % 8) if flags & 0x80 else 0
 
 
-def _byte(contents: bytes, offset: int) -> int:
-    if offset >= len(contents):
-        raise _CutOff
-    return contents[offset]
-
-
 def _number(kind: str, contents: bytes, offset: int) -> int:
-    try:
-        return struct.unpack_from(kind, contents, offset)[0]
-    except struct.error:
-        raise _CutOff from None
+    return struct.unpack_from(kind, contents, offset)[0]
 
 
 def _too_many(what: str, most: int, things: str) -> UnsupportedPhoto:
