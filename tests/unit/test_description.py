@@ -64,6 +64,14 @@ def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
             "decision.confident_threshold: 'high' is not of type 'number'",
         ),
         (
+            {"decision": {"confident_threshold": 0.6, "group_threshold": 0.5}},
+            "decision: 'set_threshold' is a dependency of 'group_threshold'",
+        ),
+        (
+            {"decision": {"unknown_threshold": 1.5}},
+            "decision: 'group_threshold' is a dependency of 'unknown_threshold'",
+        ),
+        (
             {"groups": [{**GROUP, "size": 2}]},
             "groups[0]: Additional properties are not allowed ('size' was unexpected)",
         ),

@@ -95,10 +95,6 @@ def test_levels_are_read_as_export_writes_them():
     ("changes", "sentence"),
     [
         (
-            {"decision": {"group_threshold": 0.5}},
-            "decision lacks set_threshold, unknown_threshold; expected all of",
-        ),
-        (
             {"groups": [{"id": "a", "name": "a", "name_zh": "", "members": ["n0", "other"]}]},
             "groups: breed other is no label",
         ),

@@ -5,7 +5,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -54,36 +54,16 @@ class Decision:
 
     @classmethod
     def read(cls, stated: Mapping[str, float]) -> "Decision":
-        """From `decision` in a description that fits the schema.
-
-        Raises ValueError where some of the last three are missing.
-        """
-        given = {
-            name: stated[name + ENDING] for name in cls.__match_args__ if name + ENDING in stated
-        }
-        levels = [name + ENDING for name in ("group", "set", "unknown")]
-        missing = [name for name in levels if name not in stated]
-        if missing and len(missing) < len(levels):
-            raise ValueError(
-                f"decision lacks {', '.join(missing)}; expected all of {', '.join(levels)}, or none"
-            )
-        if not missing and "confident" not in given:
-            raise ValueError(f"decision lacks confident{ENDING}, which the levels need as well")
-        return cls(**given)
+        """From `decision` in a description that fits the schema."""
+        return cls(*(stated.get(name + ENDING) for name in cls.__match_args__))
 
     def to_json(self) -> dict[str, float]:
         """As in a description."""
         return {name + ENDING: value for name, value in asdict(self).items() if value is not None}
 
-    @overload
-    def sees_dog(self, score: float) -> bool: ...
-
-    @overload
-    def sees_dog(self, score: np.ndarray) -> np.ndarray: ...
-
-    def sees_dog(self, score: np.ndarray | float) -> np.ndarray | bool:
+    def sees_dog(self, score: np.ndarray | float) -> np.ndarray:
         """Whether a photo shows a dog, by the probabilities of the dog head (n,)."""
-        return score >= (self.dog or 0.0)
+        return np.asarray(score) >= (self.dog or 0.0)
 
 
 @dataclass(frozen=True)
