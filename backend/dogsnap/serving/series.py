@@ -123,14 +123,13 @@ class Series:
         # Points begin at multiples of their width: they stay the same from one answer to the next.
         first = oldest // width * width
         starts = np.arange(first, last + 1, width)
+        numbers = np.arange(oldest, last + 1)
         versions: dict[str, dict[str, Any]] = {}
         with self._lock:
             for servable, counts in sorted(self._counts.items(), key=lambda each: each[0].version):
                 if servable.name == model:
-                    numbers = starts[:, None] + np.arange(width)
-                    is_there = (numbers >= oldest) & (numbers <= last)
-                    rows = np.where(is_there[..., None], counts[numbers % BUCKETS], 0)
-                    points = rows.sum(1, dtype=np.int64)
+                    points = np.zeros((len(starts), COLUMNS), np.int64)
+                    np.add.at(points, (numbers - first) // width, counts[numbers % BUCKETS])
                     whole = _describe(points.sum(0, keepdims=True))
                     sums = {name: value for name, (value,) in whole.items()}
                     versions[str(servable.version)] = {**_describe(points), "whole": sums}

@@ -89,6 +89,7 @@ class Classification:
 
     def _name_fields(self) -> dict[str, Any]:
         """What is said of one dog."""
+        is_of_labels = self.level is Level.LABELS
         return {
             "confident": self.confident,
             "level": self.level,
@@ -96,11 +97,7 @@ class Classification:
             "group": self.group and {**asdict(self.group[0]), "probability": self.group[1]},
             "set": self.held,
             "box": self.box,
-            **(
-                {"labels": [asdict(label) for label in self.labels]}
-                if self.level is Level.LABELS
-                else {}
-            ),
+            **({"labels": [asdict(label) for label in self.labels]} if is_of_labels else {}),
         }
 
 
@@ -180,10 +177,6 @@ def name_breeds(
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 
 
-def _breed(label: Mapping[str, str], probability: float) -> Breed:
-    return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))
-
-
 def name_dog(
     servable: BaseServable,
     probabilities: np.ndarray,
@@ -193,27 +186,29 @@ def name_dog(
 ) -> Classification:
     """Name a dog by its probabilities (classes,) and its box (4,), if that is known."""
     labels, levels = require_labels(servable), servable.description.levels
+
+    def breed(index: int) -> Breed:
+        label = labels[index]
+        name_zh = label.get("name_zh", "")
+        return Breed(label["id"], label["name"], name_zh, float(probabilities[index]))
+
     order = np.argsort(-probabilities, kind="stable")
-    claim = levels.claim(probabilities) if dog else Claim(Level.NO_DOG, None, 0.0, None)
+    claim = levels.claim(probabilities) if dog else Claim(Level.NO_DOG)
     best = list(order[: top_k or DEFAULT_TOP_K])
     if top_k is None and claim.group and claim.level is Level.GROUP:
         members = claim.group.members
         best += [index for index in order[DEFAULT_TOP_K:] if labels[index]["id"] in members]
-    held = None if claim.held is None else list(claim.held)
-    shown: tuple[Breed, ...] = ()
-    if held is not None and claim.level is Level.LABELS:
-        shown, held = tuple(_breed(labels[index], probabilities[index]) for index in held), None
     is_unsure = levels.decision.confident is None and levels.thresholds is None
     return Classification(
         servable=servable.id,
         dog=dog,
-        confident=claim.level is Level.BREED or bool(shown),
+        confident=claim.level is Level.BREED or bool(claim.shown),
         level=claim.level,
-        breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        breeds=tuple(map(breed, best)),
         group=(claim.group, claim.group_probability) if claim.group else None,
-        held=None if held is None else tuple(labels[index]["id"] for index in held),
-        box=None if box is None else tuple(float(side) for side in box),
+        held=None if claim.held is None else tuple(labels[index]["id"] for index in claim.held),
+        box=None if box is None else tuple(map(float, box)),
         note=WITHOUT_THRESHOLDS if is_unsure else "",
         probabilities=probabilities,
-        labels=shown,
+        labels=tuple(map(breed, claim.shown)),
     )

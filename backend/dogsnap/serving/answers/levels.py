@@ -87,14 +87,16 @@ class Claim:
     its members' probabilities.
 
     `held`: the prediction set: indices of the breeds, the most probable first,
-    of which one is right in 95 % of photos; of independent classes those that
-    the photo shows. Both None where the version has no thresholds for them.
+    of which one is right in 95 % of photos. Both None where the version has no
+    thresholds for them. `shown`: indices of the independent classes that the photo
+    shows, the most probable first.
     """
 
     level: Level
-    group: Group | None
-    group_probability: float
-    held: np.ndarray | None
+    group: Group | None = None
+    group_probability: float = 0.0
+    held: np.ndarray | None = None
+    shown: Sequence[int] = ()
 
 
 def says_more(first: np.ndarray | float, second: np.ndarray | float) -> np.ndarray | bool:
@@ -163,13 +165,13 @@ class Levels:
         """Judge one photo of a dog by its probabilities (classes,)."""
         if self.thresholds is not None:
             shown = np.flatnonzero(probabilities >= self.thresholds)
-            held = shown[np.argsort(-probabilities[shown], kind="stable")]
-            return Claim(Level.LABELS, None, 0.0, held)
+            order = np.argsort(-probabilities[shown], kind="stable")
+            return Claim(Level.LABELS, shown=shown[order].tolist())
         decision = self.decision
         first = float(probabilities.max())
         is_sure = decision.confident is not None and first >= decision.confident
         if decision.group is None:
-            return Claim(Level.BREED if is_sure else Level.UNSURE, None, 0.0, None)
+            return Claim(Level.BREED if is_sure else Level.UNSURE)
         order = np.argsort(-probabilities, kind="stable")
         held = order[: max(1, int((probabilities >= decision.set).sum()))]
         number = self._group_of.get(int(order[0]))
