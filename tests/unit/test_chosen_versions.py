@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from dogsnap.errors import Aborted, InvalidArgument, Unavailable
-from dogsnap.routing.choices import Change
+from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.chosen_versions import ChosenVersions
 from dogsnap.routing.redis_store import KEY, RedisStore
 from dogsnap.routing.sqlite_store import SqliteStore
@@ -138,7 +138,7 @@ def test_a_default_that_moved_by_itself_is_logged_once_by_several_servers(switch
         chosen.note_default("half", 2, 3)
     (switch,) = open_chosen_versions(switch_log).switches()
     assert f"{switch.by.name}: {switch}" == "watcher: default of half: 2 -> 3"
-    assert one.choices("half").is_empty()
+    assert one.choices("half").changes_since(Choices(), "half") == []
     one.note_answering("half", 3)
     other.follow()
     assert other.answering("half") == 3
@@ -200,7 +200,10 @@ def test_a_store_that_lost_what_was_acknowledged_takes_no_switch(redis_server_ur
     with pytest.raises(Unavailable, match="has lost switch 1"):
         move(chosen, 2)
     assert chosen.choices("half").labels == {"stable": 1}
-    assert open_chosen_versions(redis_server_url.url).choices("half").is_empty()
+    assert (
+        open_chosen_versions(redis_server_url.url).choices("half").changes_since(Choices(), "half")
+        == []
+    )
 
 
 @pytest.fixture

@@ -78,10 +78,8 @@ class Choices:
     def __init__(
         self, values: Mapping[Setting, Any] | None = None, edits: frozenset[Setting] = frozenset()
     ):
-        self._values: dict[Setting, Any] = {}
-        for setting, value in (values or {}).items():
-            if value is not None:
-                self._values[setting] = value
+        given = values or {}
+        self._values = {setting: value for setting, value in given.items() if value is not None}
         self.edits = edits
         self.default: int | None = self.get("default")
         self.shadow: int | None = self.get("shadow")
@@ -119,9 +117,6 @@ class Choices:
     def keeps_out(self, number: int) -> bool:
         """Whether this version was unloaded, by itself or with its model."""
         return self.is_unloaded or self.loads.get(number) is False
-
-    def is_empty(self) -> bool:
-        return not self._values
 
     def with_value(self, kind: str, name: str, value: Any) -> "Choices":
         """With another value of a setting; None: nothing chosen.

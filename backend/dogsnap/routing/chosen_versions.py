@@ -42,7 +42,6 @@ class ChosenVersions:
         self.is_known = False  # what is chosen was read once
         self.trouble = ""  # why the store does not answer
         self._choices: dict[str, Choices] = {}
-        self._revisions: dict[str, int] = {}
         self._configured: dict[str, Choices] = {}  # by configurations alone
         self._answering: dict[str, int] = {}
         self._switches: deque[Switch] = deque(maxlen=MOST_SWITCHES)
@@ -91,14 +90,13 @@ class ChosenVersions:
         newest = reversed(self._switches.copy())
         return [switch for switch in newest if model in ("", *switch.models)]
 
-    def newest_switch(self, models: Set[str]) -> Switch:
-        """The last one that has changed what is chosen for any of these models.
-
-        Raises StopIteration if there is none.
-        """
-        newest = reversed(self._switches.copy())
-        changed = (switch for switch in newest if switch.by != WATCHER)
-        return next(switch for switch in changed if not models.isdisjoint(switch.models))
+    def newest_switch(self, models: Set[str]) -> Switch | None:
+        """The last one that has changed what is chosen for any of these models."""
+        for switch in reversed(self._switches.copy()):
+            is_of_models = any(change.model in models for change in switch.changes)
+            if switch.by != WATCHER and is_of_models:
+                return switch
+        return None
 
     def undone_by(self, number: int) -> int | None:
         """The id of the switch that undid this one."""
@@ -215,7 +213,6 @@ class ChosenVersions:
                 if change.kind != CONFIGURATION_KIND:
                     before = choices.get(change.model, NOTHING)
                     choices[change.model] = before.with_changes([change])
-                    self._revisions[change.model] = switch.id
                     changed.add(change.model)
         self._choices = choices
         for model in changed:
@@ -234,7 +231,7 @@ class ChosenVersions:
         """
         with self._lock:
             self._read()
-            revisions = dict(self._revisions)
+            known = self.revision
             while True:
                 changes = make()
                 if not changes:
@@ -246,19 +243,14 @@ class ChosenVersions:
                     break
                 except NumberTaken:
                     self._read()
-                    self._refuse_second(switch, revisions)
+                    # Configurations of two servers do not compete.
+                    first = self.newest_switch({change.model for change in changes} - {""})
+                    if first and first.id > known:
+                        raise was_second(first) from None
             self._last = (switch.id, text)
             self._apply([switch], set())
         log.info("switch %d by %s %s: %s", switch.id, by.name, by.address, switch)
         return switch
-
-    def _refuse_second(self, switch: Switch, revisions: dict[str, int]) -> None:
-        """Raises Aborted if another server was first to switch one of the models."""
-        for change in switch.changes:
-            revision = self._revisions.get(change.model, 0)
-            if revision != revisions.get(change.model, 0):
-                first = next(each for each in reversed(self._switches) if each.id == revision)
-                raise was_second(first)
 
     def note_answering(self, model: str, version: int) -> None:
         """Keep which version answers by default though none is chosen.
@@ -297,8 +289,12 @@ class ChosenVersions:
         raise NotFound(f"there is no switch {number} in the log")
 
 
-def was_second(first: Switch) -> Aborted:
-    """The error for a switch that was planned before another one was made."""
+def was_second(first: Switch | None) -> Aborted:
+    """The error for a switch that was planned before another one was made, or before
+    versions came or went.
+    """
+    if first is None:
+        return Aborted("its versions came or went meanwhile; look at them and try again")
     return Aborted(
         f"{first.by.name} {first.by.address} was first: switch {first.id} ({first}); look at it "
         "and try again"

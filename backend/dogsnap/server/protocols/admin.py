@@ -1,7 +1,6 @@
 """The administration API under /api/admin: versions, switches and their log."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -254,12 +253,9 @@ def _check_seen(predictor: Predictor, plan: Plan, seen: int | None) -> None:
     """Raises Aborted if one of the plan's models was switched after the switch
     `seen`, the last one that the client knows.
     """
-    if seen is None:
-        return
-    with suppress(StopIteration):
-        newest = predictor.repository.chosen.newest_switch(plan.models)
-        if newest.id > seen:
-            raise was_second(newest)
+    newest = predictor.repository.chosen.newest_switch(plan.models)
+    if seen is not None and newest and newest.id > seen:
+        raise was_second(newest)
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:
