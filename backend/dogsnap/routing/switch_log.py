@@ -10,7 +10,6 @@ from dogsnap.errors import Unavailable
 from dogsnap.routing.choices import CONFIGURATION_KIND, HIDDEN, KINDS, Change
 
 FORMAT = 1  # of an entry in a store
-OPTIONAL = ("forced", "is_guarded", "reason")  # fields that are written only if they are set
 MAX_NAME = 64  # characters of an author's name
 
 
@@ -86,10 +85,8 @@ class Switch:
 
     def to_text(self) -> str:
         """JSON for a store."""
-        entry = {name: value for name, value in asdict(self).items() if name != "id"}
-        for name in OPTIONAL:  # earlier releases read what they know
-            if not entry[name]:
-                del entry[name]
+        entry = asdict(self)
+        del entry["id"]
         return json.dumps({"format": FORMAT, **entry}, ensure_ascii=False)
 
     @classmethod
