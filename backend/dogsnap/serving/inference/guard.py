@@ -107,9 +107,13 @@ class BaseWatched(ABC):
                 self.tests = len((other.after or other.before)["steps"])
 
     def to_json(self) -> dict[str, object]:
-        numbers = {"switch": self.switch.id, "version": self.version}
-        what = {"kind": self.change.kind, "label": self.change.name}
-        return {**numbers, **what, "text": self.finding.text}
+        return {
+            "switch": self.switch.id,
+            "version": self.version,
+            "kind": self.change.kind,
+            "label": self.change.name,
+            "text": self.finding.text,
+        }
 
     def count(self, spec: ModelSpec, request: RequestRecord, has_failed: bool) -> None:
         """Count a request, beside what Pieces count."""

@@ -70,14 +70,12 @@ class Shadow:
             ):
                 request.servable = servable.id
                 outputs = run(servable)
-                theirs = None
-                if outputs is not None:
-                    theirs = Seen(named_classes(servable, outputs), outputs)
+                if outputs is None:
+                    return
+                theirs = Seen(named_classes(servable, outputs), outputs)
         except Exception as error:  # failures of a shadow must not affect answers
             log.warning("shadow %s version %d failed: %s", answered.name, shadow, error)
             return count("failed", first.rows)
-        if theirs is None:
-            return
         agreeing = first.agreeing_rows(theirs)
         count("agree", agreeing)
         count("differ", first.rows - agreeing)
