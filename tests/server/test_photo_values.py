@@ -31,9 +31,8 @@ BOMB = huge_png(9000, 9000)
 
 def seen(value: bytes, decoding: Decoding = STILL, max_pixels: int = MAX_PHOTO_PIXELS) -> bytes:
     """What the graph sees of one value."""
-    (value,) = check_and_cut_photos({"x": np.array([value], dtype=object)}, decoding, max_pixels)[
-        "x"
-    ]
+    values, _ = check_and_cut_photos({"x": np.array([value], dtype=object)}, decoding, max_pixels)
+    (value,) = values["x"]
     return value
 
 

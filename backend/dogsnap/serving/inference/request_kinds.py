@@ -585,6 +585,5 @@ def _checked_photos(
             texts[alias] = arrays[alias]
             if servable.decoding.base64 and not alias.endswith(BYTES_SUFFIX):
                 texts[alias] = photo_values.encode_photos(arrays[alias])
-    photos: list[photo.Photo] = []
-    checked = photo_values.check_and_cut_photos(texts, servable.decoding, max_pixels, photos)
-    return signature, {**arrays, **checked}, sum(each.pixels for each in photos)
+    checked, pixels = photo_values.check_and_cut_photos(texts, servable.decoding, max_pixels)
+    return signature, {**arrays, **checked}, pixels

@@ -5,8 +5,6 @@ model's graph decodes them.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 
 import numpy as np
 import tensorflow as tf
@@ -152,30 +150,21 @@ def _node_name(edge: str) -> str:
     return edge.removeprefix("^").partition(":")[0]
 
 
-def check_and_cut_photos(
-    arrays: Arrays,
-    decoding: Decoding,
-    max_pixels: int,
-    photos: list[Photo] | None = None,
-) -> Arrays:
+def check_and_cut_photos(arrays: Arrays, decoding: Decoding, max_pixels: int) -> tuple[Arrays, int]:
     """Check the photos in string arrays against the limits: file bytes, base64
     text, or tf.Examples with file bytes.
 
-    Those that a graph decodes are added to `photos`. Returns the values for the graph: the same ones, but GIFs cut after the
+    Returns the values for the graph: the same ones, but GIFs cut after the
     first frame if the graph reads no other. Values that look like a picture but
     have no readable header are cut to a few bytes, in case the graph could
-    decode them. Raises TooLarge, UnsupportedPhoto as `check_structure` does,
-    and InvalidArgument for an animated WebP.
+    decode them. Returns also how many pixels the graph decodes. Raises TooLarge,
+    UnsupportedPhoto as `check_structure` does, and InvalidArgument for an
+    animated WebP.
     """
-    photos = [] if photos is None else photos
-    safe = partial(_safe_picture, decoding=decoding, max_pixels=max_pixels, photos=photos)
-    # A value that starts like a tf.Example may also be base64 text after a line break,
-    # so both are checked.
-    seen = {}
-    for alias, values in arrays.items():
-        seen[alias] = _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
-    photo.check_together(photos, max_pixels)
-    return seen
+    check = _PhotoCheck(decoding, max_pixels)
+    seen = {alias: _each(values, check.cut_value) for alias, values in arrays.items()}
+    photo.check_together(check.photos, max_pixels)
+    return seen, sum(each.pixels for each in check.photos)
 
 
 def decode_photos(texts: np.ndarray) -> np.ndarray | None:
@@ -212,54 +201,6 @@ def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
     return changed.reshape(values.shape)
 
 
-def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    """A tf.Example or tf.SequenceExample with checked pictures; any other value
-    unchanged.
-
-    It is serialized again: of a feature that occurs twice TensorFlow reads the
-    first, protobuf the last. Raises InvalidArgument for one that only
-    TensorFlow can parse.
-    """
-    if not value.startswith(EXAMPLE_STARTS):
-        return value
-    try:  # a tf.Example is a SequenceExample without feature_lists
-        example = tf.train.SequenceExample.FromString(value)
-    except DecodeError:
-        nothing = {"": tf.io.VarLenFeature(tf.string)}
-        try:  # TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8
-            tf.io.parse_sequence_example([value], nothing, nothing)
-        except tf.errors.OpError:
-            return value
-        raise InvalidArgument(
-            "a tf.Example cannot be read: expected the names of its features in UTF-8; "
-            "serialize it again"
-        ) from None
-    rows = chain.from_iterable(
-        feature_list.feature for feature_list in example.feature_lists.feature_list.values()
-    )
-    features = [*example.context.feature.values(), *rows]
-    for feature in features:
-        if feature.HasField("bytes_list"):
-            feature.bytes_list.value[:] = [
-                _safe_string(string, safe) for string in feature.bytes_list.value
-            ]
-    return example.SerializeToString(deterministic=True) if features else value
-
-
-def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    check_deadline()
-    if is_photo(value):
-        return safe(value)
-    try:
-        contents = decode_base64(value)
-    except InvalidArgument:
-        return value
-    if not is_photo(contents):
-        return value
-    seen = safe(contents)
-    return web_safe(value) if seen is contents else to_web_safe_base64(seen)
-
-
 def is_photo(contents: bytes) -> bool:
     """Whether a string begins like a file that TensorFlow's decoders take."""
     return contents.startswith(STARTS) or (
@@ -267,24 +208,79 @@ def is_photo(contents: bytes) -> bool:
     )
 
 
-def _safe_picture(
-    contents: bytes, decoding: Decoding, max_pixels: int, photos: list[Photo]
-) -> bytes:
-    """A checked picture for the graph; it is added to `photos`."""
-    check_structure(contents)
-    if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
-        # TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0.
-        raise InvalidArgument(
-            "an animated WebP cannot be decoded; send one picture of it, or a GIF"
-        )
-    contents = contents if decoding.frames else first_frame(contents)
-    try:
-        found = photo.check_header(contents, max_pixels)
-    except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
-        return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
-    if decoding.frames and contents.startswith(GIF):
-        found.pixels = gif_pixels(contents, max_pixels)
-        photo.check_pixels(found.pixels, 1, max_pixels)
-    photos.append(found)
-    photo.check_count(len(photos))
-    return contents
+class _PhotoCheck:
+    """Checks values one by one; `photos`: those that the graph decodes."""
+
+    def __init__(self, decoding: Decoding, max_pixels: int):
+        self._decoding = decoding
+        self._max_pixels = max_pixels
+        self.photos: list[Photo] = []
+
+    def cut_value(self, value: bytes) -> bytes:
+        """What the graph gets of it."""
+        # What starts like a tf.Example may also be base64 text after a line break.
+        return self._cut_string(self._cut_example(value))
+
+    def _cut_example(self, value: bytes) -> bytes:
+        """A tf.Example or tf.SequenceExample with checked pictures; any other value
+        unchanged.
+
+        It is serialized again: of a feature that occurs twice TensorFlow reads the
+        first, protobuf the last. Raises InvalidArgument for one that only
+        TensorFlow can parse.
+        """
+        if not value.startswith(EXAMPLE_STARTS):
+            return value
+        try:  # a tf.Example is a SequenceExample without feature_lists
+            example = tf.train.SequenceExample.FromString(value)
+        except DecodeError:
+            nothing = {"": tf.io.VarLenFeature(tf.string)}
+            try:  # TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8
+                tf.io.parse_sequence_example([value], nothing, nothing)
+            except tf.errors.OpError:
+                return value
+            raise InvalidArgument(
+                "a tf.Example cannot be read: expected the names of its features in UTF-8; "
+                "serialize it again"
+            ) from None
+        features = list(example.context.feature.values())
+        for row in example.feature_lists.feature_list.values():
+            features += row.feature
+        for feature in features:
+            if feature.HasField("bytes_list"):
+                strings = feature.bytes_list.value
+                strings[:] = list(map(self._cut_string, strings))
+        return example.SerializeToString(deterministic=True) if features else value
+
+    def _cut_string(self, value: bytes) -> bytes:
+        check_deadline()
+        if is_photo(value):
+            return self._cut_picture(value)
+        try:
+            contents = decode_base64(value)
+        except InvalidArgument:
+            return value
+        if not is_photo(contents):
+            return value
+        seen = self._cut_picture(contents)
+        return web_safe(value) if seen is contents else to_web_safe_base64(seen)
+
+    def _cut_picture(self, contents: bytes) -> bytes:
+        check_structure(contents)
+        if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
+            # TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0.
+            raise InvalidArgument(
+                "an animated WebP cannot be decoded; send one picture of it, or a GIF"
+            )
+        reads_frames = self._decoding.frames
+        contents = contents if reads_frames else first_frame(contents)
+        try:
+            found = photo.check_header(contents, self._max_pixels)
+        except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
+            return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
+        if reads_frames and contents.startswith(GIF):
+            found.pixels = gif_pixels(contents, self._max_pixels)
+            photo.check_pixels(found.pixels, 1, self._max_pixels)
+        self.photos.append(found)
+        photo.check_count(len(self.photos))
+        return contents
