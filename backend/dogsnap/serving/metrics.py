@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from prometheus_client import (
@@ -135,89 +134,110 @@ class Metrics(Collector):
         PlatformCollector(registry=self.registry)
         build = Info("dogsnap_build", "the release that runs", registry=self.registry)
         build.info({"version": __version__})
-        counter = partial(self.add, Counter)
-        of_kinds = partial(self.add, CounterOfKinds)
-        gauge = partial(self.add, Gauge)
-        histogram = partial(self.add, Histogram)
-        self._requests = of_kinds(
+        self._add_requests()
+        self._add_versions()
+        self._add_answers()
+        for protocol in PROTOCOLS:
+            self._requests.begin("", "", protocol)
+            self.refused.begin(protocol)
+
+    def _add_requests(self) -> None:
+        self._requests = self.add(
+            CounterOfKinds,
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",
             (*WHICH, "outcome"),
             kinds=OUTCOMES,
         )
-        self._seconds = histogram(
+        self._seconds = self.add(
+            Histogram,
             "dogsnap_request_seconds",
             "time from a parsed request to its answer",
             WHICH,
             buckets=LATENCY_BUCKETS,
         )
-        self._available = gauge(
-            "dogsnap_version_available", "1 while the version is available", VERSION
-        )
-        self._load_seconds = gauge(
-            "dogsnap_load_seconds", "duration of the last load and warm-up of the version", VERSION
-        )
-        self._load_times = histogram(
-            "dogsnap_load_duration_seconds",
-            "duration of each load and warm-up",
-            ("model",),
-            buckets=LOAD_BUCKETS,
-        )
-        self._failed_loads = counter("dogsnap_failed_loads", "failed loads of the version", VERSION)
-        self._step_seconds = histogram(
+        self._step_seconds = self.add(
+            Histogram,
             "dogsnap_step_seconds",
             "time of one step of a request: check (the photo), queue (wait for a run "
             "thread), run (the network), name",
             (*VERSION, "step"),
             buckets=STEP_BUCKETS,
         )
-        self._sizes = histogram(
+        self._sizes = self.add(
+            Histogram,
             "dogsnap_batch_size",
             "photos or rows in one run of the network",
             VERSION,
             buckets=SIZE_BUCKETS,
         )
-        self.refused = of_kinds(
+        self.refused = self.add(
+            CounterOfKinds,
             "dogsnap_refused_requests",
             "requests refused before any work: full (no place in the queue), key (none "
             "or a wrong one), rate (over a limit)",
             ("door", "reason"),
             kinds=("full", "key", "rate"),
         )
-        self._routed = counter(
+        self._routed = self.add(
+            Counter,
             "dogsnap_routed_requests",
             "requests without a version number, by label ('' for the default) and the "
             "version that answered",
             ("model", "label", "version"),
         )
-        self.guard_undone = counter(
-            "dogsnap_guard_undone",
-            "guarded switches that were undone since the version did worse or was slower",
-            SPLIT,
+
+    def _add_versions(self) -> None:
+        self._available = self.add(
+            Gauge, "dogsnap_version_available", "1 while the version is available", VERSION
         )
-        self.answered = of_kinds(
+        self._load_seconds = self.add(
+            Gauge,
+            "dogsnap_load_seconds",
+            "duration of the last load and warm-up of the version",
+            VERSION,
+        )
+        self._load_times = self.add(
+            Histogram,
+            "dogsnap_load_duration_seconds",
+            "duration of each load and warm-up",
+            ("model",),
+            buckets=LOAD_BUCKETS,
+        )
+        self._failed_loads = self.add(
+            Counter, "dogsnap_failed_loads", "failed loads of the version", VERSION
+        )
+
+    def _add_answers(self) -> None:
+        self.answered = self.add(
+            CounterOfKinds,
             "dogsnap_answers",
             "answers of /api/classify by level: breed, group, set, unsure, unknown, no_dog "
             "or labels",
             (*VERSION, "level"),
             kinds=Level,
         )
-        self.feedback = of_kinds(
+        self.feedback = self.add(
+            CounterOfKinds,
             "dogsnap_feedback",
             "answers that got feedback: right, wrong, or unclear (e.g. a mix)",
             (*VERSION, "verdict"),
             kinds=("right", "wrong", "unclear"),
         )
-        self._shadowed = of_kinds(
+        self._shadowed = self.add(
+            CounterOfKinds,
             "dogsnap_shadowed_photos",
             "rows of requests sent to a shadow: agree or differ (in the best answer), dropped "
             "(the server was busy), failed",
             (*VERSION, "shadow", "result"),
             kinds=("agree", "differ", "dropped", "failed"),
         )
-        for protocol in PROTOCOLS:
-            self._requests.begin("", "", protocol)
-            self.refused.begin(protocol)
+        self.guard_undone = self.add(
+            Counter,
+            "dogsnap_guard_undone",
+            "guarded switches that were undone since the version did worse or was slower",
+            SPLIT,
+        )
 
     def add(
         self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any

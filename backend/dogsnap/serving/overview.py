@@ -25,10 +25,10 @@ def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
     shadow = predictor.repository.chosen.choices(name).shadow
     if shadow is None:
         return None
-    names = {}
+    names = dict[str, str]()
     for status in predictor.repository.status(ModelSpec(name)):
         if status.description is not None:
-            names.update({label["id"]: label["name"] for label in status.description.labels})
+            names |= status.description.names
     counted = agreement(predictor.metrics)[ServableId(name, shadow)]
     seen = counted["agree"] + counted["differ"]
     differences = predictor.shadow.differences(name, shadow, SHOWN_DIFFERENCES)
@@ -56,10 +56,10 @@ def _describe(
     labels, pending = labels_in_force(choices, available.__contains__)
     versions = []
     for status in statuses:
-        figures_of_version = counted.get(ServableId(name, status.version), Figures())
         uses = uses_of(choices, status.version, default, available.__contains__)
         more = {"in_use": status.in_use, "used_by": uses}
-        versions.append({**status.to_json(), **more, **figures_of_version.to_json()})
+        times = counted[ServableId(name, status.version)].to_json()
+        versions.append({**status.to_json(), **more, **times})
     splits = []
     for label, split in choices.splits.items():
         splits.append({"label": label, "version": split.version, "percent": 100 * split.share})

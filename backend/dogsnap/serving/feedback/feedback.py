@@ -137,7 +137,7 @@ class Feedback:
         Raises NotFound, Unavailable.
         """
         with self._repository.acquire(ModelSpec(*servable)) as found:
-            return {label["id"]: label["name"] for label in found.description.labels}
+            return found.description.names
 
 
 def _in_one_line(text: str) -> str:

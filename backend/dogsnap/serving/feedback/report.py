@@ -66,7 +66,6 @@ def verdict(
     return {
         "answers": answers,
         "versions": reports,
-        "comparisons": [],  # votes compare no versions any more; the next release leaves it out
         "typed": typed,
     }
 

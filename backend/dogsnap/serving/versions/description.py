@@ -28,6 +28,11 @@ class Description:
     levels: Levels = field(default_factory=lambda: Levels(Decision()), compare=False)
     raw: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The English name of each class by its id, in class order."""
+        return {label["id"]: label["name"] for label in self.labels}
+
     def tells_dogs(self, breeds: Collection[str]) -> bool:
         """Whether its classes are breeds of dogs: as `subject` says, else if it
         sees dogs or one of them is among `breeds`.
@@ -36,7 +41,7 @@ class Description:
         if stated is not None:
             return bool(stated == "dogs")
         sees_dogs = self.levels.decision.dog is not None
-        return sees_dogs or any(label["id"] in breeds for label in self.labels)
+        return sees_dogs or not self.names.keys().isdisjoint(breeds)
 
     @property
     def is_turned(self) -> bool:
