@@ -188,7 +188,7 @@ class Metrics(Collector):
         )
 
     def _add_versions(self) -> None:
-        self._available = self.add(
+        self.available = self.add(
             Gauge, "dogsnap_version_available", "1 while the version is available", VERSION
         )
         self._load_seconds = self.add(
@@ -204,7 +204,7 @@ class Metrics(Collector):
             ("model",),
             buckets=LOAD_BUCKETS,
         )
-        self._failed_loads = self.add(
+        self.failed_loads = self.add(
             Counter, "dogsnap_failed_loads", "failed loads of the version", VERSION
         )
 
@@ -290,7 +290,7 @@ class Metrics(Collector):
 
     def expect(self, servable: ServableId) -> None:
         """Begin the counters of a version at 0."""
-        self._failed_loads.labels(*servable)
+        self.failed_loads.labels(*servable)
         for protocol in PROTOCOLS:
             self._requests.begin(*servable, protocol)
 
@@ -338,15 +338,9 @@ class Metrics(Collector):
 
     def record_load(self, servable: ServableId, seconds: float) -> None:
         self.expect(servable)
-        self._available.labels(*servable).set(1)
+        self.available.labels(*servable).set(1)
         self._load_seconds.labels(*servable).set(seconds)
         self._load_times.labels(servable.name).observe(seconds)
-
-    def count_failed_load(self, servable: ServableId) -> None:
-        self._failed_loads.labels(*servable).inc()
-
-    def record_unload(self, servable: ServableId) -> None:
-        self._available.labels(*servable).set(0)
 
     def forget(self, servable: ServableId) -> None:
         """Remove a version from the metrics that was deleted, or was exported again."""

@@ -80,7 +80,8 @@ class Feedback:
             "breed": breed or None,
             "is_right": is_right,
             "holds": holds,
-            "voter": self._voter(facts, names),
+            # Another version under the same number has votes of its own.
+            "voter": facts.get("voter") and self._signer.voter(facts["voter"], *names),
         }
         is_vote = self.store.add(row)
         outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
@@ -120,16 +121,6 @@ class Feedback:
         while not self._closed.wait(TICK_SECONDS):
             with suppress(Unavailable):  # it is in the log
                 self.store.sweep()
-
-    def _voter(self, facts: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
-        """The phone's hash for the version with these breeds: another version
-        under the same number has votes of its own.
-
-        None if the app was not to ask, and for an id from before an update,
-        which has none.
-        """
-        voter = facts.get("voter")
-        return voter and self._signer.voter(voter, *names)
 
     def _names(self, servable: ServableId) -> Mapping[str, str]:
         """The English name of each breed of a version, by id, as it is now.

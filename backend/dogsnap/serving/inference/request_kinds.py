@@ -424,8 +424,8 @@ class Breeds(Photos):
         except DogsnapError:  # there is an answer already
             return None
         best = max(turns, key=lambda turn: _sureness(turn.named[0]))
-        is_sure = _is_sure(best.named[0]) and _sees_surely(best.outputs)
-        return best if is_sure else None
+        sees_surely = float(best.outputs.get("dog", [1])[0]) >= LEAST_DOG_TURNED
+        return best if _is_sure(best.named[0]) and sees_surely else None
 
 
 def _rows_of(runs: Sequence[Run]) -> Arrays:
@@ -443,10 +443,6 @@ def _says_little(answer: Classification) -> bool:
 
 def _is_sure(answer: Classification) -> bool:
     return answer.level in SURE and len(answer.dogs) == 1
-
-
-def _sees_surely(outputs: Arrays) -> bool:
-    return "dog" not in outputs or float(outputs["dog"][0]) >= LEAST_DOG_TURNED
 
 
 def _sureness(answer: Classification) -> tuple[int, float]:

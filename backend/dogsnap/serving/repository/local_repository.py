@@ -562,7 +562,7 @@ class LocalRepository(ModelRepository):
                 if version.state == State.LOADING:
                     version.state = State.END
                 version.failed_at, version.error = time.monotonic(), f"{kind}{error}"
-            self._metrics.count_failed_load(version.id)
+            self._metrics.failed_loads.labels(*version.id).inc()
             log.error(
                 "%s failed to load, next attempt in %g s: %s",
                 version.id,
@@ -640,7 +640,7 @@ class LocalRepository(ModelRepository):
             for model in self._models.values():
                 for version in model.end_idle():
                     ended.append(version)
-                    self._metrics.record_unload(version.id)
+                    self._metrics.available.labels(*version.id).set(0)
                 for gone in model.forget(deleted):
                     self._metrics.forget(gone.id)
             self._models = {

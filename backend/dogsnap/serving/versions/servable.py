@@ -113,12 +113,12 @@ class BaseServable(ABC):
         self.runtime: Mapping[str, Any] = {}
         self.signature_defs = signature_defs
         self.signatures: dict[str, Signature] = {}
-        self._refused: dict[str, InvalidArgument] = {}  # why a signature cannot be served, by name
+        self._refused: dict[str, str] = {}  # why a signature cannot be served, by name
         for name in names:
             try:
                 self.signatures[name] = Signature.of(name, signature_defs[name])
             except InvalidArgument as error:
-                self._refused[name] = error
+                self._refused[name] = error.message
         self._check_labels()
 
     def check_answer_size(self, count: int) -> None:
@@ -148,7 +148,7 @@ class BaseServable(ABC):
         """
         name = name or DEFAULT_SIGNATURE
         if name in self._refused:
-            raise InvalidArgument(self._refused[name].message)
+            raise InvalidArgument(self._refused[name])
         if name not in self.signatures:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
@@ -197,8 +197,10 @@ class BaseServable(ABC):
             prediction = signature.outputs.get("prediction")
             classes = prediction.shape[1] if prediction and prediction.shape.rank == 2 else None
             if labels and classes not in (None, labels):
-                of_graph = f"signature {signature.name} has {classes} classes"
-                raise ValueError(f"{of_graph}, the version's labels are {labels}")
+                raise ValueError(
+                    f"signature {signature.name} has {classes} classes, the version's labels "
+                    f"are {labels}"
+                )
 
     def photo_signature(self) -> Signature:
         """The signature that names breeds: preferably "scores", the only one
@@ -260,9 +262,9 @@ class BaseServable(ABC):
         Raises FailedPrecondition if it has another number of them.
         """
         if len(signature.inputs) != 1:
-            cannot = f"signature {signature.name} of {self.id} cannot take a photo"
             raise FailedPrecondition(
-                f"{cannot}: expected one input, it has {', '.join(signature.inputs)}"
+                f"signature {signature.name} of {self.id} cannot take a photo: expected one "
+                f"input, it has {', '.join(signature.inputs)}"
             )
         return next(iter(signature.inputs.items()))
 
@@ -271,16 +273,15 @@ class BaseServable(ABC):
             takes_files = alias.endswith(BYTES_SUFFIX)
             return list(photos) if takes_files else list(map(to_web_safe_base64, photos))
         if spec.dtype != tf.float32 or spec.shape.rank != 4:
-            cannot = (
-                f'input "{alias}" of {self.id} cannot take a photo: it takes '
-                f"{spec.dtype.name} {spec.shape}"
+            raise FailedPrecondition(
+                f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} '
+                f"{spec.shape}, expected strings or float32 images (n, h, w, 3)"
             )
-            raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
-            expected = f"expected input_size in {DESCRIPTION_FILE}"
             raise FailedPrecondition(
-                f"{self.id} does not say which size of image it takes: {expected}"
+                f"{self.id} does not say which size of image it takes: expected input_size in "
+                f"{DESCRIPTION_FILE}"
             )
         try:
             return preprocessing.photos_to_images(tf.constant(list(photos)), size)
@@ -409,14 +410,15 @@ class LocalServable(BaseServable):
         files, or the other way round; "" otherwise.
         """
         for alias, spec in signature.inputs.items():
-            values = list(np.asarray(inputs[alias], object).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
-            if takes_files and any(map(is_base64_of_photo, values)):
-                hint = f'; input "{alias}" takes files and received base64 text: {FILES}'
-            elif not takes_files and any(map(is_photo, values)):
-                hint = f'; input "{alias}" received files: if it takes base64 text, {TEXT}'
-            else:
+            is_other = is_base64_of_photo if takes_files else is_photo
+            if spec.dtype != tf.string or not any(
+                map(is_other, np.asarray(inputs[alias], object).flat)
+            ):
                 continue
+            hint = f'; input "{alias}" received files: if it takes base64 text, {TEXT}'
+            if takes_files:
+                hint = f'; input "{alias}" takes files and received base64 text: {FILES}'
             for other in self.signatures.values():
                 takes = [
                     (each.endswith(BYTES_SUFFIX), its.dtype) for each, its in other.inputs.items()
