@@ -105,7 +105,7 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half
         (
             None,
             "/half/7 lacks saved_model.pb; expected all files of a SavedModel",
-            "version 7: half/7 still lacks saved_model.pb;",
+            "version 7: half/7 lacks saved_model.pb;",
         ),
     ],
 )

@@ -35,7 +35,7 @@ class Versions:
     `available`: by number, largest first. `default`: the one that answers by
     default. `existing`: those on disk or loaded; `unloading`: those that take
     no new requests; `by_policy`: those that the version policy selects.
-    `incomplete`: what folders lack. `engines`: behind a gateway, the versions
+    `faults`: why folders cannot be loaded. `engines`: behind a gateway, the versions
     of each engine by its address, None for one that does not answer.
     """
 
@@ -46,7 +46,7 @@ class Versions:
     unloading: frozenset[int] = frozenset()
     by_policy: frozenset[int] = frozenset()
     follows_latest: bool = False
-    incomplete: Mapping[int, str] = field(default_factory=dict)
+    faults: Mapping[int, str] = field(default_factory=dict)
     engines: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
 
     def is_available(self, number: int) -> bool:
@@ -145,9 +145,9 @@ def change_load(choices: Choices, versions: Versions, version: int, value: bool 
         raise NotFound(
             f"{model} has no version {version}; its versions: {_join(sorted(versions.existing))}"
         )
-    if value and (lacks := versions.incomplete.get(version)):
+    if value and (fault := versions.faults.get(version)):
         raise FailedPrecondition(
-            f"version {version} of {model} cannot be loaded: {lacks}; expected all files of a "
+            f"version {version} of {model} cannot be loaded: {fault}; expected all files of a "
             "SavedModel, copy them there and load it again"
         )
     if value:

@@ -46,9 +46,9 @@ from dogsnap.serving.versions.version_folders import (
     check_memory,
     describe_unreadable,
     digest,
+    find_fault,
     fingerprint,
     is_folder,
-    missing,
     version_folders,
 )
 from dogsnap.serving.versions.warmup import warm_up
@@ -159,19 +159,13 @@ class LocalRepository(ModelRepository):
         with self._lock:
             source = self._model(name).config.base_path
         base_path = self._files.folder(source)
-        incomplete = {}
         try:
             folders = version_folders(base_path)
         except OSError as error:
             raise FailedPrecondition(describe_unreadable(base_path, error)) from error
-        for number, folder in folders.items():
-            try:
-                if lacks := missing(folder):
-                    incomplete[number] = f"{folder} lacks {lacks}"
-            except OSError as error:
-                incomplete[number] = describe_unreadable(folder, error)
+        faults = {number: find_fault(folder) for number, folder in folders.items()}
         with self._lock:
-            return self._model(name).known_versions(folders, incomplete)
+            return self._model(name).known_versions(folders, faults)
 
     def _adopt_change(self, name: str) -> None:
         """Requests see all of a switch or nothing of it: the choices are
@@ -492,13 +486,13 @@ class LocalRepository(ModelRepository):
 
     def _scan_version(self, model: Model, version: Version, skip_settling: bool) -> bool:
         """Load it if that is due; returns whether its folder may still be changing."""
-        files_before, trouble = version.files, ""
+        files_before, trouble = version.files, find_fault(version.path)
         try:
             version.files = fingerprint(version.path)
-            if lacks := missing(version.path):
-                trouble = f"{version.path} still lacks {lacks}; it is loaded when that is there"
         except OSError as error:
             trouble = describe_unreadable(version.path, error)
+        if trouble:
+            trouble += "; it is loaded when that has changed"
         newest = max((entry[-1] for entry in version.files), default=0) / 1e9
         is_old = not self.started and time.time() - newest > SETTLED_SECONDS
         is_settled = not trouble and (is_old or version.files == files_before)

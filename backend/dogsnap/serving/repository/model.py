@@ -298,7 +298,7 @@ class Model:
             version.note,
         )
 
-    def known_versions(self, folders: Mapping[int, Path], incomplete: dict[int, str]) -> Versions:
+    def known_versions(self, folders: Mapping[int, Path], faults: Mapping[int, str]) -> Versions:
         """What a switch is checked against; `folders`: the versions on disk,
         and what they lack.
         """
@@ -311,7 +311,7 @@ class Model:
             unloading=frozenset(unloading),
             by_policy=frozenset(aspired_versions(self.config.model_version_policy, folders)),
             follows_latest=self.follows_latest(),
-            incomplete={n: why for n, why in incomplete.items() if not self.answers(n)},
+            faults={number: faults[number] for number in faults if not self.answers(number)},
         )
 
     def is_missed(self) -> bool:

@@ -89,7 +89,7 @@ def other_models(folder: Path) -> list[Path]:
 
 def _holds_versions(folder: Path) -> bool:
     try:
-        return any(map(_is_complete, version_folders(folder).values()))
+        return not all(map(find_fault, version_folders(folder).values()))
     except OSError:
         return False
 
@@ -148,11 +148,13 @@ def _list(folder: Path) -> list[Path]:
         raise OSError(errno.EINVAL, str(error), str(folder)) from error
 
 
-def _is_complete(version: Path) -> bool:
+def find_fault(version: Path) -> str:
+    """Why a version folder cannot be loaded as it is; "" if it can."""
     try:
-        return not missing(version)
-    except OSError:
-        return False
+        lacks = missing(version)
+    except OSError as error:
+        return describe_unreadable(version, error)
+    return f"{version} lacks {lacks}" if lacks else ""
 
 
 def missing(path: Path) -> str:
@@ -164,11 +166,7 @@ def missing(path: Path) -> str:
         other = saved_model_file.describe_other(path)
         return f"{saved_model_file.BINARY} ({other})" if other else saved_model_file.BINARY
     variables = path / "variables"
-    shards = (
-        [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")]
-        if variables.is_dir()
-        else []
-    )
+    shards = [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")]
     counts = {int(shard[2]) for shard in shards if shard}
     has_index = (variables / "variables.index").is_file()
     if has_index != bool(counts):
@@ -212,15 +210,13 @@ def fingerprint(path: Path) -> Fingerprint:
     left out.
     """
     entries = []
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = Path(folder, name)
-            try:
-                status = file.stat()
-            except FileNotFoundError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                relative = file.relative_to(path).as_posix()
-                times = status.st_mtime_ns, status.st_ctime_ns
-                entries.append((relative, status.st_size, *times))
+    for file in path.rglob("*"):
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            relative = file.relative_to(path).as_posix()
+            times = status.st_mtime_ns, status.st_ctime_ns
+            entries.append((relative, status.st_size, *times))
     return tuple(sorted(entries))
