@@ -35,17 +35,18 @@ def find_file(settings: Settings) -> Path:
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     list_file, names = folder / LIST, _names(settings)
-    first = first_file(settings)
+    first = first_file(settings).name
+
+    def choose(known: dict[str, str]) -> str:
+        return next((known[name] for name in names if name in known), first)
+
     known = _read(list_file)
     if not set(names) <= known.keys():
         with suppress(OSError), hold_lock(list_file):  # such as a full disk
             known = _read(list_file)
-            found = [known[name] for name in names if name in known]
-            file = (found or [first.name])[0]
-            more = dict.fromkeys(names, file) | known
-            write_json(more, list_file)
-            known = more
-    return folder / next((known[name] for name in names if name in known), first.name)
+            known = dict.fromkeys(names, choose(known)) | known
+            write_json(known, list_file)
+    return folder / choose(known)
 
 
 def first_file(settings: Settings) -> Path:
