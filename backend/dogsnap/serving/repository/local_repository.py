@@ -255,13 +255,16 @@ class LocalRepository(ModelRepository):
         timeout: float,
         is_awaited: Callable[[], bool],
     ) -> None:
-        self._wait_for(lambda: self._not_served(configs), timeout, is_awaited)
+        deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
+        self._wait_for(lambda: self._not_served(configs), deadline, is_awaited)
 
     def _wait_for(
-        self, list_waiting: Callable[[], list[str]], timeout: float, is_awaited: Callable[[], bool]
+        self,
+        list_waiting: Callable[[], list[str]],
+        deadline: float,
+        is_awaited: Callable[[], bool],
     ) -> None:
         """Scan until the list of models that are waited for is empty."""
-        deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
             self.scan_soon()
             while waiting := list_waiting():
@@ -285,16 +288,13 @@ class LocalRepository(ModelRepository):
         timeout: float,
         is_awaited: Callable[[], bool],
     ) -> None:
-        deadline = time.monotonic() + timeout
-
-        def wait_for(list_waiting: Callable[[], list[str]]) -> None:
-            self._wait_for(list_waiting, deadline - time.monotonic(), is_awaited)
-
+        deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._lock:
             scan = self._begun + 1
             known = self._models.get(name)
         self._files.look_now(known.config.base_path if known else "")
-        wait_for(lambda: [] if self._done >= scan else [name])  # it may be new
+        # It may be new.
+        self._wait_for(lambda: [] if self._done >= scan else [name], deadline, is_awaited)
         if name not in self.models():
             trouble = "".join(f"; {trouble}" for trouble in self._troubles)
             raise NotFound(
@@ -307,7 +307,9 @@ class LocalRepository(ModelRepository):
             for version in self._model(name).versions.values():
                 version.is_wanted_again |= bool(version.error)
                 version.error = ""
-        wait_for(lambda: self._not_loaded(name) if self._done >= scan else [name])
+        self._wait_for(
+            lambda: self._not_loaded(name) if self._done >= scan else [name], deadline, is_awaited
+        )
 
     def _not_loaded(self, name: str) -> list[str]:
         """The model while one of its versions is still to be loaded, or to be looked at.
