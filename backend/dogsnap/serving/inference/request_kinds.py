@@ -114,7 +114,28 @@ class Task:
     signature_name: str = DEFAULT_SIGNATURE
 
 
-class Values:
+class _OneSignature:
+    """A run of a signature, of whose outputs a client may want some.
+
+    `size`: rows in the run.
+    """
+
+    _signature: Signature
+    size = 1
+
+    def __init__(self, signature_name: str, output_filter: Sequence[str]):
+        self._signature_name = signature_name
+        self._filter = output_filter
+
+    def answer(self, run: Run) -> Any:
+        """The result for the client."""
+        wanted = {alias: run.outputs[alias] for alias in self._filter or run.outputs}
+        if run.is_one_row:
+            wanted = {alias: _as_row(output) for alias, output in wanted.items()}
+        return Prediction(wanted, run.servable.id, self._signature)
+
+
+class Values(_OneSignature):
     """A signature on arrays (alias -> array of the declared dtype; strings as
     object arrays of bytes).
     """
@@ -130,10 +151,8 @@ class Values:
         Where none is named (""), one whose inputs are exactly those of the
         request answers instead of the default.
         """
+        super().__init__(signature_name, output_filter)
         self._inputs = inputs
-        self._signature_name = signature_name
-        self._filter = output_filter
-        self.size = 1  # rows in the run
 
     def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
         """Check the values for this version, and return the signature to run."""
@@ -195,13 +214,6 @@ class Values:
             return None
         return self._run(other, same).outputs
 
-    def answer(self, run: Run) -> Any:
-        """The result for the client."""
-        wanted = {alias: run.outputs[alias] for alias in self._filter or run.outputs}
-        if run.is_one_row:
-            wanted = {alias: _as_row(output) for alias, output in wanted.items()}
-        return Prediction(wanted, run.servable.id, self._signature)
-
 
 def _signatures_of(servable: BaseServable, inputs: frozenset[str]) -> list[str]:
     """The signatures with exactly these inputs; of several the one that is
@@ -246,7 +258,7 @@ class Examples(Values):
         return run.servable.id, rows(outputs, self._count)
 
 
-class Photos:
+class Photos(_OneSignature):
     """A signature on photos, in whatever form it takes them: one row for each."""
 
     def __init__(
@@ -256,9 +268,8 @@ class Photos:
         output_filter: Sequence[str] = (),
     ):
         """`contents`: the bytes of files, or photos that were checked already."""
+        super().__init__(signature_name, output_filter)
         self._contents = contents
-        self._signature_name = signature_name
-        self._filter = output_filter
         self._ready: dict[tuple[int, int], bytes] = {}  # by place and least side
         self.size = len(contents)
 
@@ -311,10 +322,6 @@ class Photos:
         except InvalidArgument as error:  # of the graph, to which photos are the only values
             sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
             raise UnsupportedPhoto(sentence) from error
-
-    def answer(self, run: Run) -> Any:
-        wanted = {alias: run.outputs[alias] for alias in self._filter or run.outputs}
-        return Prediction(wanted, run.servable.id, self._signature)
 
     def repeat(self, other: BaseServable) -> Arrays:
         return self._run(other, other.photo_signature(), self._pictures).outputs
