@@ -170,7 +170,7 @@ def test_the_steps_of_a_rollout_share_the_rate_of_false_alarms():
     plan = {"version": 2, "steps": [10.0, 50.0, 100.0]}
     rollout = Change("half", "rollout", "", None, plan)
     for changes, tests in (([change], 1), ([change, rollout], 3)):
-        split = Switch.new(1, Who("x"), changes, is_guarded=True)
+        split = Switch(1, "2026-01-01T00:00:00Z", Who("x"), changes, is_guarded=True)
         assert WatchedSplit(split, change).tests == tests
 
 

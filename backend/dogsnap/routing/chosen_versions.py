@@ -4,14 +4,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence, Set
-from typing import Unpack
+from datetime import UTC, datetime
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices, Rollout
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.state_folder import other_files
 from dogsnap.routing.store import NumberTaken, Store
-from dogsnap.routing.switch_log import CONFIGURATION, WATCHER, Marks, Switch, Who
+from dogsnap.routing.switch_log import CONFIGURATION, WATCHER, Switch, Who, iso
 
 log = logging.getLogger("dogsnap.switches")
 
@@ -221,10 +221,16 @@ class ChosenVersions:
     # -- writing -------------------------------------------------------------------------------------
 
     def switch(
-        self, make: Callable[[], Sequence[Change]], by: Who, **marks: Unpack[Marks]
+        self,
+        make: Callable[[], Sequence[Change]],
+        by: Who,
+        undoes: int | None = None,
+        forced: tuple[str, ...] = (),
+        is_guarded: bool = False,
+        reason: str = "",
     ) -> Switch | None:
         """Write the changes that `make` finds for what is chosen now; None if
-        it finds none.
+        it finds none. What else is given is as in `Switch`.
 
         `make` may be called again. Raises what `make` raises, Unavailable if the store is away, and Aborted
         if another server has switched the same model at this moment.
@@ -236,7 +242,8 @@ class ChosenVersions:
                 changes = make()
                 if not changes:
                     return None
-                switch = Switch.new(self.revision + 1, by, changes, **marks)
+                number, at = self.revision + 1, iso(datetime.now(UTC))
+                switch = Switch(number, at, by, tuple(changes), undoes, forced, is_guarded, reason)
                 text = switch.to_text()
                 try:
                     self.store.append(switch.id, text)

@@ -1,10 +1,9 @@
 """Entries of the log: a switch with its author, time and changes, as JSON and in words."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from typing import Any, TypedDict, Unpack
+from datetime import datetime
+from typing import Any
 
 from dogsnap.errors import Unavailable
 from dogsnap.routing.choices import CONFIGURATION_KIND, HIDDEN, KINDS, Change
@@ -36,15 +35,6 @@ def check_author(name: str, address: str) -> Who:
     return Who("someone" if name in RESERVED else name, address)
 
 
-class Marks(TypedDict, total=False):
-    """Fields of a switch that say more than its changes."""
-
-    undoes: int | None
-    forced: tuple[str, ...]
-    is_guarded: bool
-    reason: str
-
-
 @dataclass(frozen=True)
 class Switch:
     """An entry of the log; `id` counts from 1, `at` is UTC in ISO 8601.
@@ -63,13 +53,6 @@ class Switch:
     forced: tuple[str, ...] = ()
     is_guarded: bool = False
     reason: str = ""
-
-    @classmethod
-    def new(
-        cls, number: int, by: Who, changes: Sequence[Change], **marks: Unpack[Marks]
-    ) -> "Switch":
-        """Of now."""
-        return cls(number, iso(datetime.now(UTC)), by, tuple(changes), **marks)
 
     @property
     def model(self) -> str:
