@@ -11,19 +11,17 @@ from dogsnap.routing.choices import Choices, Rollout
 from dogsnap.routing.planners import Versions, change_split
 from dogsnap.routing.switch_log import describe_label, describe_value, iso
 
-LEAST_SECONDS, MOST_STEPS = 1.0, 100
+MOST_STEPS = 100
 
 
 def plan_rollout(
-    version: int | None, steps: Sequence[float], every: float, requests: int, at: str = ""
+    version: int, steps: Sequence[float], every: float, requests: int, at: str
 ) -> Rollout:
     """The value of a rollout that begins `at` a time in ISO 8601 with its zone;
     "": now.
 
     The last step is always 100 percent. Raises InvalidArgument.
     """
-    if version is None:
-        raise InvalidArgument("version is null; expected the version that is to take over")
     rising = list(steps)
     if not rising or rising[-1] < 100:
         rising.append(100.0)
@@ -33,12 +31,6 @@ def plan_rollout(
         raise InvalidArgument(
             f"the steps are {shown:.100} percent; expected at most {MOST_STEPS}, each above the "
             "one before, from more than 0 to 100"
-        )
-    if requests < 0:
-        raise InvalidArgument(f"requests is {requests}; expected at least 0 for each step")
-    if not LEAST_SECONDS <= every <= 1e9:
-        raise InvalidArgument(
-            f"every is {every:g} seconds; expected at least {LEAST_SECONDS:g} for each step"
         )
     return Rollout(version, rising, every, requests, _begin(at))
 
