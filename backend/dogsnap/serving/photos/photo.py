@@ -132,8 +132,7 @@ class Photo:
         BMP because encoding and decoding it costs only a memory copy. Raises
         UnsupportedPhoto for damaged pixels.
         """
-        self._end()
-        image = self.opened or _open(self.contents)
+        image = self._take()
         is_exact = (
             image.format in UNTOUCHED_KINDS
             and image.mode in UNTOUCHED_MODES
@@ -141,7 +140,6 @@ class Photo:
         )
         if is_exact and max(image.size) <= UNTOUCHED_SIDE and _orientation(image) not in UPRIGHT:
             return self.contents
-        self.opened = None
         with _damage_refused():
             return _encode(_upright(image, least), "BMP")
 
@@ -157,10 +155,8 @@ class Photo:
         """An upright JPEG without EXIF, longest side at most `longest` pixels,
         `quality` 1 to 95. Raises UnsupportedPhoto.
         """
-        self._end()
         pixels = self.whole_pixels()
-        image = self.opened or _open(self.contents)
-        self.opened = None
+        image = self._take()
         with place_to_decode(pixels), _damage_refused():
             small = _upright(image, longest)
             small.thumbnail((longest, longest))
@@ -168,15 +164,19 @@ class Photo:
             small.info.clear()  # a comment would be written again
             return _encode(small, "JPEG", quality=quality)
 
-    def _end(self) -> None:
-        """End a JPEG that lacks only its last bytes."""
+    def _take(self) -> Image.Image:
+        """The picture, whose pixels can be decoded once; a JPEG that lacks only its last
+        bytes is ended.
+        """
         is_jpeg = self.contents.startswith(b"\xff\xd8")
-        if not is_jpeg or self.contents.rfind(END_OF_IMAGE) > self.contents.rfind(START_OF_SCAN):
-            return
-        ended = self.contents + END_OF_IMAGE
-        if _missing(ended) <= MOST_MISSING:
-            self.contents = ended
-            self.opened = None
+        if is_jpeg and self.contents.rfind(END_OF_IMAGE) <= self.contents.rfind(START_OF_SCAN):
+            ended = self.contents + END_OF_IMAGE
+            if _missing(ended) <= MOST_MISSING:
+                self.contents = ended
+                self.opened = None
+        image = self.opened or _open(self.contents)
+        self.opened = None
+        return image
 
 
 def check(contents: bytes | Photo, max_pixels: int = MAX_PHOTO_PIXELS) -> Photo:
