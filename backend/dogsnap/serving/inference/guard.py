@@ -15,7 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 
 from dogsnap.errors import Cancelled, DogsnapError, Full, Unavailable
 from dogsnap.routing.choices import Change, Rollout
@@ -99,8 +99,8 @@ class BaseWatched(ABC):
         self.switch = switch
         self.change = change
         self.finding = NOTHING
-        self.texts: list[str] | None = None  # of all servers, from which the finding came
-        self.before: int | None = None  # the version that it replaces, as far as it is known
+        # The test of a move takes time with the square of its pieces.
+        self.judge_once = lru_cache(1)(self.judge)
         self.tests = 1  # that share the rate of false alarms: the steps of a rollout
         for other in switch.changes:
             if other.kind == "rollout" and other.name == change.name:
@@ -124,8 +124,10 @@ class BaseWatched(ABC):
         """What this server has counted, for the store; "" for nothing."""
 
     @abstractmethod
-    def judge(self, texts: Sequence[str]) -> Finding:
-        """What follows from the texts of all servers."""
+    def judge(self, texts: Sequence[str], before: int | None) -> Finding:
+        """What follows from the texts of all servers; `before`: the version that it
+        replaces, as far as it is known.
+        """
 
 
 class WatchedSplit(BaseWatched):
@@ -169,11 +171,11 @@ class WatchedSplit(BaseWatched):
     def to_text(self) -> str:
         return json.dumps(vars(self._counts)) if any(self._counts.requests) else ""
 
-    def judge(self, texts: Sequence[str]) -> Finding:
+    def judge(self, texts: Sequence[str], before: int | None) -> Finding:
         total = Counts()
         for text in texts:
             total.add(Counts(**json.loads(text)))
-        versions = Versions(self.before, self.version)
+        versions = Versions(before, self.version)
         return judge(total, self._split.share, versions, self.tests)
 
 
@@ -193,15 +195,15 @@ class WatchedMove(BaseWatched):
         after = [piece for piece in self._pieces.closed if piece.at >= self._began]
         return json.dumps([self._before, after])
 
-    def judge(self, texts: Sequence[str]) -> Finding:
-        before: list[Piece] = []
-        after: list[Piece] = []
+    def judge(self, texts: Sequence[str], before: int | None) -> Finding:
+        earlier: list[Piece] = []
+        later: list[Piece] = []
         for text in texts:
-            earlier, later = json.loads(text)
-            before += map(Piece._make, earlier)
-            after += map(Piece._make, later)
-        versions = Versions(self.before, self.version)
-        return judge_move(before, sorted(after), versions, self.tests)
+            pieces = json.loads(text)
+            earlier += map(Piece._make, pieces[0])
+            later += map(Piece._make, pieces[1])
+        versions = Versions(before, self.version)
+        return judge_move(earlier, sorted(later), versions, self.tests)
 
 
 def seconds_of(text: str) -> float:
@@ -260,10 +262,11 @@ class Guard:
         guards = [each.to_json() for each in watched if each.change.model == model]
         rollouts = []
         for label, rollout in self._chosen.choices(model).rollouts.items():
-            text = describe_value("rollout", rollout.to_value())
+            value = rollout.to_value()
+            text = describe_value("rollout", value)
             if waits := self._waits.get((model, label), ""):
                 text = f"{text}; {waits}"
-            rollouts.append({"label": label, **rollout.to_value(), "text": text})
+            rollouts.append({"label": label, **value, "text": text})
         return {"guards": guards, "rollouts": rollouts}
 
     def follow(self) -> None:
@@ -318,7 +321,6 @@ class Guard:
             try:
                 self._judge(watched)
             except DogsnapError as error:  # another server was first, or the store is away
-                watched.texts = None
                 watched.finding = Finding(f"the guard waits: {error.message}")
                 log.debug("switch %d: %s", watched.switch.id, watched.finding.text)
         with suppress(Unavailable):
@@ -334,13 +336,8 @@ class Guard:
         if own_text and own_text != notes.get(own_name):
             self._chosen.store.note(NOTES, own_name, own_text)
             notes[own_name] = own_text
-        texts = [text for name, text in sorted(notes.items()) if name.startswith(prefix)]
-        before = self._version_before(watched.change)
-        # The test of a move takes time with the square of its pieces.
-        if (texts, before) != (watched.texts, watched.before):
-            watched.texts = texts
-            watched.before = before
-            watched.finding = watched.judge(texts)
+        texts = tuple(text for name, text in sorted(notes.items()) if name.startswith(prefix))
+        watched.finding = watched.judge_once(texts, self._version_before(watched.change))
         if watched.finding.is_worse:
             change = watched.change
             planners = {change.model: partial(withdraw, switch=watched.switch, change=change)}
