@@ -23,12 +23,13 @@ from dogsnap.errors import (
 from dogsnap.gateway.client import spec_message
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.photos.photo_values import Decoding
-from dogsnap.serving.tensors.signatures import Arrays, ServableId, Signature
+from dogsnap.serving.tensors.signatures import ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import to_arrays
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
 from dogsnap.serving.versions.servable import (
     MISSING_FILE,
     NO_FILE,
+    Answer,
     BaseServable,
     Switched,
     kernel_sentence,
@@ -90,9 +91,7 @@ class EngineServable(BaseServable):
         request._spec = spec
         return request
 
-    def answer(
-        self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[Arrays, "EngineServable"]:
+    def answer(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
         """Call the engine; raises Switched if an error shows that the label or
         default now means another version.
         """
@@ -104,9 +103,7 @@ class EngineServable(BaseServable):
                 raise
             raise Switched(successor) from error
 
-    def _call(
-        self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[Arrays, "EngineServable"]:
+    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
         """The outputs that the version that answered promises, and that version."""
         request = predict_request(self._spec, signature, inputs)
         try:

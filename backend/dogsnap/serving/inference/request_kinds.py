@@ -36,7 +36,7 @@ from dogsnap.serving.tensors.signatures import (
     join_names,
 )
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
-from dogsnap.serving.versions.servable import ONE_BY_ONE, BaseServable, Switched
+from dogsnap.serving.versions.servable import ONE_BY_ONE, Answer, BaseServable, Switched
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
@@ -82,7 +82,7 @@ class Run:
 def run_where_it_answers(
     servable: BaseServable,
     signature: Signature,
-    answer: Callable[[BaseServable, Signature], tuple[Arrays, BaseServable]],
+    answer: Callable[[BaseServable, Signature], Answer],
 ) -> Run:
     """Have a version `answer`; where that has become another one, have that answer.
 
@@ -197,7 +197,7 @@ class Values(_OneSignature):
             return replace(run, is_one_row=True)
 
     def _run_on(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> Run:
-        def answer(version: BaseServable, signature: Signature) -> tuple[Arrays, BaseServable]:
+        def answer(version: BaseServable, signature: Signature) -> Answer:
             if signature.inputs != self._runs.inputs:
                 raise Unavailable(
                     f"the engine has just switched to {version.id}, which takes other "
@@ -312,7 +312,7 @@ class Photos(_OneSignature):
     ) -> Run:
         """`pictures` makes what a version is shown."""
 
-        def answer(version: BaseServable, signature: Signature) -> tuple[Arrays, BaseServable]:
+        def answer(version: BaseServable, signature: Signature) -> Answer:
             return version.answer_photos(signature, pictures(version))
 
         try:

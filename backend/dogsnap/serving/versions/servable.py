@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -80,6 +80,8 @@ WITHOUT_ROWS = (
 )
 BY_TENSORS = "call it by its tensors, /v1/models/{0}:predict or --json-instances FILE --model {0}"
 
+Answer: TypeAlias = "tuple[Arrays, BaseServable]"  # all outputs, and the version that gave them
+
 
 class BaseServable(ABC):
     """A version, wherever it runs: its signatures, its description, and how it
@@ -131,9 +133,7 @@ class BaseServable(ABC):
             )
 
     @abstractmethod
-    def answer(
-        self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[Arrays, "BaseServable"]:
+    def answer(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
         """Run a signature on its inputs by alias; returns every output, and the
         version that answered.
 
@@ -222,9 +222,7 @@ class BaseServable(ABC):
         """
         return self.answer_photos(signature, photos)[0]
 
-    def answer_photos(
-        self, signature: Signature, photos: Sequence[bytes]
-    ) -> tuple[Arrays, "BaseServable"]:
+    def answer_photos(self, signature: Signature, photos: Sequence[bytes]) -> Answer:
         """As `answer`, on photos as in `run_photos`: as bytes, base64 text or
         images. Raises FailedPrecondition otherwise.
         """
@@ -239,9 +237,7 @@ class BaseServable(ABC):
         # A value, or of unknown rank and it takes no vector.
         return self._answer_one_by_one(signature, alias, values)
 
-    def _answer_one_by_one(
-        self, signature: Signature, alias: str, values: Any
-    ) -> tuple[Arrays, "BaseServable"]:
+    def _answer_one_by_one(self, signature: Signature, alias: str, values: Any) -> Answer:
         """For a graph that takes a single value: one run for each, whose
         answers become rows.
         """
@@ -337,9 +333,7 @@ class LocalServable(BaseServable):
         servable.runtime = runtime
         return servable
 
-    def answer(
-        self, signature: Signature, inputs: Mapping[str, Any]
-    ) -> tuple[Arrays, BaseServable]:
+    def answer(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
         return self.run(signature, inputs), self
 
     def enable_batching(
