@@ -25,6 +25,7 @@ KEPT_TIMES = 1.25
 WINDOWS = "windows"
 ROWS = "rows"
 WEB_SAFE = "[A-Za-z0-9_-]*"
+Size = tuple[int, int]  # height and width
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ def decode(contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(image, (None, None, 3))
 
 
-def least_sides(size: tuple[int, int]) -> tuple[int, int]:
+def least_sides(size: Size) -> Size:
     """How far a photo may be scaled down, (height, width), before it is resized
     to `size` with antialias.
     """
     return math.ceil(KEPT_TIMES * size[0]), math.ceil(KEPT_TIMES * size[1])
 
 
-def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
+def decode_for(contents: tf.Tensor, size: Size, how: Resizing = SQUASHED) -> tf.Tensor:
     """As `decode`, but a JPEG far larger than `size` (height, width) is scaled
     down on the way to a resize with antialias.
     """
@@ -102,7 +103,7 @@ def _scaled_jpeg(contents: tf.Tensor, scale: int) -> tf.Tensor:
     return tf.ensure_shape(tf.io.decode_jpeg(contents, channels=3, ratio=scale), (None, None, 3))
 
 
-def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
+def resize(image: tf.Tensor, size: Size, how: Resizing = SQUASHED) -> tf.Tensor:
     """Bring an image, or a batch of one size, to `size` (height, width);
     squashed, nothing is cut off.
 
@@ -123,7 +124,7 @@ def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) ->
     return tf.clip_by_value(resized * scale, 0.0, 1.0)
 
 
-def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _middle(image: tf.Tensor, size: Size) -> tf.Tensor:
     shape = tf.shape(image)
     height = shape[-3]
     width = shape[-2]
@@ -134,9 +135,7 @@ def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     return image[..., top : top + kept_height, left : left + kept_width, :]
 
 
-def photos_to_images(
-    contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED
-) -> tf.Tensor:
+def photos_to_images(contents: tf.Tensor, size: Size, how: Resizing = SQUASHED) -> tf.Tensor:
     """Decode and resize a vector of photos: string (n,) -> float32 (n, height,
     width, 3) in [0, 1].
 
@@ -148,7 +147,7 @@ def photos_to_images(
 
 
 @cache
-def _graph_of(function: Callable[..., Any], size: tuple[int, int], how: Resizing) -> Any:
+def _graph_of(function: Callable[..., Any], size: Size, how: Resizing) -> Any:
     """A function of photos, string (n,), as a graph that all signatures of all
     versions share.
 
@@ -161,7 +160,7 @@ def _graph_of(function: Callable[..., Any], size: tuple[int, int], how: Resizing
     )
 
 
-def _photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
+def _photos_to_images(contents: tf.Tensor, size: Size, how: Resizing) -> tf.Tensor:
     one = tf.equal(tf.size(contents), 1)
     images = tf.cond(
         one,
@@ -172,7 +171,7 @@ def _photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing)
 
 
 def images_and_picture(
-    contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED
+    contents: tf.Tensor, size: Size, how: Resizing = SQUASHED
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """As `photos_to_images`, and the decoded picture for `windows_to_images`:
     uint8 (h, w, 3).
@@ -184,7 +183,7 @@ def images_and_picture(
 
 
 def _images_and_picture(
-    contents: tf.Tensor, size: tuple[int, int], how: Resizing
+    contents: tf.Tensor, size: Size, how: Resizing
 ) -> tuple[tf.Tensor, tf.Tensor]:
     def decode_only_photo() -> tuple[tf.Tensor, tf.Tensor]:
         picture = decode_for(contents[0], size, how)
@@ -213,7 +212,7 @@ def _is_whole(contents: tf.Tensor, picture: tf.Tensor) -> tf.Tensor:
 def windows_to_images(
     contents: tf.Tensor,
     windows: tf.Tensor,
-    size: tuple[int, int],
+    size: Size,
     picture: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Cut a window out of each photo, in the photo's own resolution, and resize
@@ -236,7 +235,7 @@ def windows_to_images(
     return tf.map_fn(cut, (contents, windows), fn_output_signature=kind)
 
 
-def _decode_for_window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _decode_for_window(contents: tf.Tensor, window: tf.Tensor, size: Size) -> tf.Tensor:
     height, width = least_sides(size)
     window_width = tf.maximum(window[2] - window[0], 1e-3)
     window_height = tf.maximum(window[3] - window[1], 1e-3)
@@ -249,7 +248,7 @@ def _decode_for_window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, 
     )
 
 
-def _cut(image: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _cut(image: tf.Tensor, window: tf.Tensor, size: Size) -> tf.Tensor:
     shape = tf.shape(image)
     sides = tf.stack(
         [shape[1], shape[0]]
@@ -260,7 +259,7 @@ def _cut(image: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tenso
     return tf.ensure_shape(resize(image[start[1] : end[1], start[0] : end[0]], size), (*size, 3))
 
 
-def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
+def _images_or_places(contents: tf.Tensor, size: Size, how: Resizing) -> tf.Tensor:
     """Uses tf.data, which can continue after a photo that fails; it costs 1 ms
     per batch (two cores, 8 photos).
     """
@@ -290,9 +289,7 @@ def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing)
         return tf.identity(images[1:])
 
 
-def _image_at(
-    contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int], how: Resizing
-) -> tf.Tensor:
+def _image_at(contents: tf.Tensor, place: tf.Tensor, size: Size, how: Resizing) -> tf.Tensor:
     return tf.cond(
         place < 0,
         lambda: tf.zeros((*size, 3)),

@@ -17,6 +17,7 @@ from dogsnap.serving.repository.model import VersionStatus
 from dogsnap.serving.versions.model_configs import ModelConfig
 from dogsnap.serving.versions.servable import BaseServable
 
+IsAwaited = Callable[[], bool]  # whether the client still waits
 CONFIGURED = Versions("", ())  # for the configuration of a server, which is no model's
 # Seconds between two scans until the server is ready and while versions are loaded, for
 # which two scans are needed.
@@ -102,7 +103,7 @@ class ModelRepository(ABC):
         self,
         configs: Sequence[ModelConfig],
         timeout: float,
-        is_awaited: Callable[[], bool],
+        is_awaited: IsAwaited,
     ) -> None:
         """Wait until these models are available as configured, at most `timeout` seconds;
         not at all where others load them.
@@ -123,7 +124,7 @@ class ModelRepository(ABC):
         name: str,
         choose: Callable[[], object],
         timeout: float,
-        is_awaited: Callable[[], bool],
+        is_awaited: IsAwaited,
     ) -> None:
         """Load a model as its folder is now, and return when that is done; `choose`, which
         is called once the model is known to be there, makes it one to be loaded.

@@ -30,7 +30,7 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.store import Store
 from dogsnap.routing.switch_log import CONFIGURATION, Switch, Who
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.repository.interface import CONFIGURED, ModelRepository
+from dogsnap.serving.repository.interface import CONFIGURED, IsAwaited, ModelRepository
 from dogsnap.serving.repository.model import Model, State, Version, VersionStatus
 from dogsnap.serving.versions import low_priority
 from dogsnap.serving.versions.model_configs import (
@@ -253,7 +253,7 @@ class LocalRepository(ModelRepository):
         self,
         configs: Sequence[ModelConfig],
         timeout: float,
-        is_awaited: Callable[[], bool],
+        is_awaited: IsAwaited,
     ) -> None:
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         self._wait_for(lambda: self._not_served(configs), deadline, is_awaited)
@@ -262,7 +262,7 @@ class LocalRepository(ModelRepository):
         self,
         list_waiting: Callable[[], list[str]],
         deadline: float,
-        is_awaited: Callable[[], bool],
+        is_awaited: IsAwaited,
     ) -> None:
         """Scan until the list of models that are waited for is empty."""
         with self._scanned:
@@ -286,7 +286,7 @@ class LocalRepository(ModelRepository):
         name: str,
         choose: Callable[[], object],
         timeout: float,
-        is_awaited: Callable[[], bool],
+        is_awaited: IsAwaited,
     ) -> None:
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._lock:

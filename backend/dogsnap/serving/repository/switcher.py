@@ -19,7 +19,7 @@ from dogsnap.routing.planners import (
 )
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Switch, Who
-from dogsnap.serving.repository.interface import CONFIGURED, ModelRepository
+from dogsnap.serving.repository.interface import CONFIGURED, IsAwaited, ModelRepository
 from dogsnap.serving.versions.differences import Differences, compare, never_copied
 from dogsnap.serving.versions.model_configs import from_json
 
@@ -136,9 +136,7 @@ class Switcher:
             reason=reason,
         )
 
-    def load_model(
-        self, name: str, by: Who, timeout: float, is_awaited: Callable[[], bool]
-    ) -> None:
+    def load_model(self, name: str, by: Who, timeout: float, is_awaited: IsAwaited) -> None:
         """Serve a model as its folder is now, if it was unloaded, too; return when that is
         done. Raises as the repository's method.
         """
