@@ -23,7 +23,7 @@ from dogsnap.errors import (
 from dogsnap.gateway.client import spec_message
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.photos.photo_values import Decoding
-from dogsnap.serving.tensors.signatures import ServableId, Signature
+from dogsnap.serving.tensors.signatures import Inputs, ServableId, Signature
 from dogsnap.serving.tensors.tensor_protos import to_arrays
 from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
 from dogsnap.serving.versions.servable import (
@@ -91,7 +91,7 @@ class EngineServable(BaseServable):
         request._spec = spec
         return request
 
-    def answer(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
+    def answer(self, signature: Signature, inputs: Inputs) -> Answer:
         """Call the engine; raises Switched if an error shows that the label or
         default now means another version.
         """
@@ -103,7 +103,7 @@ class EngineServable(BaseServable):
                 raise
             raise Switched(successor) from error
 
-    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
+    def _call(self, signature: Signature, inputs: Inputs) -> Answer:
         """The outputs that the version that answered promises, and that version."""
         request = predict_request(self._spec, signature, inputs)
         try:
@@ -162,7 +162,7 @@ def _takes_text(signature: Signature) -> bool:
     return any(spec.dtype == tf.string for spec in signature.inputs.values())
 
 
-def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:
+def predict_request(spec: ModelSpec, signature: Signature, inputs: Inputs) -> bytes:
     """A serialized PredictRequest; temporary copies of the photos are freed on return."""
     request = predict_pb2.PredictRequest(model_spec=spec_message(spec))
     request.model_spec.signature_name = signature.name

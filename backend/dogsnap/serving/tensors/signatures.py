@@ -20,6 +20,7 @@ FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.comp
 INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 DTYPES = (*FLOATS, *INTEGERS, tf.bool, tf.string)
 Arrays = Mapping[str, np.ndarray]  # inputs or outputs by alias
+Inputs = Mapping[str, Any]  # by alias: arrays, or lists that become some
 
 
 class ServableId(NamedTuple):

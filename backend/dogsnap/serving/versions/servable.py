@@ -32,6 +32,7 @@ from dogsnap.serving.tensors.signatures import (
     BYTES_SUFFIX,
     DEFAULT_SIGNATURE,
     Arrays,
+    Inputs,
     ServableId,
     Signature,
     UnknownSignature,
@@ -133,7 +134,7 @@ class BaseServable(ABC):
             )
 
     @abstractmethod
-    def answer(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
+    def answer(self, signature: Signature, inputs: Inputs) -> Answer:
         """Run a signature on its inputs by alias; returns every output, and the
         version that answered.
 
@@ -333,7 +334,7 @@ class LocalServable(BaseServable):
         servable.runtime = runtime
         return servable
 
-    def answer(self, signature: Signature, inputs: Mapping[str, Any]) -> Answer:
+    def answer(self, signature: Signature, inputs: Inputs) -> Answer:
         return self.run(signature, inputs), self
 
     def enable_batching(
@@ -350,7 +351,7 @@ class LocalServable(BaseServable):
             if _has_rows(signature.inputs) and _has_rows(signature.outputs)
         }
 
-    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> Arrays:
+    def run(self, signature: Signature, inputs: Inputs) -> Arrays:
         """All outputs for `inputs` of the declared dtypes; strings are object
         arrays of bytes in both. Raises InvalidArgument.
         """
@@ -363,7 +364,7 @@ class LocalServable(BaseServable):
             arrays[alias] = np.asarray(value, signature.inputs[alias].dtype.as_numpy_dtype)
         return batcher.run(arrays)
 
-    def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> Arrays:
+    def _run(self, signature: Signature, inputs: Inputs) -> Arrays:
         try:
             tensors = {
                 alias: tf.constant(value, signature.inputs[alias].dtype)
@@ -399,7 +400,7 @@ class LocalServable(BaseServable):
             outputs.clear()
         self.check_answer_size(size)
 
-    def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
+    def _encoding_hint(self, signature: Signature, inputs: Inputs) -> str:
         """How to send photos that came as base64 text where the graph takes
         files, or the other way round; "" otherwise.
         """
@@ -438,7 +439,7 @@ def _least_bytes(tensor: tf.Tensor | np.ndarray) -> int:
     return count * (STRING_BYTES if tensor.dtype == tf.string else tensor.dtype.size)
 
 
-def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
+def _unlike_declared(signature: Signature, inputs: Inputs) -> str:
     """Names the inputs whose shape is not the declared one, which the graph's
     message does not; "" for none. A list of one is as good as its value.
     """
@@ -453,7 +454,7 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     return text + advice
 
 
-def names_of_files(inputs: Mapping[str, Any]) -> Iterator[str]:
+def names_of_files(inputs: Inputs) -> Iterator[str]:
     """The texts among values that may name a file."""
     for value in inputs.values():
         for each in np.asarray(value, object).flat:
