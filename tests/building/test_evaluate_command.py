@@ -1,13 +1,16 @@
 """`dogsnap evaluate`: what it prints, writes and refuses, on a tiny version and photos that the tests draw."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import Result
+from dogsnap.exporting.export import export_classifier
+from dogsnap.networks.temperature import Calibration
 from support import spotting
 from support.command_line import dogsnap, output_of, refused
-from support.exported import export
+from support.exported import DESCRIPTION, LABELS, export
 from support.photos import make_data_set, make_frames
 
 
@@ -94,3 +97,31 @@ def test_photos_may_be_named_by_an_index(version: Path, data: Path) -> None:
     rows = [f"{photo.name.partition('_')[0]}\t{photo.relative_to(data)}" for photo in photos]
     (data / "index.tsv").write_text("breed\tphoto\n" + "\n".join(rows) + "\n")
     assert f"on 4 photos of {data}" in _evaluate(version, data).output
+
+
+def test_levels_and_what_dogs_of_other_breeds_are_taken_for_are_printed(
+    tmp_path: Path, data: Path
+) -> None:
+    thresholds = {
+        "dog_threshold": 0.1,
+        "confident_threshold": 0.6,
+        "group_threshold": 0.8,
+        "set_threshold": 0.1,
+        "unknown_threshold": 0.0,
+    }
+    members = [label["id"] for label in LABELS[:2]]
+    group = {"id": "warm", "name": "warm dog", "name_zh": "暖色犬", "members": members}
+    description = {**DESCRIPTION, "decision": thresholds, "groups": [group]}
+    network = spotting.network()
+    version = export_classifier(network, Calibration(1.0), description, tmp_path / "tiny").folder
+    others = tmp_path / "others"
+    (others / "shiba").mkdir(parents=True)
+    red = spotting.photo([("red hound", (0, 0, 96, 96))], size=(96, 96))
+    (others / "shiba" / "1.png").write_bytes(red)
+    said = output_of(_evaluate(version, data, "--other-dogs", others))
+    assert "called a dog                100.00%" in said
+    assert re.search(r"^breed +\d+\.\d% of the photos, right \d+\.\d%$", said, re.MULTILINE)
+    assert re.search(r"^unknown +0\.0% of the photos$", said, re.MULTILINE)
+    assert re.search(r"sets hold the right breed in \d+\.\d%; mean size \d", said)
+    assert "told of breeds it does not know: breed 100.0%\n" in said
+    assert "surely taken: shiba for red hound (1)" in said

@@ -87,4 +87,3 @@ def test_the_report_counts_right_answers_and_names_the_confused() -> None:
     assert scores["recall"] == {"n0": 1.0, "n1": 1.0, "n2": 1.0, "n3": 0.0}
     assert scores["confused"] == [{"is": "dhole", "taken_for": "akita", "times": 1}]
     assert (scores["confident_share"], scores["confident_precision"]) == (1.0, 0.75)
-    assert "dhole taken for akita (1)" in scoring.as_text(scores)

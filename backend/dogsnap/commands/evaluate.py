@@ -1,11 +1,10 @@
 """`dogsnap evaluate`: measures an exported version on photos it was not trained on."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
+from dogsnap.commands.helpers.answer_text import print_answer
 from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
     PATH,
@@ -16,8 +15,6 @@ from dogsnap.commands.helpers.arguments import (
     refuse_unwritable,
 )
 from dogsnap.files import write_json
-
-LISTED_CLASSES = 10  # of the ones that are right least often
 
 
 @click.command()
@@ -72,8 +69,7 @@ def evaluate(
     if save:
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)
-    from dogsnap.training import scoring, thresholds
-    from dogsnap.training.evaluation import confusion, label_sets, labelled_photos, measuring
+    from dogsnap.training.evaluation import confusion, labelled_photos, measuring
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
     exported = ExportedVersion.load(version)
@@ -93,30 +89,20 @@ def evaluate(
     examples = labelled_photos.read_known(
         data, listed, exported.labels, limit, click.echo, exported.is_independent
     )
+    about = {"version": version, "data": data, "labels": exported.labels}
     if exported.is_independent:
         scores = measuring.evaluate_labels(exported, examples)
-        click.echo(f"{version} on {len(examples)} photos of {data}\n{label_sets.as_text(scores)}")
-        click.echo(f"median time a photo         {scores['milliseconds']:.1f} ms, with decoding")
+        print_answer("labels.txt", scores, **about)
         for file in filter(None, (save and save / "scores.json", json_file)):
             write_json(scores, file)
         return
     scores, matrix, found = measuring.evaluate(exported, examples, precision)
-    click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
-    click.echo(f"median time a photo         {scores['milliseconds']:.1f} ms, with decoding")
-    click.echo(_classes_text(scores["classes"]))
-    click.echo(confusion.as_table(matrix, exported.labels))
-    _report_dogs(scores)
     if other_dogs:
         scores["other_dogs"] = measuring.other_dogs(exported, other_dogs, click.echo)
-        click.echo(f"{other_dogs}\n{thresholds.unknown_as_text(scores['other_dogs'])}")
     if not_dogs:
         scores["not_dogs"] = measuring.without_dogs(exported, not_dogs, click.echo)
-        click.echo(
-            f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of "
-            f"{scores['not_dogs']['photos']} "
-            "photos without one"
-        )
     scores["confusion"] = matrix.tolist()
+    print_answer("scores.txt", scores, shown=confusion.find_shown(matrix), **about)
     if save:
         confusion.save(matrix, exported.labels, save)
         write_json(scores, save / "scores.json")
@@ -130,32 +116,3 @@ def evaluate(
         from dogsnap.exporting.redescription import write_with_threshold
 
         click.echo(f"wrote {write_with_threshold(version, found.threshold)}")
-
-
-def _report_dogs(scores: Mapping[str, Any]) -> None:
-    """What only versions of a network trained here have: dog or none, levels, boxes."""
-    from dogsnap.training import thresholds
-
-    if "dogs" in scores:
-        click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
-    if "levels" in scores:
-        click.echo(thresholds.as_text(scores["levels"]))
-    if "boxes" in scores:
-        click.echo(
-            "box                         overlap "
-            f"{scores['boxes']['mean_overlap']:.3f}, more than a half "
-            f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
-        )
-
-
-def _classes_text(classes: Sequence[Mapping[str, Any]]) -> str:
-    """The classes that are right least often, a line each."""
-    worst = sorted(classes, key=lambda scores: scores["recall"])[:LISTED_CLASSES]
-    lines = [f"classes, least often right first ({len(worst)} of {len(classes)})"]
-    for scores in worst:
-        taken_for = f", mostly taken for {scores['taken_for']}" if scores["taken_for"] else ""
-        lines.append(
-            f"  {scores['name']}: right {scores['recall']:.1%} of {scores['photos']} "
-            f"photos{taken_for}"
-        )
-    return "\n".join(lines)

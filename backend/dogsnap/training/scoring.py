@@ -85,25 +85,3 @@ def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dic
 def share(hits: np.ndarray) -> float | None:
     """The share of true ones, to four digits; None of no photos."""
     return round(float(hits.mean()), 4) if len(hits) else None
-
-
-def as_text(scores: dict[str, Any]) -> str:
-    """The report as text for the terminal."""
-    confused = [
-        f"{pair['is']} taken for {pair['taken_for']} ({pair['times']})"
-        for pair in scores["confused"][:8]
-    ]
-    lines = [
-        f"photos                      {scores['photos']}",
-        f"top-1                       {scores['top1']:.2%}",
-        f"top-5                       {scores['top5']:.2%}",
-        f"expected calibration error  {scores['expected_calibration_error']:.2%} "
-        f"({CALIBRATION_BINS} bins)",
-    ]
-    if scores["confident_share"]:
-        lines += [
-            f"confident                   {scores['confident_share']:.1%} of the photos",
-            f"right where confident       {scores['confident_precision']:.2%}",
-        ]
-    lines.append(f"most confused               {'; '.join(confused) or 'none'}")
-    return "\n".join(lines)

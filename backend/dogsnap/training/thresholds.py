@@ -184,20 +184,6 @@ def report(
     }
 
 
-def as_text(scores: Mapping[str, Any]) -> str:
-    """The report for a reader at a terminal."""
-    lines = []
-    for level in (*ONE_CLASS, "sure"):
-        right = scores[level].get("right")
-        told = f"{level:12} {scores[level]['share']:7.1%} of the photos"
-        lines.append(told if right is None else f"{told}, right {right:.1%}")
-    sets = (
-        f"sets hold the right breed in {scores['coverage']:.1%}; mean size "
-        f"{scores['mean_set_size']}"
-    )
-    return "\n".join([*lines, sets])
-
-
 def report_unknown(
     levels: Levels,
     probabilities: np.ndarray,
@@ -223,12 +209,3 @@ def report_unknown(
     told = np.array([claim.level for claim in claims])
     shares = {level.value: share(told == level) for level in ONE_CLASS}
     return {"photos": len(claims), **shares, "taken_for": taken_for}
-
-
-def unknown_as_text(scores: Mapping[str, Any]) -> str:
-    """The same for a reader at a terminal, with the ten most frequent."""
-    shares = ", ".join(f"{level} {scores[level]:.1%}" for level in ONE_CLASS if scores[level])
-    pairs = []
-    for each in scores["taken_for"][:10]:
-        pairs.append(f"{each['is']} for {each['taken_for']} ({each['times']})")
-    return f"told of breeds it does not know: {shares}\nsurely taken: {'; '.join(pairs) or 'none'}"

@@ -1,4 +1,6 @@
-"""Prints what a server's administration API answers, as JSON or by a template in `texts/`."""
+"""Prints what a server's administration API answers, or what was measured, as JSON or by a
+template in `texts/`.
+"""
 
 import json
 from collections.abc import Mapping

@@ -14,7 +14,6 @@ from PIL import Image, ImageDraw, ImageFont
 from dogsnap.files import replacing
 from dogsnap.training.dataset import class_ids
 
-PRINTED_CLASSES = 12  # a terminal shows no larger table
 # of the picture, in pixels
 CELL = 28
 MARGIN = 8
@@ -61,23 +60,9 @@ def class_scores(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]]) -> lis
     return scores
 
 
-def as_table(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]]) -> str:
-    """The table for a terminal; of many classes only those that photos show."""
-    shown = np.flatnonzero(matrix.sum(1) + matrix.sum(0))
-    if len(shown) > PRINTED_CLASSES:
-        return f"confusion of {len(shown)} classes: --save FOLDER writes the table and its picture"
-    names = [labels[int(place)]["name"] for place in shown]
-    rows = [["is \\ taken for", *names]]
-    for place, name in zip(shown, names, strict=True):
-        rows.append([name, *map(str, matrix[place, shown])])
-    width = max(len(row[0]) for row in rows)
-    lines = []
-    for first, *cells in rows:
-        line = first.ljust(width)
-        for name, cell in zip(names, cells, strict=True):
-            line += "  " + cell.rjust(max(len(name), 4))
-        lines.append(line)
-    return "\n".join(lines)
+def find_shown(matrix: np.ndarray) -> list[int]:
+    """The places of the classes that photos show or are taken for."""
+    return np.flatnonzero(matrix.sum(1) + matrix.sum(0)).tolist()
 
 
 def save(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], folder: Path) -> None:

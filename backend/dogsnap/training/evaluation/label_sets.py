@@ -76,24 +76,3 @@ def report(
         "all_labels_right": share((told == shown).all(-1)),
         "classes": classes,
     }
-
-
-def as_text(scores: Mapping[str, Any]) -> str:
-    """The report for a reader at a terminal."""
-
-    def percent(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1%}"
-
-    lines = [
-        f"photos                      {scores['photos']}",
-        f"mean average precision      {percent(scores['mean_average_precision'])}",
-        f"all labels of a photo right {percent(scores['all_labels_right'])}",
-        "classes: photos, average precision; told from the threshold on: recall, precision",
-    ]
-    for each in scores["classes"]:
-        told = f"{percent(each['recall'])}, {percent(each['precision'])}"
-        lines.append(
-            f"  {each['name']}: {each['photos']}, {percent(each['average_precision'])}; "
-            f"{each['threshold']:g}: {told}"
-        )
-    return "\n".join(lines)
