@@ -112,7 +112,8 @@ def compare(
             write_json({"versions": [first, second], **result}, outputs["json_file"])
         _check_agreement(result, min_agreement)
         return
-    from dogsnap.training.evaluation import agreement, comparison_page, labelled_photos
+    from dogsnap.commands.helpers import comparison_page
+    from dogsnap.training.evaluation import agreement, labelled_photos
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
     versions = ExportedVersion.load(folders[0]), ExportedVersion.load(folders[1])

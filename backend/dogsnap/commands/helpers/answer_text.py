@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 import click
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, select_autoescape
 
 from dogsnap.logs import escape_unprintable
 
@@ -20,6 +20,7 @@ def escape(value: object) -> str:
 
 TEXTS = Environment(
     loader=PackageLoader("dogsnap.commands", "texts"),
+    autoescape=select_autoescape(),  # of pages
     finalize=escape,
     trim_blocks=True,
     lstrip_blocks=True,
