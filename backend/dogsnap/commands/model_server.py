@@ -26,8 +26,6 @@ SAME = {
     "enable_batching": "enable_batching",
     "batching_parameters_file": "batching_parameters_file",
 }
-# Flag -> setting that this release ignores.
-WITHDRAWN = {"enable_model_warmup": "warm_up", "load_retry_interval_micros": "retry_seconds"}
 # Flag -> environment variables by which TensorFlow takes the same number.
 THREADS = {
     "tensorflow_intra_op_parallelism": ("TF_NUM_INTRAOP_THREADS",),
@@ -38,12 +36,14 @@ THREAD_SETTINGS = "DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE, from which the th
 TLS_SETTINGS = (
     "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
 )
+RETRIES = "the default: a failed load is tried again every minute until it succeeds"
 PARALLELISM = "--tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism"
 # Flag -> the value that changes nothing here, and what to use instead of another one;
 # "" for nothing.
 REFUSED = {
     "allow_version_labels_for_unavailable_models": ("true", ""),
     "enable_grpc_healthcheck_service": ("true", ""),
+    "enable_model_warmup": ("true", ""),
     "model_config_file_poll_wait_seconds": (
         "",
         "--file_system_poll_wait_seconds, at which the file is read, too",
@@ -58,10 +58,8 @@ REFUSED = {
     ),
     "num_load_threads": ("0", ""),
     "num_unload_threads": ("0", ""),
-    "max_num_load_retries": (
-        "",
-        "the default: a failed load is tried again every minute until it succeeds",
-    ),
+    "load_retry_interval_micros": ("", RETRIES),
+    "max_num_load_retries": ("", RETRIES),
     "flush_filesystem_caches": ("", ""),
     "tensorflow_session_config_file": ("", PARALLELISM),
     "use_alts_credentials": ("false", TLS_SETTINGS),
@@ -115,8 +113,6 @@ def _options() -> list[click.Option]:
         text = f"environment {', '.join(variables)}"
         options.append(click.Option([f"--{name}"], type=int, help=text))
     hidden: dict[str, Any] = {**alone_is_true, "hidden": True}
-    for name in WITHDRAWN:
-        options.append(click.Option([f"--{name}"], **hidden))
     for name in REFUSED:
         more = {"expose_value": False, "callback": _refuse}
         options.append(click.Option([f"--{name}"], **hidden, **more))
@@ -156,9 +152,8 @@ def _names_of_flags() -> dict[str, str]:
     """The flags of `dogsnap serve` as they are called here; others are set by
     their variables.
     """
-    own = {setting: f"--{name}" for name, setting in {**SAME, **WITHDRAWN}.items()}
-    settings = [*(row.name for row in table()), *WITHDRAWN.values()]
-    return {flag(setting): own.get(setting, variable(setting)) for setting in settings}
+    own = {setting: f"--{name}" for name, setting in SAME.items()}
+    return {flag(row.name): own.get(row.name, variable(row.name)) for row in table()}
 
 
 def _check(flags: dict[str, Any]) -> None:
@@ -181,8 +176,7 @@ def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
     """The settings for these flags, with tensorflow_model_server's defaults:
     every interface, the latest version.
     """
-    meant = {**SAME, **WITHDRAWN}
-    settings = {meant[name]: value for name, value in flags.items() if name in meant}
+    settings = {SAME[name]: value for name, value in flags.items() if name in SAME}
     if "model_config_file" in settings:
         settings.pop("model_name", None)
         settings.pop("model_base_path", None)
