@@ -3,12 +3,14 @@ a bound of how much worse one may be.
 """
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from functools import cache
 
 from dogsnap.training.thresholds import binomial_tail
 
 CONFIDENCE = 0.95  # of `drop_bound`, one-sided
-STEPS = 60  # of a bisection: more digits than a float has
+DOUBT = (1 - CONFIDENCE) / 2  # of each of its two bounds
+STEPS = 10**12  # of a share in [0, 1], among which a bound is found
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -34,40 +36,27 @@ def drop_bound(only_first: int, only_second: int, photos: int) -> float:
     (Bonferroni). It is never more often wrong than stated, with few photos too,
     at the price of being wider than asymptotic ones.
     """
-    doubt = (1 - CONFIDENCE) / 2
-    return upper_share(only_first, photos, doubt) - lower_share(only_second, photos, doubt)
+    least_second = 1 - upper_share(photos - only_second, photos)
+    return upper_share(only_first, photos) - least_second
 
 
-def upper_share(count: int, photos: int, doubt: float) -> float:
+@cache
+def upper_share(count: int, photos: int) -> float:
     """The largest share of which `count` of `photos`, or fewer, come with a
-    probability of `doubt`.
+    probability of DOUBT.
     """
     if count == photos:
         return 1.0
-    return _bisect(lambda share: binomial_tail(count, photos, share) > doubt)
-
-
-def lower_share(count: int, photos: int, doubt: float) -> float:
-    """The smallest share of which `count` of `photos`, or more, come with a
-    probability of `doubt`.
-    """
-    if count == 0:
-        return 0.0
-    return _bisect(lambda share: 1 - binomial_tail(count - 1, photos, share) < doubt)
+    found = bisect_left(
+        range(1, STEPS),
+        True,
+        key=lambda step: binomial_tail(count, photos, step / STEPS) <= DOUBT,
+    )
+    return (found + 1) / STEPS
 
 
 def photos_needed(drop: float) -> int:
     """Of so many photos with answers that are all alike, `drop_bound` is `drop`
     (above 0) or less.
     """
-    return math.ceil(math.log((1 - CONFIDENCE) / 2) / math.log1p(-drop))
-
-
-def _bisect(is_below: Callable[[float], bool]) -> float:
-    """The share in (0, 1) up to which `is_below` holds."""
-    low = 0.0
-    high = 1.0
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_below(middle) else (low, middle)
-    return high
+    return math.ceil(math.log(DOUBT) / math.log1p(-drop))
