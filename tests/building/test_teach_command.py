@@ -379,7 +379,11 @@ YELLOW_PHOTOS = ["yellow", "--name", "Yellow"]
         ),
         (["yellow"], None, "Missing option '--name'"),
         ([*YELLOW_PHOTOS, "--replace"], None, "was not taught Yellow"),
-        ([*YELLOW_PHOTOS, "--facts", "facts.json"], None, "has the field colour"),
+        (
+            [*YELLOW_PHOTOS, "--facts", "facts.json"],
+            None,
+            "'colour' was unexpected) (facts.schema.json has the format)",
+        ),
         (YELLOW_PHOTOS, "class_statistics.npz", "class_statistics.npz does not exist"),
         (YELLOW_PHOTOS, f"2/{DESCRIPTION_FILE}", "is no version that names breeds"),
     ],

@@ -3,7 +3,6 @@ versions that know them.
 """
 
 import dataclasses
-import json
 import os
 import re
 from collections import Counter
@@ -38,6 +37,7 @@ from dogsnap.photo_endings import READ_ENDINGS
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.serving.versions.description import check_schema
 from dogsnap.serving.versions.servable import kernel_sentence
 from dogsnap.training import dataset
 from dogsnap.training.class_statistics import ClassStatistics
@@ -55,22 +55,7 @@ NAMED = 3  # breeds that are named in a report
 KNOWN_STEP = 4  # of Stanford Dogs' photos, one of so many is enough
 OTHERS = 3  # how often the others count, which come from the same places as photos of new breeds
 # What facts may say of a breed: the fields of models/breeds.json but those that teaching sets.
-FACTS = {
-    "other_names": list,
-    "other_names_zh": list,
-    "wild": bool,
-    "origin": dict,
-    "size": str,
-    "weight_kg": list,
-    "height_cm": list,
-    "life_span_years": list,
-    "temperament": dict,
-    "coat": dict,
-    "care": dict,
-    "description": dict,
-    "look_alikes": list,
-    "looks": dict,
-}
+FACTS_SCHEMA = Path(__file__).with_name("facts.schema.json")
 
 
 class TeachingError(ValueError):
@@ -659,27 +644,9 @@ def without_names(facts: Mapping[str, Any]) -> dict[str, Any]:
 def read_facts(file: Path) -> list[dict[str, Any]]:
     """Facts of one breed, or a list of them, in the form of models/breeds.json.
 
-    Raises TeachingError naming what is wrong.
+    Raises ValueError naming what is wrong.
     """
-    try:
-        read = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TeachingError(f"{file} cannot be read as JSON: {error}") from error
+    read = read_json(file)
     entries = read if isinstance(read, list) else [read]
-    for entry in entries:
-        if not isinstance(entry, dict):
-            raise TeachingError(
-                f"{file}: expected an entry like those of models/breeds.json, received "
-                f"{entry!r:.60}"
-            )
-        for key, value in without_names(entry).items():
-            if key not in FACTS:
-                raise TeachingError(
-                    f"{file} has the field {key}; known are: name, name_zh, {', '.join(FACTS)}"
-                )
-            if not isinstance(value, FACTS[key]):
-                raise TeachingError(
-                    f"{file}: expected {key} as a {FACTS[key].__name__}, as in "
-                    f"models/breeds.json; received {value!r:.60}"
-                )
+    check_schema(entries, read_json(FACTS_SCHEMA), str(file), FACTS_SCHEMA)
     return entries

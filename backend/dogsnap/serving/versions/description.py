@@ -87,14 +87,14 @@ def check_fields(raw: Any, name: str) -> None:
     schema = _read_schema()
     schema["additionalProperties"] = False
     schema["properties"]["decision"]["additionalProperties"] = False
-    _check_schema(raw, schema, name)
+    check_schema(raw, schema, name)
 
 
 def check(raw: Any, name: str) -> Levels:
     """What answers claim. Raises ValueError for what does not fit the schema:
     better no version than one that fails on every photo.
     """
-    _check_schema(raw, _read_schema(), name)
+    check_schema(raw, _read_schema(), name)
     try:
         return Levels.read(raw)
     except KeyError as error:
@@ -108,7 +108,10 @@ def _read_schema() -> dict[str, Any]:
     return schema
 
 
-def _check_schema(raw: Any, schema: Mapping[str, Any], name: str) -> None:
+def check_schema(raw: Any, schema: Mapping[str, Any], name: str, file: Path = SCHEMA_FILE) -> None:
+    """Raises ValueError, a sentence that names the field, for what does not fit
+    the schema in `file`.
+    """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -116,6 +119,5 @@ def _check_schema(raw: Any, schema: Mapping[str, Any], name: str) -> None:
     if error is not None:
         where = error.json_path.removeprefix("$").removeprefix(".")
         raise ValueError(
-            f"{name}: {where + ': ' if where else ''}{error.message} "
-            f"({SCHEMA_FILE.name} has the format)"
+            f"{name}: {where + ': ' if where else ''}{error.message} ({file.name} has the format)"
         )
