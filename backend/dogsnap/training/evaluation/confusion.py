@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,9 +22,6 @@ NAMED_CLASSES = 150  # of more the picture has no room for names
 WHITE = (255, 255, 255)
 BLACK = (0, 0, 0)
 BLUE = (30, 80, 160)
-
-
-Font: TypeAlias = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 
 def confusion_matrix(answered: np.ndarray, true: np.ndarray, classes: int) -> np.ndarray:
@@ -103,7 +100,7 @@ def draw(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], file: Path) ->
     font = ImageFont.load_default(TEXT_SIZE)
     names = [label["name"] for label in labels] if len(labels) <= NAMED_CLASSES else []
     cell = CELL if names else max(1, 3000 // len(labels))
-    left = MARGIN + int(max([font.getlength(name) for name in names], default=0)) + MARGIN
+    left = 2 * MARGIN + int(max(map(font.getlength, names), default=0))
     side = left + cell * len(labels) + MARGIN
     picture = Image.new("RGB", (side, side), WHITE)
     pen = ImageDraw.Draw(picture)
@@ -117,25 +114,22 @@ def draw(matrix: np.ndarray, labels: Sequence[Mapping[str, Any]], file: Path) ->
             text = WHITE if share > 0.5 else BLACK
             middle = (corner[0] + cell // 2, corner[1] + cell // 2)
             pen.text(middle, str(matrix[row, column]), text, font, anchor="mm")
-    rows = _names_image(names, left, picture.height, font, "rm")
-    columns = _names_image(names, left, picture.width, font, "lm")
-    above = columns.transpose(Image.Transpose.ROTATE_90)
-    picture.paste(rows.crop((0, left, left, picture.height)), (0, left))
-    picture.paste(above.crop((left, 0, picture.width, left)), (left, 0))
+    _write_names(picture, names, left, left - MARGIN // 2, "rm")
+    # The columns are rows of the picture that is turned.
+    turned = picture.transpose(Image.Transpose.ROTATE_270)
+    _write_names(turned, names, left, side - left + MARGIN // 2, "lm")
     with replacing(file) as temporary:
-        picture.save(temporary, "PNG")
+        turned.transpose(Image.Transpose.ROTATE_90).save(temporary, "PNG")
 
 
-def _names_image(
-    names: Sequence[str], width: int, height: int, font: Font, anchor: str
-) -> Image.Image:
-    """A strip with a name beside each row of the picture, at its right ("rm")
-    or left end ("lm").
+def _write_names(
+    picture: Image.Image, names: Sequence[str], top: int, end: int, anchor: str
+) -> None:
+    """A name beside each row from `top` on, with its right ("rm") or left side
+    ("lm") at `end`.
     """
-    strip = Image.new("RGB", (width, height), WHITE)
-    pen = ImageDraw.Draw(strip)
-    end = width - MARGIN // 2 if anchor == "rm" else MARGIN // 2
+    font = ImageFont.load_default(TEXT_SIZE)
+    pen = ImageDraw.Draw(picture)
     for place, name in enumerate(names):
-        middle = width + CELL * place + CELL // 2
+        middle = top + CELL * place + CELL // 2
         pen.text((end, middle), name, BLACK, font, anchor=anchor)
-    return strip
