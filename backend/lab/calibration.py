@@ -39,7 +39,6 @@ from dogsnap.networks.temperature import Calibration, fit_calibration
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
 from dogsnap.training import dataset, scoring, teaching
-from dogsnap.training import ranges as int8_ranges
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import (
     FOLDS,
@@ -48,17 +47,24 @@ from dogsnap.training.dataset import (
     class_ids,
     paths_of,
 )
-from dogsnap.training.evaluation.measuring import has_relatives
 from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays
 
-from lab import artefacts, decision_fit, dog_score_fit, second_pass_choice, sureness
+from lab import (
+    artefacts,
+    decision_fit,
+    dog_score_fit,
+    int8_ranges,
+    second_pass_choice,
+    sureness,
+)
 from lab.array_files import pick_rows, save_arrays
 from lab.group_choice import find_groups, of_groups
 from lab.opinion_head import OpinionHead
 from lab.passes import OPINION_OF, Passes
 from lab.photo_lists import every_second, folds, sources_of, without_dogs
 from lab.recipes import Recipe
+from lab.relatives import has_relatives
 from lab.trainer import with_whole_pictures
 
 # and the version of what it computes: to be raised with every change of that
@@ -510,7 +516,7 @@ def answers_of(
         for fold, (kernel, bias) in enumerate(heads):
             own = folds_of_all == fold
             logits[own] = features[own] @ kernel + bias
-            looked[own] = looks[fold].of_features(features[own])
+            looked[own] = features[own] @ looks[fold].weights + looks[fold].bias
         logits[lacking, left_out[lacking]] = -np.inf
         largest = logits.max(-1)
         if opinions:
@@ -599,7 +605,8 @@ def fit_decision(
     photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     weights = decision_fit.weights_of(photos.breeds, photos.whole, log_prior)
-    own = DogHead.in_network(stored.model)
+    of_features, bias = stored.model.get_layer("dog").get_weights()
+    own = DogHead(of_features[:, 0], float(bias[0]))
     choice = Choice.on(said, log_prior, own)
     chosen = []
     for fold in range(FOLDS):

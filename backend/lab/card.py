@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 from dogsnap.exporting import Report
+from dogsnap.training.dataset import paths_of
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.evaluation.labelled_photos import read_known
 from dogsnap.training.evaluation.measuring import other_dogs, score_photos, without_dogs
 
+from lab.boxes import BOXES, box_report, with_boxes
 from lab.dogs_training import read_judged, shares
+from lab.relatives import surely_wrong
 
 BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
 VERSIONS = (2, 3)
@@ -64,20 +67,38 @@ def measure(model: Path, root: Path, report: Report) -> dict[str, Any]:
         version = ExportedVersion.load(model / str(number))
         lists = {}
         for name, (folder, listed) in LISTS.items():
-            examples = read_known(root / folder, listed, version.labels, None, report)
-            lists[name] = score_photos(version, examples)
+            lists[name] = score_list(version, root / folder, listed, report)
+        others = other_dogs(version, root / OTHER_DOGS, report)
+        others["surely_wrong"] = surely_wrong(others["taken_for"], others["photos"])
         figures = {
             "weights": version.description["scores"]["weights"],
             "precision": version.servable.runtime.get("precision", "f32"),
             "decision": version.description["decision"],
             "lists": lists,
             NO_DOGS: without_dogs(version, root / NO_DOGS, report),
-            OTHER_DOGS: other_dogs(version, root / OTHER_DOGS, report),
+            OTHER_DOGS: others,
         }
         if "every_dog" in version.description:
             figures[SEVERAL_DOGS] = every_dog(version, root / SEVERAL_DOGS)
         measured[str(number)] = figures
     return measured
+
+
+def score_list(
+    version: ExportedVersion, folder: Path, listed: str | None, report: Report
+) -> dict[str, Any]:
+    """The scores on one list; where the boxes of its dogs are known, also how
+    well those that are found fit.
+    """
+    examples = read_known(folder, listed, version.labels, None, report)
+    if (folder / BOXES).is_file():
+        examples = with_boxes(examples, folder, folder, report)
+    given = answers(version, paths_of(examples))
+    scores = score_photos(version, examples, given)
+    boxes = [example.box for example in examples]
+    if any(boxes):
+        scores["boxes"] = box_report(given["box"], boxes)
+    return scores
 
 
 def split(card: str) -> tuple[str, str, str]:

@@ -21,11 +21,12 @@ from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.training import dataset
-from dogsnap.training.dataset import DatasetError, Example, photo_bytes, read_boxes
+from dogsnap.training.dataset import DatasetError, Example, photo_bytes
 from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import load_arrays
 
 from lab.array_files import save_arrays
+from lab.boxes import read_boxes, with_boxes
 from lab.losses import dogs_loss
 from lab.scenes import Scenes
 
@@ -313,7 +314,7 @@ def _examples(
     names = {each.path.stem.removeprefix("sd_") for each in judged}
     listed = dataset.read_list(sources.data, "train_list")
     apart = [example for example in listed if example.path.stem not in names]
-    boxed = dataset.with_boxes(apart, sources.data, sources.frames, report)
+    boxed = with_boxes(apart, sources.data, sources.frames, report)
     examples = dataset.readable(boxed, report)
     without = dataset.every_second_photo(sources.not_dogs, 0, report)
     return examples, [Example(path, 0) for path in without]

@@ -14,11 +14,12 @@ from dogsnap.training.dataset import (
     Example,
     breeds_of,
     id_and_name,
-    rows_of_dogs,
     rows_of_index,
     source_of,
 )
 from PIL import Image
+
+from lab.boxes import rows_of_dogs
 
 WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from dogsnap.networks import architectures, box_head
 from dogsnap.training import dataset
-from lab import artefacts, picture_views, trainer
+from lab import artefacts, boxes, picture_views, trainer
 from lab.losses import box_loss
 from lab.recipes import RECIPES
 from support.photos import make_data_set, make_frames
@@ -99,7 +99,7 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(
     monkeypatch.setattr(tf.data, "AUTOTUNE", 1)
     data = make_data_set(tmp_path / "dogs")
     frames = make_frames(data, tmp_path / "frames")
-    examples = dataset.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
+    examples = boxes.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
     stage = dataclasses.replace(
         RECIPES["inception_v3"].stages[1], from_block=None, epochs=16, rate=0.05
     )

@@ -12,7 +12,7 @@ import tensorflow as tf
 from dogsnap.serving.photos import preprocessing
 from dogsnap.training import dataset
 from dogsnap.training.evaluation.labelled_photos import find_examples
-from lab import photo_lists, picture_views
+from lab import boxes, photo_lists, picture_views
 from PIL import Image
 from support import colour_photos
 from support.photos import BREEDS, make_data_set, make_frames
@@ -210,7 +210,7 @@ def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_br
         dataset.DatasetError,
         match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`",
     ):
-        dataset.with_boxes(examples, data, tmp_path, print)
+        boxes.with_boxes(examples, data, tmp_path, print)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
     with pytest.raises(dataset.DatasetError, match=r"train_list\.txt:2 names the folder n7-wolf"):
         dataset.read_list(data, "train_list")
@@ -236,7 +236,7 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_mi
     crops, said = dataset.read_list(data, "train_list"), []
     head, _, second, *rest = (frames / "boxes.tsv").read_text().splitlines()
     (frames / "boxes.tsv").write_text("\n".join([head, second, *rest]) + "\n")
-    examples = dataset.with_boxes(crops, data, frames, print)
+    examples = boxes.with_boxes(crops, data, frames, print)
     assert [example.path for example in examples] == [crop.path for crop in crops]
     assert (examples[0].frame, examples[0].box) == (None, None)
     name, *sides = second.split("\t")
@@ -270,7 +270,7 @@ def test_a_photo_with_an_impossible_box_is_named_and_skipped(
     name = first.split("\t")[0]
     (frames / "boxes.tsv").write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
     crops, said = dataset.read_list(data, "train_list"), []
-    assert len(dataset.with_boxes(crops, data, frames, said.append)) == len(crops) - 1
+    assert len(boxes.with_boxes(crops, data, frames, said.append)) == len(crops) - 1
     (line,) = said
     assert Path(name).stem in line
     assert fault in line
@@ -288,7 +288,7 @@ def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> No
             f"<annotation>{size}<object><name>dog</name>{box}</object>{other}</annotation>"
         )
     file.with_name(crops[2].path.stem).write_text("<annotation>")
-    examples = dataset.with_boxes(crops, data, None, said.append)
+    examples = boxes.with_boxes(crops, data, None, said.append)
     assert (examples[0].frame, examples[0].box) == (crops[0].path, (0.25, 0.1, 0.5, 1.0))
     assert examples[0].is_whole
     assert examples[1].box is None

@@ -11,7 +11,7 @@ from dogsnap.networks.temperature import Calibration
 from support import spotting
 from support.command_line import dogsnap, output_of, refused
 from support.exported import DESCRIPTION, LABELS, export
-from support.photos import make_data_set, make_frames
+from support.photos import make_data_set
 
 
 @pytest.fixture(scope="module")
@@ -62,33 +62,6 @@ def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(
         _evaluate(version, data, "--json", data / "none" / "scores.json"),
         "No such file or directory",
     )
-
-
-def test_the_overlap_of_the_boxes_is_reported_where_boxes_are_known(
-    tmp_path: Path, data: Path
-) -> None:
-    frames = make_frames(data, tmp_path / "frames")
-    rows = ["photo\tx0\ty0\tx1\ty1"]
-    for number, file in enumerate((frames / "images").rglob("*.png")):
-        spot = (
-            20 + number % 10,
-            30,
-            60,
-            75,
-        )  # of a colour, on grey, which is what this network finds
-        file.write_bytes(spotting.photo([("red hound", spot)], size=(96, 96)))
-        rows.append(
-            "\t".join(
-                [str(file.relative_to(frames / "images")), *(str(side / 96) for side in spot)]
-            )
-        )
-    (frames / "boxes.tsv").write_text("\n".join(rows) + "\n")
-    version, written = spotting.export(tmp_path / "models" / "tiny"), tmp_path / "scores.json"
-    said = output_of(_evaluate(version, frames, "--json", written))
-    boxes = json.loads(written.read_text(encoding="utf-8"))["boxes"]
-    assert boxes["photos"] == 12
-    assert boxes["mean_overlap"] > 0.6
-    assert f"overlap {boxes['mean_overlap']:.3f}, more than a half" in said
 
 
 def test_photos_may_be_named_by_an_index(version: Path, data: Path) -> None:

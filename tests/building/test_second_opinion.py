@@ -11,7 +11,6 @@ import tensorflow as tf
 from dogsnap.exporting import SECOND_OPINION, TAUGHT, phone
 from dogsnap.exporting.export import (
     ExportError,
-    export_answering,
     export_stored,
     read_answering,
 )
@@ -142,7 +141,7 @@ def test_the_answering_version_adds_the_log_probabilities_and_the_odds_of_a_dog(
 ):
     if is_taught:
         teach(artefacts)
-    version = export_answering("tiny", artefacts, tmp_path / "models").folder
+    version = read_answering("tiny", artefacts).export(tmp_path / "models" / "tiny").folder
     answer = Loaded(version).scores(image=IMAGES)
     probabilities, dog = answers_of_both(own, artefacts / TAUGHT)
     np.testing.assert_allclose(answer["prediction"], probabilities, atol=5e-3)
@@ -190,7 +189,7 @@ def test_an_opinion_of_other_weights_is_refused(artefacts, tmp_path, change, sai
     change(stated)
     write_json(stated, artefacts / SECOND_OPINION)
     with pytest.raises(ExportError, match=said):
-        export_answering("tiny", artefacts, tmp_path / "models")
+        read_answering("tiny", artefacts).export(tmp_path / "models" / "tiny")
 
 
 def test_breeds_that_were_fitted_beside_another_network_are_refused(artefacts, tmp_path):
@@ -198,7 +197,7 @@ def test_breeds_that_were_fitted_beside_another_network_are_refused(artefacts, t
     kept = json.loads((artefacts / TAUGHT).read_text())
     write_json({**kept, "second_opinion": "f" * 64}, artefacts / TAUGHT)
     with pytest.raises(ExportError, match=r"taught\.json was made with"):
-        export_answering("tiny", artefacts, tmp_path / "models")
+        read_answering("tiny", artefacts).export(tmp_path / "models" / "tiny")
 
 
 def fit_phone(artefacts: Path, network: str) -> None:

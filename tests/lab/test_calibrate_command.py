@@ -14,7 +14,6 @@ from click.testing import Result
 from dogsnap.exporting import SECOND_OPINION, TAUGHT, phone
 from dogsnap.exporting.export import (
     STATISTICS_FILE,
-    export_answering,
     export_stored,
     read_answering,
 )
@@ -298,7 +297,7 @@ def test_the_second_opinion_is_fitted_on_the_answers_that_the_built_version_give
     choices = spied(monkeypatch, calibration.Choice, "on")
     output_of(calibrate(with_beside, data, "--opinion"))
     (photos, *_), choice = choices[0]  # on all photos
-    exported = export_answering("tiny", with_beside, with_beside.parent / "built")
+    exported = read_answering("tiny", with_beside).export(with_beside.parent / "built" / "tiny")
     (answering,) = merge_answering(exported, required=True)
     (_, asked, *_), _ = run.calibrated[0]
     files = [example.path for example in with_whole_pictures(asked.validation)]

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from click.testing import Result
 from dogsnap.exporting.merging.merge import Options, merge
-from dogsnap.training.evaluation import measuring
 from dogsnap.training.evaluation.exported_version import ExportedVersion
-from lab import card
+from lab import card, relatives
 from support import coloured_dogs, spotting
 from support.command_line import lab, output_of, refused
 from support.photos import make_data_set, make_frames
@@ -91,13 +90,29 @@ def test_photos_of_several_dogs_are_judged_by_the_boxes_that_are_told(tmp_path: 
     assert card.every_dog(version, tmp_path) == {**photos, "recall": 0.8, "precision": 1.0}
 
 
+def test_the_overlap_of_the_boxes_is_measured_where_boxes_are_known(tmp_path: Path) -> None:
+    frames = make_frames(make_data_set(tmp_path / "dogs", per_breed=2), tmp_path / "frames")
+    rows = ["photo\tx0\ty0\tx1\ty1"]
+    for number, file in enumerate((frames / "images").rglob("*.png")):
+        # Of a colour, on grey, which is what this network finds.
+        spot = (20 + number % 10, 30, 60, 75)
+        file.write_bytes(spotting.photo([("red hound", spot)], size=(96, 96)))
+        sides = [str(side / 96) for side in spot]
+        rows.append("\t".join([str(file.relative_to(frames / "images")), *sides]))
+    (frames / "boxes.tsv").write_text("\n".join(rows) + "\n")
+    version = ExportedVersion.load(spotting.export(tmp_path / "models" / "tiny"))
+    boxes = card.score_list(version, frames, "test_list", pytest.fail)["boxes"]
+    assert boxes["photos"] == 12
+    assert boxes["mean_overlap"] > 0.6
+
+
 def test_near_relatives_are_no_wrong_answers() -> None:
     taken = [
         {"is": "english_mastiff", "level": "breed", "taken_for": "bullmastiff", "times": 7},
         {"is": "english_mastiff", "level": "breed", "taken_for": "beagle", "times": 1},
         {"is": "shiba_inu", "level": "group", "taken_for": "spitz", "times": 2},
     ]
-    assert measuring.surely_wrong(taken, ["dog"] * 10) == 0.1
+    assert relatives.surely_wrong(taken, 10) == 0.1
 
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -16,6 +16,7 @@ from dogsnap.networks import architectures
 from dogsnap.networks import dogs_head as dogs
 from dogsnap.training import dataset
 from dogsnap.training.dataset import Example
+from lab.boxes import with_boxes
 from lab.dogs_training import MOST_DOGS, Judged, shares
 from lab.losses import dogs_loss
 from lab.recipes import RECIPES
@@ -147,7 +148,7 @@ def test_judged_photos_without_boxes_are_one_sentence(stored, sources, tmp_path)
 
 def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) -> None:
     listed = dataset.read_list(sources["data"], "train_list")
-    examples = dataset.with_boxes(listed, sources["data"], sources["frames"], print)
+    examples = with_boxes(listed, sources["data"], sources["frames"], print)
     none = [Example(path, 0) for path in dataset.photos_below(sources["not-dogs"])]
     scenes = Scenes(examples, none, SIZE, seed=1)
     counts = set()

@@ -107,18 +107,13 @@ def export_stored(
     return read_stored(name, artefacts).export(models / name, report)
 
 
-def export_answering(name: str, artefacts: Path, models: Path) -> Source:
-    """The same of the version that answers the app, with what is stored for it
-    alone: the opinion of the network beside this one, and behind its own the
-    breeds that the calibration or `teach --keep` stored.
+def read_answering(name: str, artefacts: Path) -> Stored:
+    """The classifier of the version that answers the app, with what is stored
+    for it alone: the opinion of the network beside this one, and behind its own
+    the breeds that the calibration or `teach --keep` stored.
 
     Raises ExportError where either was made with other weights.
     """
-    return read_answering(name, artefacts).export(models / name)
-
-
-def read_answering(name: str, artefacts: Path) -> Stored:
-    """What `export_answering` exports."""
     stored = read_stored(name, artefacts, with_opinion=True)
     return _with_taught(stored, artefacts) if (artefacts / TAUGHT).is_file() else stored
 

@@ -26,12 +26,6 @@ class DogHead:
         """As `to_json` gives it."""
         return cls(read_halves(stated["weights"]), stated["bias"])
 
-    @classmethod
-    def in_network(cls, model: keras.Model) -> "DogHead":
-        """The one that a classifier has."""
-        weights, bias = model.get_layer("dog").get_weights()
-        return cls(weights[:, 0], float(bias[0]))
-
     def put_into(self, model: keras.Model) -> None:
         """Have a classifier tell dogs by this one."""
         weights = self.weights[:, np.newaxis], np.array([self.bias])

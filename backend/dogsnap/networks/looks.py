@@ -68,10 +68,6 @@ class Looks:
             means.append(read_halves(breed["mean"]))
         return cls.of(np.stack(means), features, classes)
 
-    def of_features(self, features: np.ndarray) -> np.ndarray:
-        """Features (n, f) -> (n, classes)."""
-        return features @ self.weights + self.bias
-
     def add_to(self, model: keras.Model) -> keras.Model:
         """A classifier with this layer as a further output."""
         layer = keras.layers.Dense(len(self.bias), name=LAYER, dtype="float32")

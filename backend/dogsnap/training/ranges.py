@@ -1,17 +1,10 @@
 """Finds the ranges of a classifier's int8 network on training photos."""
 
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dogsnap.exporting import Report
-from dogsnap.exporting.acceleration import convert
-from dogsnap.exporting.freezing import Source
-from dogsnap.exporting.merging.merge import read_description
 from dogsnap.exporting.quantization import (
     LEVELS,
     Ranges,
@@ -19,34 +12,11 @@ from dogsnap.exporting.quantization import (
     name_of,
     sources_of,
 )
-from dogsnap.serving.photos.preprocessing import photos_to_images
-from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
-from dogsnap.training.dataset import (
-    photo_bytes,
-    readable_photos,
-)
+from dogsnap.serving.versions.openvino_runtime import import_openvino
 
 SAMPLES = 200  # values of each tensor and image that a range is chosen on
 SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the end of a range
 LEAST_END = 1e-6  # of a range whose values are all 0
-
-
-def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
-    """The ranges for a version that takes images.
-
-    Raises FreezingError, IncompatibleNetwork, or DatasetError.
-    """
-    description = read_description(version)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        convert(Source(version).freeze_signature("scores"), folder)
-        found_on = readable_photos(list(photos), report)
-        report(f"finding ranges on {len(found_on)} photos")
-        ranges = find_ranges(
-            import_openvino().Core().read_model(folder / NETWORK),
-            images(found_on, tuple(description["input_size"])),
-        )
-    return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
 
 
 def find_ranges(model: Any, images: Iterable[np.ndarray], pooled: bool = False) -> Ranges:
@@ -122,9 +92,3 @@ def _squared_error(values: np.ndarray, low: float, high: float) -> float:
     step = (high - low) / (LEVELS - 1)
     rounded = np.clip(np.round((values - low) / step), 0, LEVELS - 1) * step + low
     return float(np.mean((rounded - values) ** 2))
-
-
-def images(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:
-    """Photos as the network sees them, float32 (height, width, 3) in [0, 1]."""
-    for path in paths:
-        yield photos_to_images([photo_bytes(path)], size).numpy()[0]

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dogsnap.networks.box_head import overlap
-
 CALIBRATION_BINS = 15
 
 
@@ -65,20 +63,6 @@ def report(
         "confident_precision": share(right[sure]),
         "recall": recall,
         "confused": pairs,
-    }
-
-
-def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict[str, Any]:
-    """How well the boxes `found` (n, 4) overlap with the true ones, where these
-    are known: intersection over union.
-    """
-    known = [index for index, box in enumerate(true) if box is not None]
-    boxes = np.array([true[index] for index in known], np.float32)
-    overlaps = np.asarray(overlap(found[known], boxes))
-    return {
-        "photos": len(known),
-        "mean_overlap": round(float(overlaps.mean()), 4),
-        "over_half": share(overlaps > 0.5),
     }
 
 

@@ -88,13 +88,14 @@ def calibrate(
     from dogsnap.training import dataset
 
     from lab import calibration, phone, second_opinion
+    from lab.boxes import with_boxes
     from lab.dogs_training import read_judged
 
     labels = read_json(folder / "labels.json")
     recipe = read_json(folder / "recipe.json")
     listed = dataset.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
-    boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
+    boxed = [with_boxes(part, data, frames, click.echo) for part in parts]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)
     no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]

@@ -83,6 +83,7 @@ def train(
     from dogsnap.training import dataset
 
     from lab import artefacts, calibration, photo_lists, trainer
+    from lab.boxes import with_boxes
     from lab.recipes import RECIPES
 
     if recipe_name not in RECIPES:
@@ -99,7 +100,7 @@ def train(
     photo_lists.check_taught(folders, parts[0])
     readable = []
     for part in parts:
-        boxed = dataset.with_boxes(part, data, frames, click.echo)
+        boxed = with_boxes(part, data, frames, click.echo)
         readable.append(dataset.readable(boxed, click.echo))
     fitted, validation = readable
     photo_lists.check_taught(folders, fitted)

@@ -66,15 +66,10 @@ def read_known(
     report: Report,
     independent: bool = False,
 ) -> list[Example]:
-    """At most `limit` readable photos of known classes, with their boxes if
-    they are known; see `find_examples`.
-    """
+    """At most `limit` readable photos of known classes; see `find_examples`."""
     found = find_examples(data, list_name, labels, report, independent)
     known = require_known(found, labels)
-    examples = spread(known, limit)
-    if (data / dataset.BOXES).is_file():
-        examples = dataset.with_boxes(examples, data, data, report)
-    return dataset.readable(examples, report)
+    return dataset.readable(spread(known, limit), report)
 
 
 def require_known(

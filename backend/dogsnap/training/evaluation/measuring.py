@@ -1,6 +1,6 @@
 """Measures a version on photos: of known classes, of other breeds, and without a dog."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,6 @@ from dogsnap.training.dataset import Example, breeds_of, paths_of
 from dogsnap.training.evaluation import confusion, label_sets
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.thresholds import Found, find_threshold
-
-# Breeds outside the classes, by a part of their folder's name, and the breeds that
-# share their name or are said to be the same.
-RELATIVES = {
-    "belgian_shepherd": ("Malinois", "Groenendael"),
-    "brussels_griffon": ("Petit Brabançon",),
-    "english_cocker_spaniel": ("cocker spaniel",),
-    "english_mastiff": ("bullmastiff",),
-    "english_pointer": ("German shorthaired pointer",),
-    "fox_terrier": ("wire fox terrier",),
-    "german_pinscher": ("Doberman pinscher",),
-    "german_spitz": ("Pomeranian",),
-    "greyhound": ("whippet",),
-    "pit_bull": ("American Staffordshire terrier",),
-}
 
 
 def score_photos(
@@ -49,9 +34,6 @@ def score_photos(
         scores["levels"] = thresholds.report(levels, probabilities, breeds, is_dog)
     if "dogs_number" in given:
         scores["several_told"] = scoring.share(given["dogs_number"] > 1)
-    boxes = [example.box for example in examples]
-    if "box" in given and any(boxes):
-        scores["boxes"] = scoring.box_report(given["box"], boxes)
     return scores
 
 
@@ -108,26 +90,4 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[s
     photos = dataset.readable_photos(unknown, report)
     probabilities = answers(version, photos)["prediction"]
     true = [photo.parent.name for photo in photos]
-    scores = thresholds.report_unknown(version.levels, probabilities, true, version.labels)
-    return {**scores, "surely_wrong": surely_wrong(scores["taken_for"], true)}
-
-
-def has_relatives(breed: str) -> bool:
-    """Whether a breed outside the classes, by its folder's name, is near one of them."""
-    return any(part in breed for part in RELATIVES)
-
-
-def surely_wrong(taken_for: Sequence[Mapping[str, Any]], true: Sequence[str]) -> float:
-    """The share of dogs that are surely told another breed, without RELATIVES
-    and what they are taken for rightly.
-    """
-
-    wrong = 0
-    for pair in taken_for:
-        relatives: list[str] = []
-        for part, names in RELATIVES.items():
-            if part in pair["is"]:
-                relatives += names
-        if pair["level"] == "breed" and pair["taken_for"] not in relatives:
-            wrong += pair["times"]
-    return round(wrong / len(true), 4)
+    return thresholds.report_unknown(version.levels, probabilities, true, version.labels)
