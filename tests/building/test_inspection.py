@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from dogsnap.exporting.inspection import InspectionError, meta_graphs, nodes_text, version_folder
+from dogsnap.exporting.inspection import InspectionError, meta_graphs, version_folder
 from dogsnap.exporting.merging.merge import Options, merge
 from support.command_line import dogsnap, refused
 from support.exported import contents_of, export
@@ -149,7 +149,7 @@ def test_a_damaged_file_is_said_to_be_damaged(tmp_path, contents) -> None:
 
 
 def test_nodes_are_listed_with_operation_and_shape_through_every_function(model) -> None:
-    lines = nodes_text(model / "1").splitlines()
+    lines = dogsnap("show", model / "1", "--nodes").output.splitlines()
     (entry,) = [line for line in lines if line.split()[:1] == ["serving_default_image"]]
     assert entry.split(maxsplit=2) == ["serving_default_image", "Placeholder", "(-1, 16, 16, 3)"]
     (features,) = [line for line in lines if re.search(r"/features_1/Mean +Mean ", line)]
@@ -163,10 +163,11 @@ def test_the_nodes_of_a_merged_version_show_its_decoding_and_the_heading_of_a_pa
     model,
 ) -> None:
     operations = set()
-    for part in nodes_text(model / "2").split("\n\n"):
-        heading, *nodes = part.strip("\n").splitlines()
-        assert int(re.search(r": (\d+) nodes$", heading)[1]) == len(nodes)
-        operations |= {line.split()[1] for line in nodes}
+    shown = dogsnap("show", model / "2", "--nodes").output
+    parts = re.findall(r"^.*: (\d+) nodes\n((?:  .*\n)+)", shown, re.MULTILINE)
+    for count, nodes in parts:
+        assert int(count) == len(nodes.splitlines())
+        operations |= {line.split()[1] for line in nodes.splitlines()}
     assert {"DecodeBase64", "DecodeImage", "Conv2D", "TopKV2"} <= operations
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from dogsnap.commands.helpers.answer_text import TEXTS, print_answer
 from dogsnap.commands.helpers.arguments import PATH, option
 
 
@@ -48,18 +49,24 @@ def show(
     if signature_def and not tag_set:
         raise click.UsageError("--signature_def needs --tag_set, such as --tag_set serve")
     folder = inspection.version_folder(shown, version)
-    if tag_set:
-        click.echo(inspection.graph_text(folder, tag_set, signature_def))
-    elif directory is not None and not everything and not nodes:
-        click.echo(inspection.tag_sets_text(folder))
-    else:
-        click.echo(inspection.signatures_text(folder))
+    graph = inspection.find_graph(folder, tag_set) if tag_set else None
+    if graph and signature_def and signature_def not in graph.signature_def:
+        available = ", ".join(sorted(graph.signature_def))
+        raise click.ClickException(
+            f"{folder} has no signature {signature_def}; available: {available}"
+        )
+    text = TEXTS.get_template("saved_model.txt").render(
+        graphs=inspection.meta_graphs(folder),
+        graph=graph,
+        signature=graph.signature_def[signature_def] if graph and signature_def else None,
+        tag_sets=directory is not None and not everything and not nodes,
+        type_name=inspection.TYPE_NAME,
+    )
+    click.echo(text, nl=False)
     if nodes:
-        click.echo(f"{inspection.nodes_text(folder)}\n")
+        print_answer("nodes.txt", {"parts": inspection.list_nodes(folder)})
         try:
-            click.echo(
-                "Decoding would be merged in front of "
-                f"{find_image_input(inspection.input_specs(folder))}."
-            )
+            found = find_image_input(inspection.input_specs(folder))
+            click.echo(f"\nDecoding would be merged in front of {found}.")
         except MergeError as error:
-            click.echo(f"No decoding can be merged in as it is: {error}.")
+            click.echo(f"\nNo decoding can be merged in as it is: {error}.")

@@ -1,20 +1,20 @@
-"""Lists the signatures of a SavedModel as `saved_model_cli show` does, and the
-nodes of its graph, without loading it.
+"""Reads the signatures of a SavedModel, and the nodes of its graph, without
+loading it.
 """
 
 import keyword
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
-from tensorflow.core.framework import node_def_pb2, tensor_shape_pb2, types_pb2
+from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from dogsnap.errors import FailedPrecondition
 from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import version_folders
 
+TYPE_NAME = types_pb2.DataType.Name  # of its number
 INIT_OP = "__saved_model_init_op"  # TensorFlow lists the initialisation among the signatures
 
 
@@ -57,32 +57,8 @@ def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
     return sorted(graphs, key=lambda graph: list(graph.meta_info_def.tags))
 
 
-def signatures_text(folder: Path) -> str:
-    """The signatures of every graph, exactly as `saved_model_cli show --all`
-    prints them.
-    """
-    lines = []
-    for graph in meta_graphs(folder):
-        tags = ", ".join(graph.meta_info_def.tags)
-        lines += ["", f"MetaGraphDef with tag-set: '{tags}' contains the following SignatureDefs:"]
-        for name, signature in sorted(graph.signature_def.items()):
-            lines += ["", f"signature_def['{name}']:", *_signature_lines(signature)]
-    return "\n".join(lines)
-
-
-def tag_sets_text(folder: Path) -> str:
-    """The tags of every graph, exactly as `saved_model_cli show --dir` prints them."""
-    lines = ["The given SavedModel contains the following tag-sets:"]
-    for graph in meta_graphs(folder):
-        tags = [f"'{tag}'" for tag in sorted(graph.meta_info_def.tags)]
-        lines.append(", ".join(tags))
-    return "\n".join(lines)
-
-
-def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
-    """The names of a graph's signatures, or one of them, exactly as
-    `saved_model_cli show --tag_set` prints them.
-    """
+def find_graph(folder: Path, tag_set: str) -> meta_graph_pb2.MetaGraphDef:
+    """The graph with these tags, separated by commas. Raises InspectionError."""
     graphs = {frozenset(graph.meta_info_def.tags): graph for graph in meta_graphs(folder)}
     graph = graphs.get(frozenset(tag_set.split(",")))
     if graph is None:
@@ -90,31 +66,7 @@ def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
         raise InspectionError(
             f"{folder} has no graph with the tags {tag_set}; available: {available}"
         )
-    if signature is None:
-        title = "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
-        names = [f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def)]
-        return "\n".join([title, *names])
-    if signature not in graph.signature_def:
-        available = ", ".join(sorted(graph.signature_def))
-        raise InspectionError(f"{folder} has no signature {signature}; available: {available}")
-    return "\n".join(_signature_lines(graph.signature_def[signature], ""))
-
-
-def _signature_lines(signature: meta_graph_pb2.SignatureDef, indent: str = "  ") -> Iterator[str]:
-    for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
-        yield f"{indent}The given SavedModel SignatureDef contains the following {kind}(s):"
-        for alias, info in sorted(tensors.items()):
-            yield f"{indent}  {kind}s['{alias}'] tensor_info:"
-            yield f"{indent}      dtype: {types_pb2.DataType.Name(info.dtype)}"
-            yield f"{indent}      shape: {_shape(info.tensor_shape)}"
-            yield f"{indent}      name: {info.name}"
-    yield f"{indent}Method name is: {signature.method_name}"
-
-
-def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
-    if shape.unknown_rank:
-        return "unknown_rank"
-    return f"({', '.join(str(dim.size) for dim in shape.dim)})"
+    return graph
 
 
 def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
@@ -149,9 +101,9 @@ def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]
     return specs
 
 
-def nodes_text(folder: Path) -> str:
-    """The nodes that the signatures run: name, operation and output shapes,
-    function by function.
+def list_nodes(folder: Path) -> dict[str, list[node_def_pb2.NodeDef]]:
+    """The nodes that the signatures run, those of the graph and function by
+    function, by the names of these parts.
     """
     graph = meta_graphs(folder)[0]
     parts = {"graph": _list_run_nodes(graph)}
@@ -164,10 +116,7 @@ def nodes_text(folder: Path) -> str:
         if name in library:
             parts[f"function {name}"] = nodes = library.pop(name)
             waiting += _list_called_functions(nodes)
-    lines: list[str] = []
-    for title, nodes in parts.items():
-        lines += _part_lines(title, nodes)
-    return "\n".join(lines)
+    return parts
 
 
 def _list_run_nodes(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
@@ -195,15 +144,3 @@ def _list_called_functions(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
             if value.HasField("func"):
                 names.append(value.func.name)
     return names
-
-
-def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:
-    yield ""
-    yield f"{title}: {len(nodes)} nodes"
-    name_width = max((len(node.name) for node in nodes), default=0)
-    op_width = max((len(node.op) for node in nodes), default=0)
-    for node in nodes:
-        shapes = "?"
-        if "_output_shapes" in node.attr:
-            shapes = " ".join(map(_shape, node.attr["_output_shapes"].list.shape))
-        yield f"  {node.name:{name_width}}  {node.op:{op_width}}  {shapes}".rstrip()
