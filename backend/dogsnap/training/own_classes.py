@@ -2,12 +2,12 @@
 
 import hashlib
 import math
-import time
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import click
 import keras
 import numpy as np
 import tensorflow as tf
@@ -37,7 +37,6 @@ SMALLEST_CROP = 0.6  # of the area of a photo, that a view shows
 BRIGHTNESS = 0.15
 CONTRAST = 0.2
 SEED = 20
-SECONDS_BETWEEN_REPORTS = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,14 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
     classes, is left out and reported. Raises DatasetError for fewer than two
     classes, and for a class of fewer than two photos.
     """
-    names = [child.name for child in _list_classes(folder)]
+    if not folder.is_dir():
+        raise DatasetError(f"{folder} is no folder; expected one with a folder for each class")
+    found: dict[str, list[Path]] = {}
+    for path in dataset.photos_below(folder):
+        name, *within = path.relative_to(folder).parts
+        if within and not name.startswith("."):
+            found.setdefault(name, []).append(path)
+    names = list(found)
     if len(names) < 2:
         raise DatasetError(
             f"{folder} holds {len(names)} folders with photos; expected a folder for each class, "
@@ -67,8 +73,8 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
         )
     labels = [{"id": name, "name": name.replace("_", " ")} for name in names]
     examples = []
-    for place, name in enumerate(names):
-        examples += [Example(path, place) for path in dataset.photos_below(folder / name)]
+    for place, paths in enumerate(found.values()):
+        examples += [Example(path, place) for path in paths]
     readable = dataset.readable(examples, report)
     digests = [hashlib.sha256(example.path.read_bytes()).hexdigest() for example in readable]
     photos = _leave_out_contradictions(readable, digests, report)
@@ -87,22 +93,6 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
         held_out += apart
         training += [each for _, each in of_class if each not in apart]
     return ClassPhotos(labels, training, held_out)
-
-
-def _list_classes(folder: Path) -> list[Path]:
-    """The folders of the classes, which hold photos, by name."""
-    if not folder.is_dir():
-        raise DatasetError(f"{folder} is no folder; expected one with a folder for each class")
-    found = []
-    for child in sorted(folder.iterdir()):
-        is_hidden = child.name.startswith(".") or not child.is_dir()
-        if not is_hidden and any(_is_photo(path) for path in child.rglob("*")):
-            found.append(child)
-    return found
-
-
-def _is_photo(path: Path) -> bool:
-    return path.suffix.lower() in READ_ENDINGS
 
 
 def _leave_out_contradictions(
@@ -166,13 +156,13 @@ def train(
     architectures.load_all_but_breeds(model, start.build(start.classes), start.weights)
     head = work / "head.weights.h5"
     if not head.is_file():
-        _fit_head(model, photos, work, is_mirrored, report)
+        _fit_head(model, photos, is_mirrored)
         with replacing(head) as temporary:
             model.save_weights(temporary)
     model.load_weights(head)
     before = accuracy(model, photos.held_out)
     report(f"head alone: {before:.1%} of {len(photos.held_out)} photos held out are right")
-    _train_upper_blocks(model, photos, work, is_mirrored, report)
+    _train_upper_blocks(model, photos, work, is_mirrored)
     after = accuracy(model, photos.held_out)
     report(f"with the upper blocks: {after:.1%}")
     if after < before:
@@ -260,18 +250,17 @@ def accuracy(model: keras.Model, examples: Sequence[Example]) -> float:
     return float(np.mean(logits.argmax(-1) == breeds_of(list(examples))))
 
 
-def _fit_head(
-    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool, report: Report
-) -> None:
+def _fit_head(model: keras.Model, photos: ClassPhotos, is_mirrored: bool) -> None:
     """Fit the new head on pooled features of views, which are computed once."""
     extractor = architectures.feature_extractor(model)
     views = views_of(photos.training, model.input_shape[1:3], is_mirrored, HEAD_VIEWS)
     features = []
     places = []
     count = math.ceil(HEAD_VIEWS * len(photos.training) / BATCH)
-    for images, classes in _tell_time_left(views, count, "head", report):
-        features.append(extractor(images, training=False).numpy())
-        places.append(classes.numpy())
+    with click.progressbar(views, count, "head", file=sys.stderr) as batches:
+        for images, classes in batches:
+            features.append(extractor(images, training=False).numpy())
+            places.append(classes.numpy())
     inputs = keras.Input(features[0].shape[1:])
     head = keras.Sequential([inputs, keras.layers.Dense(len(photos.labels))])
     head.compile(keras.optimizers.AdamW(HEAD_RATE, weight_decay=WEIGHT_DECAY), _loss())
@@ -284,50 +273,8 @@ def _loss() -> keras.losses.Loss:
     return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=SMOOTHING)
 
 
-def _tell_time_left(
-    batches: tf.data.Dataset, count: int, step: str, report: Report
-) -> Iterator[Any]:
-    """The batches; reports now and then how many there were, and the time left."""
-    begun = told = time.monotonic()
-    for number, batch in enumerate(batches, start=1):
-        yield batch
-        now = time.monotonic()
-        if now - told > SECONDS_BETWEEN_REPORTS:
-            told = now
-            report(f"{step}: {number} of {count} batches, {_left(now - begun, number, count)}")
-
-
-def _left(elapsed: float, done: int, count: int) -> str:
-    seconds = elapsed / done * (count - done)
-    return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
-
-
-class _Progress(keras.callbacks.Callback):
-    """Reports how far the training is, and the time left."""
-
-    def __init__(self, steps: int, report: Report) -> None:
-        super().__init__()
-        self._steps = steps
-        self._report = report
-        self._begun = self._told = time.monotonic()
-        self._epoch = self._done = 0
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        self._epoch = epoch
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        self._done += 1
-        now = time.monotonic()
-        if now - self._told > SECONDS_BETWEEN_REPORTS:
-            self._told = now
-            place = self._epoch * self._steps + batch + 1
-            whole = UPPER_EPOCHS * self._steps
-            left = _left(now - self._begun, self._done, self._done + whole - place)
-            self._report(f"upper blocks: step {place} of {whole}, {left}")
-
-
 def _train_upper_blocks(
-    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool, report: Report
+    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool
 ) -> None:
     """Train the blocks behind LAST_FROZEN and the head; goes on where a call
     before was ended.
@@ -351,8 +298,15 @@ def _train_upper_blocks(
         backup = keras.callbacks.BackupAndRestore(
             str(work / "backup"), save_freq=max(steps // 2, 1)
         )
-        callbacks = [backup, _Progress(steps, report)]
-        learner.fit(views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=callbacks)
+        whole = UPPER_EPOCHS * steps
+        with click.progressbar(length=whole, label="upper blocks", file=sys.stderr) as bar:
+            progress = keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda epoch, _: bar.update(epoch * steps - bar.pos),
+                on_train_batch_end=lambda _batch, _logs: bar.update(1),
+            )
+            learner.fit(
+                views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=[backup, progress]
+            )
         with replacing(done) as temporary:
             model.save_weights(temporary)
     model.load_weights(done)
