@@ -92,7 +92,7 @@ def quantize(
     comparing = examples[1::2]
     with rewriting(version) as draft:
         report(f"finding ranges on {len(finding)} photos")
-        ranges = _quantise(draft.folder, manifest, _images(exact, paths_of(finding)))
+        ranges, quantised = _quantise(draft.folder, manifest, _images(exact, paths_of(finding)))
         draft.description[INT8_RANGES] = asdict(ranges)
         draft.finish()
         report(f"comparing answers to {len(comparing)} other photos")
@@ -104,7 +104,13 @@ def quantize(
         found = Quantised(None, before / after, result["agreement"], result["photos"])
         if found.speedup < LEAST_SPEEDUP or found.agreement < LEAST_AGREEMENT:
             return found
-        _write_speedup(draft.folder, manifest, found.speedup, result["largest_difference"])
+        measured = round(manifest.speedup * found.speedup, 2)
+        replace(
+            quantised,
+            speedup=measured,
+            largest_difference=float(f"{result['largest_difference']:.2g}"),
+            compared={**manifest.compared, INT8: measured},
+        ).write(draft.folder / FOLDER)
         return replace(found, version=draft.publish())
 
 
@@ -143,7 +149,9 @@ def _images(version: ExportedVersion, photos: Sequence[Path]) -> Iterator[np.nda
         yield images.numpy()[0]
 
 
-def _quantise(folder: Path, manifest: NetworkManifest, images: Iterator[np.ndarray]) -> Ranges:
+def _quantise(
+    folder: Path, manifest: NetworkManifest, images: Iterator[np.ndarray]
+) -> tuple[Ranges, NetworkManifest]:
     """Replace the network of a version that is being written by one in int8."""
     openvino = import_openvino()
     runtime = folder / FOLDER
@@ -158,23 +166,12 @@ def _quantise(folder: Path, manifest: NetworkManifest, images: Iterator[np.ndarr
     other.rmdir()
     network = Network(runtime / NETWORK, INT8, manifest.outputs, one_caller=True)
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
-    replace(
+    quantised = replace(
         manifest,
         precision=INT8,
         tolerance=TOLERANCES[INT8],
         grey={name: value.tolist() for name, value in grey.items()},
         weight_bits=processor.int8_weight_bits(),
-    ).write(runtime)
-    return ranges
-
-
-def _write_speedup(
-    folder: Path, manifest: NetworkManifest, speedup: float, difference: float
-) -> None:
-    measured = round(manifest.speedup * speedup, 2)
-    replace(
-        NetworkManifest.read(folder / FOLDER),
-        speedup=measured,
-        largest_difference=float(f"{difference:.2g}"),
-        compared={**manifest.compared, INT8: measured},
-    ).write(folder / FOLDER)
+    )
+    quantised.write(runtime)
+    return ranges, quantised

@@ -41,10 +41,7 @@ def report(
     right = ranked[:, 0] == breeds
     of_right = probabilities[np.arange(len(breeds)), breeds]
     sure = probabilities.max(-1) >= (np.inf if confident is None else confident)
-    confused: Counter[tuple[int, int]] = Counter()
-    for breed, answer in zip(breeds.tolist(), ranked[:, 0].tolist(), strict=True):
-        if breed != answer:
-            confused[breed, answer] += 1
+    confused = Counter(zip(breeds[~right].tolist(), ranked[~right, 0].tolist(), strict=True))
     recall = {}
     for index, label in enumerate(labels):
         if (breeds == index).any():
