@@ -212,7 +212,7 @@ def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_br
     ):
         boxes.with_boxes(examples, data, tmp_path, print)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
-    with pytest.raises(dataset.DatasetError, match=r"train_list\.txt:2 names the folder n7-wolf"):
+    with pytest.raises(dataset.DatasetError, match=r"train_list\.txt names the folder n7-wolf"):
         dataset.read_list(data, "train_list")
 
 

@@ -113,8 +113,6 @@ def read_list(
     order. Raises DatasetError.
     """
     folders = breed_folders(data)
-    images = images_folder(data)
-    path = data / f"{name}.txt"
     index = {folder: place for place, folder in enumerate(folders)}
     if labels:
         places = {breed: place for place, breed in enumerate(class_ids(labels))}
@@ -124,22 +122,28 @@ def read_list(
                 known = f"the {len(labels)} breeds of labels.json"
                 raise DatasetError(f"class folder {breed} is not among {known}; remove it")
             index[folder] = places[breed]
-    if not path.is_file():
-        raise DatasetError(
-            f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line "
-            f"(Stanford's archive has it for MATLAB: scipy.io.loadmat reads {name}.mat)"
-        )
     examples = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        folder = line.split("/", 1)[0]
+    for photo in listed_photos(data, name):
+        folder = photo.parent.name
         if folder not in index:
             raise DatasetError(
-                f"{path}:{number} names the folder {folder}, which is not below {images}"
+                f"{data / name}.txt names the folder {folder}, which is not below "
+                f"{images_folder(data)}"
             )
-        examples.append(Example(images / line.strip(), index[folder]))
+        examples.append(Example(photo, index[folder]))
     return examples
+
+
+def listed_photos(data: Path, name: str) -> list[Path]:
+    """The photos in a list as `read_list` reads it, whatever they show. Raises DatasetError."""
+    file = data / f"{name}.txt"
+    if not file.is_file():
+        raise DatasetError(
+            f"{file} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line "
+            f"(Stanford's archive has it for MATLAB: scipy.io.loadmat reads {name}.mat)"
+        )
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [images_folder(data) / line.strip() for line in lines if line.strip()]
 
 
 def read_table(file: Path) -> list[dict[str, str]]:

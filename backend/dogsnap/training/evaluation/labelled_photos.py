@@ -127,12 +127,13 @@ def _rows(data: Path, list_name: str | None) -> list[tuple[Path, str]]:
     """Each photo's file, and what names its class."""
     if data.is_file():
         return _rows_of_table(data)
-    if list_name is not None:
-        return _rows_of_list(data, data / f"{list_name}.txt")
-    if (data / dataset.INDEX).is_file():
+    if list_name is None and (data / dataset.INDEX).is_file():
         return [(data / row["photo"], row["breed"]) for row in dataset.rows_of_index(data)]
-    images = dataset.images_folder(data)
-    photos = dataset.photos_below(images if images.is_dir() else data)
+    if list_name is not None:
+        photos = dataset.listed_photos(data, list_name)
+    else:
+        images = dataset.images_folder(data)
+        photos = dataset.photos_below(images if images.is_dir() else data)
     return [(path, path.parent.name) for path in photos]
 
 
@@ -159,14 +160,3 @@ def _label_of(row: Mapping[str, str | None]) -> str:
         elif value in MARKS and column != "image":
             names.append(column)
     return BETWEEN.join(filter(None, names))
-
-
-def _rows_of_list(data: Path, file: Path) -> list[tuple[Path, str]]:
-    if not file.is_file():
-        raise DatasetError(
-            f"{file} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line"
-        )
-    lines = file.read_text(encoding="utf-8").splitlines()
-    photos = [line.strip() for line in lines if line.strip()]
-    images = dataset.images_folder(data)
-    return [(images / photo, Path(photo).parent.name) for photo in photos]
