@@ -24,6 +24,7 @@ from dogsnap.exporting.freezing import Source, freeze
 from dogsnap.exporting.layers import Tensors
 from dogsnap.exporting.publication import WRITING, publish
 from dogsnap.exporting.quantization import RANGES
+from dogsnap.files import write_json
 from dogsnap.networks import dogs_head as dogs
 from dogsnap.networks import second_opinion
 from dogsnap.networks.architectures import (
@@ -472,8 +473,7 @@ def write_version(
             give_back_free()
             (folder / "assets.extra").mkdir()
             if description:
-                text = json.dumps(description, indent=1, ensure_ascii=False)
-                (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+                write_json(description, folder / DESCRIPTION_FILE)
             write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
             if acceleration is not None:
                 accelerate(folder, acceleration, report)

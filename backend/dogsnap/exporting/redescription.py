@@ -1,6 +1,5 @@
 """Writes a version again with changes, beside it under the next number."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dogsnap.exporting.export import read_json
 from dogsnap.exporting.publication import WRITING, publish
+from dogsnap.files import write_json
 from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.version_folders import model_folder_of
@@ -27,8 +28,7 @@ class Draft:
     description: dict[str, Any]
 
     def finish(self) -> None:
-        text = json.dumps(self.description, indent=1, ensure_ascii=False)
-        (self.folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+        write_json(self.description, self.folder / DESCRIPTION_FILE)
         checksums.write(self.folder)
 
     def publish(self) -> Path:
@@ -45,8 +45,7 @@ def rewriting(version: Path) -> Iterator[Draft]:
     with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
         folder = Path(temporary) / "version"
         shutil.copytree(version, folder)
-        stated = json.loads((folder / DESCRIPTION_FILE).read_text(encoding="utf-8"))
-        yield Draft(folder, model_folder, stated)
+        yield Draft(folder, model_folder, read_json(folder / DESCRIPTION_FILE))
 
 
 def write_with_threshold(version: Path, threshold: float) -> Path:
