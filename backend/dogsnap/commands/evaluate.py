@@ -1,6 +1,7 @@
 """`dogsnap evaluate`: measures an exported version on photos it was not trained on."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -89,7 +90,7 @@ def evaluate(
     examples = labelled_photos.read_known(
         data, listed, exported.labels, limit, click.echo, exported.is_independent
     )
-    about = {"version": version, "data": data, "labels": exported.labels}
+    about: dict[str, Any] = {"version": version, "data": data, "labels": exported.labels}
     if exported.is_independent:
         scores = measuring.evaluate_labels(exported, examples)
         print_answer("labels.txt", scores, **about)
