@@ -162,6 +162,7 @@ def test_what_another_release_wrote_is_a_sentence_and_nothing_changes(switch_log
     chosen, store = open_chosen_versions(switch_log), open_store(switch_log)
     move(chosen, 1)
     store.append(2, text)
+    caplog.clear()  # of what other tests have left in the same state folder
     with caplog.at_level(logging.ERROR, logger="dogsnap.switches"):
         for _ in range(3):
             chosen.follow()

@@ -301,8 +301,8 @@ def _train_upper_blocks(
         whole = UPPER_EPOCHS * steps
         with click.progressbar(length=whole, label="upper blocks", file=sys.stderr) as bar:
             progress = keras.callbacks.LambdaCallback(
-                on_epoch_begin=lambda epoch, _: bar.update(epoch * steps - bar.pos),
-                on_train_batch_end=lambda _batch, _logs: bar.update(1),
+                on_epoch_begin=lambda epoch, logs: bar.update(epoch * steps - bar.pos),
+                on_train_batch_end=lambda batch, logs: bar.update(1),
             )
             learner.fit(
                 views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=[backup, progress]
