@@ -86,7 +86,7 @@ def would(page, text: str) -> None:
 
 def change(page, setting: str, version: str = "", **fields):
     """Opens the panel of a label, "default" or "shadow", and fills it in; returns its button."""
-    page.locator(f"#change-{setting}").click()
+    page.locator(f"#change-{setting}, #change-label-{setting}").click()
     panel = page.locator("#change")
     if version:
         panel.locator("[name=version]").select_option("" if version == "none" else version)
@@ -245,7 +245,7 @@ def test_the_default_a_share_and_a_shadow_are_chosen_and_ended(server, open_cons
     expect(card(page, 1)).to_contain_text("5 % of default")
     button = change(page, "shadow", "1")
     do(page, button, "Send copies to version 1", f"shadow {of}none -> 1")
-    expect(page.locator(".rows")).to_contain_text("agreed on 0 of 0 photos")
+    expect(page.locator("#glance ul")).to_contain_text("agreed on 0 of 0 photos")
     row(page, "").get_by_role("button", name="Back to version 2").click()
     says(page, "5 % to 1 -> none")
     button = change(page, "shadow", "none")

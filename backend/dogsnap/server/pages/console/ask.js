@@ -3,15 +3,10 @@
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-// What the page keeps: in the browser or, where that allows nothing, as long as it is open.
-function storage(name) {
-  try {
-    return window[name] ?? {};
-  } catch {
-    return {};
-  }
-}
-export const session = storage("sessionStorage"), local = storage("localStorage");
+export let session = {}, local = {};
+try {
+  ({ sessionStorage: session, localStorage: local } = window);
+} catch { /* the browser keeps nothing: it is forgotten with the page */ }
 
 // `status`: 0 if the server does not answer.
 const refusal = (sentence, status) => Object.assign(new Error(sentence), { status });
