@@ -9,20 +9,12 @@ from flask import Blueprint, Response, request
 
 from dogsnap.errors import InvalidArgument, Unavailable, UnsupportedMediaType
 from dogsnap.routing.spec import ModelSpec
-from dogsnap.server.bodies.json_bodies import (
-    TensorDocument,
-    hold_answer,
-    json_response,
-    read_tensor_body,
-    version_header,
-)
+from dogsnap.server.bodies.json_bodies import TensorDocument, json_response, read_tensor_body
 from dogsnap.server.bodies.receiving import read_body
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
-from dogsnap.server.protocols.tf_serving_rest import signature_name
+from dogsnap.server.protocols.tf_serving_rest import predict
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.request_kinds import Values
-from dogsnap.serving.tensors import json_tensors
 from dogsnap.settings import Settings
 
 PROTOCOL = "invocations"  # in the metrics, and of the blueprint
@@ -86,25 +78,17 @@ def _predict(settings: Settings, predictor: Predictor, body: bytes) -> Response:
     with TensorDocument(body) as document:
         fields = document.fields
         _read_data_frame(fields)
-        by_rows = "instances" in fields
-        name = signature_name({**_parameters(fields), **fields})
-        read = document.release_after(json_tensors.from_body)
-        works = [Values(read, name)]
-        (prediction,) = predictor.answer(
-            _spec(predictor), works, PROTOCOL, is_gone=client_is_gone()
-        )
-    hold_answer(prediction.outputs, settings, by_rows)
-    write = json_tensors.to_rows if by_rows else json_tensors.to_columns
-    answer = {"predictions": write(prediction.outputs)}
-    return json_response(answer, headers=version_header(prediction.servable))
+        _read_parameters(fields)
+        return predict(settings, predictor, _spec(predictor), document, of_columns="predictions")
 
 
-def _parameters(fields: dict[str, Any]) -> dict[str, Any]:
-    """Vertex AI's `parameters`, of which the signature's name is read."""
+def _read_parameters(fields: dict[str, Any]) -> None:
+    """Of Vertex AI's `parameters` the signature's name, unless it stands beside them."""
     parameters = fields.pop("parameters", None) or {}
     if not isinstance(parameters, dict):
         raise InvalidArgument('"parameters" is no object')
-    return {name: parameters[name] for name in ("signature_name",) if name in parameters}
+    if "signature_name" in parameters:
+        fields.setdefault("signature_name", parameters["signature_name"])
 
 
 def _read_data_frame(fields: dict[str, Any]) -> None:

@@ -60,7 +60,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         if method == "metadata":
             return _metadata(predictor, spec)
         if method == "predict":
-            return _predict(settings, predictor, spec)
+            with TensorDocument(read_tensor_body(settings)) as document:
+                return predict(settings, predictor, spec, document)
         return _examples(settings, predictor, spec, method)
 
     return routes
@@ -97,21 +98,30 @@ def _version(digits: str | None) -> int | None:
     return int(significant)
 
 
-def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
-    with TensorDocument(read_tensor_body(settings)) as document:
-        by_rows = "instances" in document.fields
-        read = document.release_after(json_tensors.from_body)
-        work = Values(read, signature_name(document.fields))
-        (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
+def predict(
+    settings: Settings,
+    predictor: Predictor,
+    spec: ModelSpec,
+    document: TensorDocument,
+    of_columns: str = "outputs",
+) -> Response:
+    """The answer to `instances`, or to `inputs` under the name `of_columns`."""
+    by_rows = "instances" in document.fields
+    work = Values(
+        document.release_after(json_tensors.from_body), _signature_name(document.fields)
+    )
+    (prediction,) = predictor.answer(
+        spec, [work], request.blueprint or "", is_gone=client_is_gone()
+    )
     hold_answer(prediction.outputs, settings, by_rows)
     if by_rows:
         answer = {"predictions": json_tensors.to_rows(prediction.outputs)}
     else:
-        answer = {"outputs": json_tensors.to_columns(prediction.outputs)}
+        answer = {of_columns: json_tensors.to_columns(prediction.outputs)}
     return json_response(answer, headers=version_header(prediction.servable))
 
 
-def signature_name(fields: dict[str, Any]) -> str:
+def _signature_name(fields: dict[str, Any]) -> str:
     name = fields.get("signature_name", "")
     if not isinstance(name, str):
         raise InvalidArgument(
@@ -124,7 +134,7 @@ def signature_name(fields: dict[str, Any]) -> str:
 def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
     most = settings.max_tensor_body_mb * MEBIBYTE
     with TensorDocument(read_tensor_body(settings)) as document:
-        task = Task(method, signature_name(document.fields))
+        task = Task(method, _signature_name(document.fields))
         read = document.release_after(partial(examples_from_body, method=method, max_bytes=most))
         work = Examples(task, read, request.environ["wsgi.input"].hold_answer)
         ((servable, rows),) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
@@ -133,19 +143,9 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
 
 def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
     with predictor.repository.acquire(spec) as servable:
-        definitions = {
-            name: _to_json(definition) for name, definition in servable.signature_defs.items()
-        }
-        model_spec = {
-            "name": servable.id.name,
-            "signature_name": "",
-            "version": str(servable.id.version),
-        }
-        answer = {
-            "model_spec": model_spec,
-            "metadata": {"signature_def": {"signature_def": definitions}},
-        }
-        return json_response(answer, headers=version_header(servable.id))
+        answer = _to_json(grpc_messages.metadata_response(servable))
+    del answer["metadata"]["signature_def"]["@type"]  # which TensorFlow Serving leaves out
+    return json_response(answer, headers=version_header(servable.id))
 
 
 def _to_json(message: Any) -> dict[str, Any]:
