@@ -128,4 +128,4 @@ def test_listed_words_are_those_of_the_code(document, operations):
         for parameter in operations["simple.gen_client"]["parameters"]
         if parameter.get("name") == "language"
     ]
-    assert language == list(generated_clients.LANGUAGES)
+    assert language == list(generated_clients.LITERALS)

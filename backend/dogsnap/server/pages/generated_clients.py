@@ -51,51 +51,17 @@ class Filled:
 Example: TypeAlias = Mapping[str, Filled]
 
 
-@dataclass(frozen=True)
-class Language:
-    """How a language writes texts and numbers, and how it begins an object."""
-
-    write_literal: Callable[[Any], str]
-    object_start: str = "{"
-
-    def write_request(self, value: Any) -> str:
-        """A value, or an object of them, as an expression."""
-        if isinstance(value, Filled):
-            arguments = [self.write_request(value.value), *map(str, value.sizes)]
-            return f"filled({', '.join(arguments)})"
-        if isinstance(value, dict):
-            members = []
-            for key, member in value.items():
-                members.append(f"{self.write_literal(key)}: {self.write_request(member)}")
-            return self.object_start + ", ".join(members) + "}"
-        return self.write_literal(value)
-
-
-class Bash(Language):
-    def write_request(self, value: dict[str, Any]) -> str:
-        """The words whose joined text is the JSON of the request."""
-        fields = json.dumps({**value, "data": {}})
-        words = [shlex.quote(fields.removesuffix("}}"))]
-        separator = ""
-        for alias, filled in value["data"].items():
-            words.append(shlex.quote(f"{separator}{json.dumps(alias)}: "))
-            arguments = [shlex.quote(json.dumps(filled.value)), *map(str, filled.sizes)]
-            words.append(f'"$(filled {" ".join(arguments)})"')
-            separator = ", "
-        return " ".join([*words, shlex.quote("}}")])
-
-
 def _write_go_literal(value: Any) -> str:
     """Go has JSON's literals, but no escapes of half a character."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-# By the names of their templates.
-LANGUAGES = {
-    "bash": Bash(shlex.quote),
-    "python": Language(repr),
-    "javascript": Language(json.dumps),
-    "golang": Language(_write_go_literal, "map[string]interface{}{"),
+# How a language writes a text, a number or a truth value; by the names of their templates.
+LITERALS: dict[str, Callable[[Any], str]] = {
+    "bash": shlex.quote,
+    "python": repr,
+    "javascript": json.dumps,
+    "golang": _write_go_literal,
 }
 
 
@@ -103,11 +69,10 @@ def write_client(name: str, endpoint: str, request: dict[str, Any]) -> str:
     """The source of a client in language `name` that sends a request, whose "data" is
     an example. Raises InvalidArgument for another language.
     """
-    if name not in LANGUAGES:
-        raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
-    language = LANGUAGES[name]
+    if name not in LITERALS:
+        raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LITERALS)}")
     return TEMPLATES.get_template(f"{name}.jinja").render(
-        endpoint=language.write_literal(endpoint), request=language.write_request(request)
+        endpoint=endpoint, request=request, literal=LITERALS[name], to_json=json.dumps
     )
 
 
