@@ -20,6 +20,7 @@ FLOORS = (
         "allocator",
         "tensorflow_import",
         "memory",
+        "message_files",
         "processor",
         "logs",
         "photo_endings",

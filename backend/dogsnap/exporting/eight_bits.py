@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 
 from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef, Node
+from dogsnap.message_files import add_messages
 
 LARGEST = 127
 # Where the output channels of a kernel are, by the operation that takes it.
@@ -219,9 +219,7 @@ def _kernels(graph: FrozenGraph) -> dict[str, int]:
 
 def _load_model_class() -> Any:
     """The message that a file is, in a pool of its own: others may load ONNX's, too."""
-    (file,) = FileDescriptorSet.FromString(DESCRIPTORS.read_bytes()).file
-    pool = DescriptorPool()
-    pool.Add(file)
+    pool = add_messages(DESCRIPTORS, DescriptorPool())
     return GetMessageClass(pool.FindMessageTypeByName("onnx.ModelProto"))
 
 

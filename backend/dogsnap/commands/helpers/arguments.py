@@ -41,6 +41,7 @@ LABELS_EXPECTED = (
     "to name or from name to number"
 )
 YAML = (".yaml", ".yml")
+LABEL_MAP_MESSAGES = Path(__file__).with_name("label_map.binpb")
 LABEL_MAP = re.compile(r"\s*(?:#.*\s+)*item\s*[:{<]")
 Labels = list[tuple[int, dict[str, str]]]  # with their numbers
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -104,8 +105,9 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
     """
     if file is None:
         return []
-    numbers, labels = numbered_labels(file)
-    first = min(numbers)
+    numbered = numbered_labels(file)
+    numbers, labels = [number for number, _ in numbered], [label for _, label in numbered]
+    first = numbers[0]
     if first > 1 or numbers != list(range(first, first + len(numbers))):
         listed = ", ".join(map(str, numbers[:10]))
         raise click.ClickException(
@@ -124,7 +126,7 @@ def detected_names(file: Path) -> tuple[list[dict[str, str]], int | None]:
     """The classes of a detector from the first number on, with the name "" for
     numbers that the file leaves out; and the first number, None where it has none.
     """
-    labels = dict(zip(*numbered_labels(file), strict=True))
+    labels = dict(numbered_labels(file))
     first = min(labels)
     last = max(labels)
     if last - first > MOST_DETECTED:
@@ -135,9 +137,9 @@ def detected_names(file: Path) -> tuple[list[dict[str, str]], int | None]:
     return [labels.get(number, nameless) for number in range(first, last + 1)], first or None
 
 
-def numbered_labels(file: Path) -> tuple[list[int], list[dict[str, str]]]:
+def numbered_labels(file: Path) -> Labels:
     """The classes in a file, each {"id", "name"} and what else labels.json
-    says, and their numbers, which rise; from 0 where it has none.
+    says, by their numbers, which rise; from 0 where it has none.
 
     A line is a name, perhaps in quotes, id:name, number and name ("0 cat", "1.
     cat", "cat 0", or a CSV file, with or without a head), or an id of WordNet
@@ -163,8 +165,7 @@ def numbered_labels(file: Path) -> tuple[list[int], list[dict[str, str]]]:
             raise click.ClickException(
                 f"{file}: class {place} has no name; expected one a line, or id:name"
             )
-    labels.sort(key=itemgetter(0))
-    return [number for number, _ in labels], [label for _, label in labels]
+    return sorted(labels, key=itemgetter(0))
 
 
 def _read_text(file: Path) -> str:
@@ -186,9 +187,7 @@ def _text_labels(text: str) -> Labels:
         return table
     identified = [IDENTIFIED_LABEL.fullmatch(line) for line in lines]
     if lines and all(identified):
-        return list(
-            enumerate({"id": match["id"], "name": match["name"]} for match in identified if match)
-        )
+        return list(enumerate(match.groupdict() for match in identified if match))
     for pattern in NUMBERED_LABELS:
         has_head = len(lines) > 1 and SEPARATOR.search(lines[0]) and not pattern.fullmatch(lines[0])
         numbered = [pattern.fullmatch(line) for line in lines[1 if has_head else 0 :]]
@@ -229,10 +228,16 @@ def _table_labels(lines: list[str]) -> Labels:
 
 def _label_map(file: Path, text: str) -> Labels:
     """The items of the Object Detection API's StringIntLabelMap."""
-    from google.protobuf import text_format
+    from google.protobuf import message_factory, text_format
+    from google.protobuf.descriptor_pool import DescriptorPool
 
+    from dogsnap.message_files import add_messages
+
+    pool = add_messages(LABEL_MAP_MESSAGES, DescriptorPool())
+    described = pool.FindMessageTypeByName("object_detection.protos.StringIntLabelMap")
+    label_map = message_factory.GetMessageClass(described)()
     try:
-        items = text_format.Parse(text, _label_map_message(), allow_unknown_field=True).item
+        items = text_format.Parse(text, label_map, allow_unknown_field=True).item
     except text_format.ParseError as error:
         raise click.ClickException(
             f"{file}: expected a label map, item {{ id: 1 name: 'cat' }}: {error}"
@@ -242,23 +247,6 @@ def _label_map(file: Path, text: str) -> Labels:
         name = item.name or item.display_name
         labels.append((item.id, {"id": name, "name": item.display_name or name}))
     return labels
-
-
-def _label_map_message() -> Any:
-    """An empty StringIntLabelMap, of whose items id and names are read."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    field = descriptor_pb2.FieldDescriptorProto
-    described = descriptor_pb2.FileDescriptorProto(name="label_map.proto")
-    item, label_map = (described.message_type.add(name=name) for name in ("Item", "LabelMap"))
-    types = {"name": field.TYPE_STRING, "id": field.TYPE_INT32, "display_name": field.TYPE_STRING}
-    for number, (name, kind) in enumerate(types.items(), start=1):
-        item.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
-    items = {"type": field.TYPE_MESSAGE, "type_name": "Item", "label": field.LABEL_REPEATED}
-    label_map.field.add(name="item", number=1, **items)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(described)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("LabelMap"))()
 
 
 def _parse(file: Path, text: str) -> Any:

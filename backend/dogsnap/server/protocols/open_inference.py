@@ -16,11 +16,12 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.message_factory import GetMessageClass
+from grpc import ServicerContext
 
 from dogsnap.errors import DogsnapError, InvalidArgument, TooLarge
+from dogsnap.message_files import add_messages
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.request_ids import STICKY_KEY
@@ -44,6 +45,7 @@ from dogsnap.serving.tensors.signatures import BYTES_SUFFIX, ServableId, Signatu
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 from dogsnap.settings import Settings
 
+Fields = dict[str, Any]  # of a message, or of its JSON
 # Written from the .proto beside it, which describes the messages.
 DESCRIPTORS = Path(__file__).with_name("open_inference.binpb")
 CLASSES = "classification"  # the parameter of an output: how many classes, as texts
@@ -55,18 +57,13 @@ SERVER = {
 }
 
 
-def _load_service() -> ServiceDescriptor:
-    """With its messages, in the pool where gRPC's reflection finds them."""
-    (file,) = FileDescriptorSet.FromString(DESCRIPTORS.read_bytes()).file
-    pool = default_pool()
-    pool.Add(file)
-    return pool.FindServiceByName("inference.GRPCInferenceService")
+# In the pool where gRPC's reflection finds it.
+SERVICE: ServiceDescriptor = add_messages(DESCRIPTORS, default_pool()).FindServiceByName(
+    "inference.GRPCInferenceService"
+)
 
 
-SERVICE = _load_service()
-
-
-def describe_model(repository: ModelRepository, spec: ModelSpec) -> dict[str, Any]:
+def describe_model(repository: ModelRepository, spec: ModelSpec) -> Fields:
     """The metadata of a version: its default signature, or its first."""
     with repository.acquire(spec) as servable:
         signature = servable.default_signature()
@@ -201,29 +198,29 @@ class InferenceService:
             )
         return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)
 
-    def _answer(self, method: MethodDescriptor, request: Any, context: grpc.ServicerContext) -> Any:
+    def _answer(self, method: MethodDescriptor, request: Any, context: ServicerContext) -> Any:
         fields = getattr(self, method.name)(request, context)
         return GetMessageClass(method.output_type)(**fields)
 
-    def ServerLive(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def ServerLive(self, request: Any, context: ServicerContext) -> Fields:
         return {"live": True}
 
-    def ServerReady(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def ServerReady(self, request: Any, context: ServicerContext) -> Fields:
         return {"ready": not self._repository.not_ready()}
 
-    def ServerMetadata(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def ServerMetadata(self, request: Any, context: ServicerContext) -> Fields:
         return SERVER
 
-    def ModelReady(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def ModelReady(self, request: Any, context: ServicerContext) -> Fields:
         with suppress(DogsnapError):
             self.ModelMetadata(request, context)
             return {"ready": True}
         return {"ready": False}
 
-    def ModelMetadata(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def ModelMetadata(self, request: Any, context: ServicerContext) -> Fields:
         return describe_model(self._repository, spec_of(request.name, request.version))
 
-    def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def ModelInfer(self, request: Any, context: ServicerContext) -> Fields:
         spec = spec_of(request.model_name, request.model_version)
         signature_name = request.parameters["signature_name"].string_param
         names = [output.name for output in request.outputs]
@@ -244,19 +241,19 @@ class InferenceService:
             "raw_output_contents": [to_raw(array) for array in arrays.values()],
         }
 
-    def RepositoryIndex(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def RepositoryIndex(self, request: Any, context: ServicerContext) -> Fields:
         administrator(context, self._settings)
         check_parameters((), (), request.repository_name)
         return {"models": describe_index(self._repository, request.ready)}
 
-    def RepositoryModelLoad(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def RepositoryModelLoad(self, request: Any, context: ServicerContext) -> Fields:
         by = administrator(context, self._settings)
         check_parameters(request.parameters, (), request.repository_name)
         timeout, is_awaited = context.time_remaining(), context.is_active
         self._switcher.load_model(request.model_name, by, timeout, is_awaited)
         return {}
 
-    def RepositoryModelUnload(self, request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+    def RepositoryModelUnload(self, request: Any, context: ServicerContext) -> Fields:
         by = administrator(context, self._settings)
         check_parameters(request.parameters, UNLOADING, request.repository_name)
         self._switcher.unload_model(request.model_name, by)
