@@ -52,38 +52,29 @@ def read_tensor_body(settings: Settings) -> bytes:
     return read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
 
 
-class TensorDocument:
+class TensorDocument(ExitStack):
     """The JSON object of a request with tensors, as `json_parsing.reading` gives it.
 
     It is many times as large as its arrays, and a large one keeps others
-    waiting: whoever makes arrays of `fields` then calls `release`.
+    waiting: whoever makes arrays of `fields` then calls `close`, which empties them.
     """
 
     def __init__(self, body: bytes):
-        self._reading = ExitStack()
-        self.fields = self._reading.enter_context(reading(body))
+        super().__init__()
+        self.fields = self.enter_context(reading(body))
+        self.callback(self.fields.clear)
 
-    def __enter__(self) -> "TensorDocument":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        self.fields.clear()
-        self._reading.close()
-
-    def release_after(self, read: Callable[..., Any]) -> Callable[..., Any]:
-        """`read` for the fields and further arguments, which releases the document
+    def close_after(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        """`read` for the fields and further arguments, which closes the document
         when it has made its arrays.
         """
 
-        def read_and_release(*arguments: Any) -> Any:
+        def read_and_close(*arguments: Any) -> Any:
             arrays = read(self.fields, *arguments)
-            self.release()
+            self.close()
             return arrays
 
-        return read_and_release
+        return read_and_close
 
 
 def parse_json(body: bytes) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     """The body, inflated if it came gzipped; a damaged one is empty, as in
     TensorFlow Serving. Raises TooLarge.
     """
-    encoding = check_content_encoding()
+    encoding = _content_encoding()
     limit = max_mebibytes * MEBIBYTE
     length = request.content_length or 0
     if length > limit:
@@ -198,7 +198,7 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     return body
 
 
-def check_content_encoding() -> str:
+def _content_encoding() -> str:
     """The body's compression: gzip, or "" for none.
 
     Raises UnsupportedMediaType for another one.

@@ -7,7 +7,14 @@ from dogsnap.errors import Unavailable
 from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.repository.interface import ModelRepository
 from dogsnap.settings import Settings
+
+
+def require_ready(repository: ModelRepository) -> None:
+    """Raises Unavailable."""
+    if reason := repository.not_ready():
+        raise Unavailable(f"not ready: {reason}")
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -19,8 +26,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/readyz")
     def readyz() -> Response:
-        if reason := predictor.repository.not_ready():
-            raise Unavailable(f"not ready: {reason}")
+        require_ready(predictor.repository)
         return json_response({"status": "ready"})
 
     @routes.get("/metrics")

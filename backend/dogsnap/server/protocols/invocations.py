@@ -7,12 +7,14 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from dogsnap.errors import InvalidArgument, Unavailable, UnsupportedMediaType
+from dogsnap.errors import InvalidArgument, UnsupportedMediaType
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.json_bodies import TensorDocument, json_response, read_tensor_body
 from dogsnap.server.bodies.receiving import read_body
+from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
+from dogsnap.server.protocols.http_health import require_ready
 from dogsnap.server.protocols.tf_serving_rest import predict
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.settings import Settings
@@ -30,8 +32,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/ping", endpoint="ping")
     def ping() -> Response:
-        if reason := predictor.repository.not_ready():
-            raise Unavailable(f"not ready: {reason}")
+        require_ready(predictor.repository)
         return json_response({"status": "ready"})
 
     @routes.post("/invocations", endpoint="invoke")
@@ -60,11 +61,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 def _spec(predictor: Predictor) -> ModelSpec:
     """The model that SageMaker's attributes name, else the default one."""
     named = dict(ATTRIBUTE.findall(request.headers.get(ATTRIBUTES, "")))
-    version = named.get("version", "").strip()
-    if version and not re.fullmatch("[0-9]{1,18}", version):
-        raise InvalidArgument(f"tfs-model-version is {version[:40]!r}; expected a whole number")
+    version = whole_number("tfs-model-version", named.get("version", "").strip())
     name = named.get("name", "").strip() or predictor.default_model()
-    return ModelSpec(name, int(version) if version else None, None, STICKY_KEY.get())
+    return ModelSpec(name, version, sticky_key=STICKY_KEY.get())
 
 
 def _classify(settings: Settings, predictor: Predictor) -> Response:

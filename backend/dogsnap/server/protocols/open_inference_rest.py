@@ -3,14 +3,13 @@ binary tensors behind the JSON.
 """
 
 import base64
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from flask import Blueprint, Response, request
 
-from dogsnap.errors import InvalidArgument, Unavailable
+from dogsnap.errors import InvalidArgument
 from dogsnap.server.bodies.json_bodies import (
     TensorDocument,
     hold_answer,
@@ -19,9 +18,11 @@ from dogsnap.server.bodies.json_bodies import (
     version_header,
 )
 from dogsnap.server.middleware.connections import client_is_gone
+from dogsnap.server.protocols.http_health import require_ready
 from dogsnap.server.protocols.open_inference import (
     CLASSES,
     SERVER,
+    Fields,
     classified,
     describe_model,
     spec_of,
@@ -36,7 +37,19 @@ PROTOCOL = "open_inference"  # in the metrics, and of the blueprint
 JSON_LENGTH = "Inference-Header-Content-Length"  # of a body with binary tensors behind the JSON
 MODEL = "/v2/models/<name>"
 VERSION = f"{MODEL}/versions/<version>"
-Fields = Mapping[str, Any]
+OBJECTS = (list, dict, "a list of objects, each with a name")
+TEXT = (str, None, "a text")
+# Of fields in JSON the type, that of the items in a list, and what is expected.
+KINDS: dict[str, tuple[type, type | None, str]] = {
+    "inputs": OBJECTS,
+    "outputs": OBJECTS,
+    "parameters": (dict, None, "an object"),
+    "signature_name": TEXT,
+    "name": TEXT,
+    "datatype": TEXT,
+    "shape": (list, int, "a list of whole numbers"),
+    "data": (list, None, "a list of values, or the parameter binary_data_size"),
+}
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -53,8 +66,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/v2/health/ready")
     def ready() -> Response:
-        if reason := repository.not_ready():
-            raise Unavailable(f"not ready: {reason}")
+        require_ready(repository)
         return json_response({"ready": True})
 
     @routes.get(MODEL)
@@ -77,17 +89,17 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         with TensorDocument(body[:length]) as document:
             fields = document.fields
             tensors = _tensors(fields, memoryview(body)[length:])
-            parameters = _parameters(fields)
-            signature_name = _text(parameters, "signature_name", "")
-            wanted = _objects(fields, "outputs", [])
-            names = [_text(output, "name") for output in wanted]
+            parameters = _field(fields, "parameters", {})
+            signature_name = _field(parameters, "signature_name", "")
+            wanted = _field(fields, "outputs", [])
+            names = [_field(output, "name") for output in wanted]
             head = {"id": fields["id"]} if isinstance(fields.get("id"), str) else {}
-            work = work_of(repository, spec, tensors, signature_name, names, document.release)
+            work = work_of(repository, spec, tensors, signature_name, names, document.close)
             (prediction,) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
         counts = {
             output["name"]: parameters_of[CLASSES]
             for output in wanted
-            if CLASSES in (parameters_of := _parameters(output))
+            if CLASSES in (parameters_of := _field(output, "parameters", {}))
         }
         arrays = classified(repository, prediction, counts)
         answered = replace(prediction, outputs=arrays)
@@ -105,36 +117,16 @@ def _json_length(body_length: int) -> int:
     return int(text)
 
 
-def _field(
-    fields: Fields,
-    name: str,
-    kind: type,
-    expected: str,
-    default: Any = None,
-    item_kind: type | None = None,
-) -> Any:
-    """A field of this type, in a list values of that type; null is as good as none.
-    Raises InvalidArgument.
-    """
+def _field(fields: Fields, name: str, default: Any = None) -> Any:
+    """A field as KINDS says; null is as good as none. Raises InvalidArgument."""
+    kind, kind_of_items, expected = KINDS[name]
     value = default if fields.get(name) is None else fields[name]
     is_right = type(value) is kind
-    if is_right and item_kind:
-        is_right = all(type(item) is item_kind for item in value)
+    if is_right and kind_of_items:
+        is_right = all(type(item) is kind_of_items for item in value)
     if not is_right:
         raise InvalidArgument(f'expected "{name}": {expected}, received {value!r:.100}')
     return value
-
-
-def _text(fields: Fields, name: str, default: str | None = None) -> str:
-    return _field(fields, name, str, "a text", default)
-
-
-def _objects(fields: Fields, name: str, default: list[Any] | None = None) -> list[dict[str, Any]]:
-    return _field(fields, name, list, "a list of objects, each with a name", default, dict)
-
-
-def _parameters(fields: Fields) -> dict[str, Any]:
-    return _field(fields, "parameters", dict, "an object", {})
 
 
 def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
@@ -142,8 +134,8 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
     JSON, in turn. Raises InvalidArgument.
     """
     tensors = []
-    for given in _objects(fields, "inputs"):
-        parameters = _parameters(given)
+    for given in _field(fields, "inputs"):
+        parameters = _field(given, "parameters", {})
         if "binary_data_size" in parameters:
             size = parameters["binary_data_size"]
             if type(size) is not int or not 0 <= size <= len(binary):
@@ -153,11 +145,8 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
                 )
             data, binary = binary[:size], binary[size:]
         else:
-            expected = "a list of values, or the parameter binary_data_size"
-            data = _field(given, "data", list, expected)
-        name = _text(given, "name")
-        datatype = _text(given, "datatype")
-        shape = _field(given, "shape", list, "a list of whole numbers", item_kind=int)
+            data = _field(given, "data")
+        name, datatype, shape = (_field(given, field) for field in ("name", "datatype", "shape"))
         is_base64 = parameters.get("content_type") == "base64"
         tensors.append(Tensor(name, datatype, shape, data, is_base64))
     if binary:
@@ -171,7 +160,7 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
 def _response(
     prediction: Prediction,
     head: Fields,
-    wanted: list[dict[str, Any]],
+    wanted: list[Fields],
     parameters: Fields,
     settings: Settings,
 ) -> Response:
@@ -181,7 +170,7 @@ def _response(
         name = asked["name"]
         array = prediction.outputs[name]
         output = describe_output(name, array)
-        if _parameters(asked).get("binary_data", parameters.get("binary_data_output")):
+        if _field(asked, "parameters", {}).get("binary_data", parameters.get("binary_data_output")):
             parts.append(to_raw(array))
             output["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
@@ -198,7 +187,7 @@ def _response(
     return response
 
 
-def _data(values: np.ndarray) -> dict[str, Any]:
+def _data(values: np.ndarray) -> Fields:
     """The values as JSON: strings as text, or as base64 with that content_type
     where one of them is no text.
     """

@@ -106,7 +106,7 @@ def _from_json(predictor: Predictor, document: TensorDocument) -> Prediction:
             signature_name,
             lambda signature: json_tensors.takes(signature, fields["data"]),
         )
-    read = document.release_after(
+    read = document.close_after(
         lambda fields, signature: json_tensors.from_data(fields["data"], signature, base64_decode)
     )
     work = Values(read, signature_name)
@@ -118,11 +118,10 @@ def _flag(name: str, value: Any) -> bool:
     """A field that is true or false, also as text, as that server's clients
     send it. Raises InvalidArgument.
     """
-    known = {None: False, False: False, True: True, "": False, "true": True, "false": False}
-    folded = value.lower() if isinstance(value, str) else value
-    if not isinstance(folded, str | bool | None) or folded not in known:
+    text = "" if value is None else str(value).lower()
+    if text not in ("true", "false", ""):
         raise InvalidArgument(f"{name} is {value!r}; expected true or false")
-    return known[folded]
+    return text == "true"
 
 
 def _from_photos(predictor: Predictor, received: photo_bodies.PhotoBody) -> Prediction:

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
 from dogsnap.errors import InvalidArgument
-from dogsnap.routing.spec import MAX_INT64, ModelSpec
+from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.json_bodies import (
     TensorDocument,
     hold_answer,
@@ -19,6 +19,7 @@ from dogsnap.server.bodies.json_bodies import (
     read_tensor_body,
     version_header,
 )
+from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols import grpc_messages
@@ -90,12 +91,10 @@ def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
 
 
 def _version(digits: str | None) -> int | None:
-    if digits is None:
-        return None
-    significant = digits.lstrip("0") or "0"
-    if len(significant) > 19 or int(significant) > MAX_INT64:
-        raise InvalidArgument(f"Failed to convert version: {digits} to numeric.")
-    return int(significant)
+    try:
+        return whole_number("version", digits)
+    except InvalidArgument:
+        raise InvalidArgument(f"Failed to convert version: {digits} to numeric.") from None
 
 
 def predict(
@@ -107,9 +106,7 @@ def predict(
 ) -> Response:
     """The answer to `instances`, or to `inputs` under the name `of_columns`."""
     by_rows = "instances" in document.fields
-    work = Values(
-        document.release_after(json_tensors.from_body), _signature_name(document.fields)
-    )
+    work = Values(document.close_after(json_tensors.from_body), _signature_name(document.fields))
     (prediction,) = predictor.answer(
         spec, [work], request.blueprint or "", is_gone=client_is_gone()
     )
@@ -135,7 +132,7 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
     most = settings.max_tensor_body_mb * MEBIBYTE
     with TensorDocument(read_tensor_body(settings)) as document:
         task = Task(method, _signature_name(document.fields))
-        read = document.release_after(partial(examples_from_body, method=method, max_bytes=most))
+        read = document.close_after(partial(examples_from_body, method=method, max_bytes=most))
         work = Examples(task, read, request.environ["wsgi.input"].hold_answer)
         ((servable, rows),) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": rows}, headers=version_header(servable))
