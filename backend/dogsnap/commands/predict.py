@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
@@ -20,6 +20,9 @@ from dogsnap.commands.helpers.picture_files import translate
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.logs import prepare_logging
 from dogsnap.settings import Settings, options, variable
+
+if TYPE_CHECKING:  # imports TensorFlow
+    from dogsnap.local_model import LocalModel
 
 # A drawing of ours, beside the package's code so that an installed wheel has it.
 EXAMPLE = Path(__file__).with_name("example.jpg")
@@ -155,35 +158,14 @@ class Here:
     """
 
     def __init__(self, settings: Settings, which: dict[str, Any]):
-        """Load the version; without one, the largest that can be loaded, as the
-        server does.
-        """
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-        numbers = local_models.candidates(settings, **which)
-        repository = logging.getLogger("dogsnap.repository")
         # The command itself says which version cannot be loaded.
+        repository = logging.getLogger("dogsnap.repository")
         repository.setLevel(logging.CRITICAL)
         try:
-            loaded = any(self._loads(settings, which["model"], number) for number in numbers)
+            self._model = _load(settings, which)
         finally:
             repository.setLevel(logging.NOTSET)
-        if not loaded:
-            raise click.ClickException(
-                f"no version of {which['model']} that was asked for can be loaded: "
-                f"{', '.join(map(str, numbers)) or 'none on disk'}"
-            )
-
-    def _loads(self, settings: Settings, name: str, number: int) -> bool:
-        click.echo(f"loading {name} version {number} ...", err=True)
-        from dogsnap.local_model import LocalModel
-        from dogsnap.routing.spec import ModelSpec
-
-        try:
-            self._model = LocalModel(settings, ModelSpec(name, number))
-        except FailedPrecondition as error:
-            click.echo(error.message, err=True)
-            return False
-        return True
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
         return self._model.classify(contents, top_k).to_json()
@@ -194,6 +176,27 @@ class Here:
 
         work = Values(partial(json_tensors.from_body, body), body["signature_name"])
         return {"predictions": json_tensors.to_rows(self._model.answer(work).outputs)}
+
+
+def _load(settings: Settings, which: dict[str, Any]) -> "LocalModel":
+    """The version that was asked for; without one, the largest that can be loaded,
+    as a server does. Raises click.ClickException if none can.
+    """
+    name = which["model"]
+    numbers = local_models.candidates(settings, **which)
+    for number in numbers:
+        click.echo(f"loading {name} version {number} ...", err=True)
+        from dogsnap.local_model import LocalModel
+        from dogsnap.routing.spec import ModelSpec
+
+        try:
+            return LocalModel(settings, ModelSpec(name, number))
+        except FailedPrecondition as error:
+            click.echo(error.message, err=True)
+    raise click.ClickException(
+        f"no version of {name} that was asked for can be loaded: "
+        f"{', '.join(map(str, numbers)) or 'none on disk'}"
+    )
 
 
 @dataclass(frozen=True)

@@ -62,16 +62,18 @@ def create_app(
     access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
     app.before_request(access_control.check_request)
     overload.init_app(app, predictor)
-    app.register_blueprint(http_health.blueprint(settings, predictor))
     feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor, is_patient)
-    app.register_blueprint(admin.blueprint(settings, predictor, feedback))
-    app.register_blueprint(console_pages.blueprint(settings, predictor, feedback))
-    app.register_blueprint(app_api.blueprint(settings, predictor, feedback))
-    app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
-    app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
-    app.register_blueprint(open_inference_rest.blueprint(settings, predictor))
-    app.register_blueprint(model_repository.blueprint(settings, predictor))
-    app.register_blueprint(invocations.blueprint(settings, predictor))
+    for protocol in (app_api, admin, console_pages):
+        app.register_blueprint(protocol.blueprint(settings, predictor, feedback))
+    for protocol in (
+        tf_serving_rest,
+        open_inference_rest,
+        simple_tensorflow_serving,
+        model_repository,
+        invocations,
+        http_health,
+    ):
+        app.register_blueprint(protocol.blueprint(settings, predictor))
     app.register_blueprint(openapi.blueprint(settings))
     app.register_blueprint(web_app.blueprint())
     return app

@@ -2,13 +2,13 @@
 check, `python -m dogsnap.server.health PORT`.
 """
 
+import argparse
 import dataclasses
 import ssl
 import sys
 import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,12 @@ def flags_of(command_line: Sequence[str]) -> dict[str, str]:
     names = [Path(word).name for word in command_line]
     words = command_line[names.index("dogsnap") + 1 :] if "dogsnap" in names else []
     flags = FLAGS.get(words[0], {}) if words else {}
-    found = {}
-    for word, following in pairwise([*words, ""]):
-        name, equals, value = word.partition("=")
-        if name in flags:
-            found[flags[name]] = value if equals else following
-    return found
+    parser = argparse.ArgumentParser(
+        add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
+    for flag, setting in flags.items():
+        parser.add_argument(flag, dest=setting)
+    return vars(parser.parse_known_args(words)[0])
 
 
 def main(port: int) -> None:

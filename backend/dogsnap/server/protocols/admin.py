@@ -37,28 +37,22 @@ SERIES_SECONDS, MOST_SECONDS = 3600, BUCKETS * BUCKET_SECONDS
 SHOWN_SWITCHES = 50
 MOST_REASON = 200  # characters
 LEAST_REQUESTS = 100  # of the new version in each step of a rollout, if nothing is said
-STEERS = {"pause": pause_rollout, "resume": resume_rollout, "end": stop_rollout}
+STEERS: dict[str, Callable[..., Choices]] = {
+    "pause": pause_rollout,
+    "resume": resume_rollout,
+    "end": stop_rollout,
+}
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     repository, chosen = predictor.repository, predictor.repository.chosen
-    switcher = predictor.switcher
     routes.before_request(lambda: check_access(settings, request.headers))
 
     @routes.after_request
     def forbid_caching(response: Response) -> Response:
         response.headers["Cache-Control"] = "no-store"
         return response
-
-    def switch(
-        model: str, fields: dict[str, Any], change: Callable[..., Choices], *values: Any
-    ) -> Response:
-        def planner(choices: Choices, versions: Versions) -> Choices:
-            return change(choices, versions, *values)
-
-        plan = switcher.plan({model: planner}, fields.get("guard", False))
-        return _answer(predictor, plan, fields, model)
 
     @routes.get("/models")
     def models() -> Response:
@@ -76,6 +70,25 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.get("/models/<path:model>")
     def one_model(model: str) -> Response:
         return json_response(_state(predictor, model))
+
+    @routes.get("/state")
+    def state() -> Response:
+        of_models = {name: chosen.choices(name) for name in repository.models()}
+        return json_response(describe_state(of_models))
+
+    @routes.get("/switches")
+    def switches() -> Response:
+        return json_response({"switches": log_of(predictor, request.args.get("model", ""))})
+
+    _add_switches(routes, predictor)
+    _add_rollouts(routes, predictor)
+    _add_reports(routes, settings, predictor, feedback)
+    return routes
+
+
+def _add_switches(routes: Blueprint, predictor: Predictor) -> None:
+    repository, switcher = predictor.repository, predictor.switcher
+    switch = partial(_switch, predictor)
 
     @routes.post("/models/<path:model>/labels/", defaults={"label": ""})  # says what is wrong
     @routes.post("/models/<path:model>/labels/<path:label>")
@@ -108,11 +121,6 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields = _fields()
         return switch(model, fields, planners.change_shadow, fields["version"])
 
-    @routes.get("/state")
-    def state() -> Response:
-        of_models = {name: chosen.choices(name) for name in repository.models()}
-        return json_response(describe_state(of_models))
-
     @routes.post("/apply")
     def apply() -> Response:
         fields = _fields()
@@ -125,23 +133,15 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
                 repository.try_again(name)
         return response
 
-    @routes.get("/switches")
-    def switches() -> Response:
-        return json_response({"switches": log_of(predictor, request.args.get("model", ""))})
-
     @routes.post("/undo", endpoint="undo")
     def undo_switch() -> Response:
         fields = _fields()
         plan = switcher.plan_undo(fields.get("id"), fields.get("model", ""))
         return _answer(predictor, plan, fields, plan.undoes.model if plan.undoes else "")
 
-    _add_rollouts(routes, switch)
-    _add_reports(routes, settings, predictor, feedback)
-    return routes
 
-
-def _add_rollouts(routes: Blueprint, switch: Callable[..., Response]) -> None:
-    """`switch` as in `blueprint`."""
+def _add_rollouts(routes: Blueprint, predictor: Predictor) -> None:
+    switch = partial(_switch, predictor)
 
     @routes.post("/models/<path:model>/rollout")
     def rollout(model: str) -> Response:
@@ -230,6 +230,22 @@ def check_model(predictor: Predictor, model: str) -> None:
     models = predictor.repository.models()
     if model not in models:
         raise NotFound(f"there is no model {model!r}; there are: {', '.join(models) or 'none'}")
+
+
+def _switch(
+    predictor: Predictor,
+    model: str,
+    fields: dict[str, Any],
+    change: Callable[..., Choices],
+    *values: Any,
+) -> Response:
+    """Change what is chosen of a model, by a planner with these values."""
+
+    def planner(choices: Choices, versions: Versions) -> Choices:
+        return change(choices, versions, *values)
+
+    plan = predictor.switcher.plan({model: planner}, fields.get("guard", False))
+    return _answer(predictor, plan, fields, model)
 
 
 def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str = "") -> Response:

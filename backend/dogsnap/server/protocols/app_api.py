@@ -74,6 +74,36 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         copy = predictor.upright_copy(photo, client_is_gone())
         return _answer({"image": base64.b64encode(copy).decode()})
 
+    @routes.get("/breeds")
+    def breeds() -> ResponseBase:
+        shipped = _read_facts(shipped_files / BREEDS_FILE)
+        with predictor.repository.acquire(_find_spec(request.args, predictor)) as servable:
+            classes, taught = require_labels(servable), servable.description.read_taught_breeds()
+        facts = {breed["id"]: breed for breed in taught} | shipped
+        known = [{**facts.get(label["id"], {}), **label} for label in classes]
+        ranks = _ranks(shipped_files / POPULARITY_FILE)
+        # What people have most comes first.
+        known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))
+        return _unless_known(json_response({"breeds": known}))
+
+    @routes.get("/models")
+    def models() -> Response:
+        repository = predictor.repository
+        breeds = _read_facts(shipped_files / BREEDS_FILE)
+        return json_response(
+            {
+                "models": [_describe(repository, name, breeds) for name in repository.models()],
+                "default_model": predictor.default_model(),
+                "feedback_days": settings.feedback_days if feedback else None,
+            }
+        )
+
+    _add_feedback(routes, feedback)
+    _add_offline(routes, predictor)
+    return routes
+
+
+def _add_feedback(routes: Blueprint, feedback: Feedback | None) -> None:
     @routes.post("/feedback")
     def give_feedback() -> Response:
         fields = read_fields()
@@ -90,27 +120,14 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields = read_fields()
         return _answer({"forgotten": require_feedback(feedback).forget(fields["request_ids"])})
 
-    @routes.get("/breeds")
-    def breeds() -> ResponseBase:
-        shipped = _read_facts(shipped_files / BREEDS_FILE)
-        with predictor.repository.acquire(_find_spec(request.args, predictor)) as servable:
-            classes, taught = require_labels(servable), servable.description.read_taught_breeds()
-        facts = {breed["id"]: breed for breed in taught} | shipped
-        known = [{**facts.get(label["id"], {}), **label} for label in classes]
-        ranks = _ranks(shipped_files / POPULARITY_FILE)
-        # What people have most comes first.
-        known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))
-        response = json_response({"breeds": known}, headers={"Cache-Control": "no-cache"})
-        response.add_etag()
-        return response.make_conditional(request)
+
+def _add_offline(routes: Blueprint, predictor: Predictor) -> None:
+    """The network that phones run without a connection."""
 
     @routes.get("/offline")
     def offline() -> ResponseBase:
         description = _phone_folder(predictor) / phone_files.DESCRIPTION
-        response = Response(description.read_bytes(), mimetype="application/json")
-        response.headers["Cache-Control"] = "no-cache"
-        response.add_etag()
-        return response.make_conditional(request)
+        return _unless_known(Response(description.read_bytes(), mimetype="application/json"))
 
     @routes.get("/offline/<digest>/<name>")
     def offline_file(digest: str, name: str) -> Response:
@@ -125,19 +142,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         response.headers["Cache-Control"] = FOR_GOOD
         return response
 
-    @routes.get("/models")
-    def models() -> Response:
-        repository = predictor.repository
-        breeds = _read_facts(shipped_files / BREEDS_FILE)
-        return json_response(
-            {
-                "models": [_describe(repository, name, breeds) for name in repository.models()],
-                "default_model": predictor.default_model(),
-                "feedback_days": settings.feedback_days if feedback else None,
-            }
-        )
 
-    return routes
+def _unless_known(response: Response) -> ResponseBase:
+    """The answer, or 304 to a client that has it already."""
+    response.headers["Cache-Control"] = "no-cache"
+    response.add_etag()
+    return response.make_conditional(request)
 
 
 def _require_passed(
