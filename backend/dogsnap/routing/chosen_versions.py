@@ -296,12 +296,8 @@ class ChosenVersions:
         raise NotFound(f"there is no switch {number} in the log")
 
 
-def was_second(first: Switch | None) -> Aborted:
-    """The error for a switch that was planned before another one was made, or before
-    versions came or went.
-    """
-    if first is None:
-        return Aborted("its versions came or went meanwhile; look at them and try again")
+def was_second(first: Switch) -> Aborted:
+    """The error for a switch that was planned before another one was made."""
     return Aborted(
         f"{first.by.name} {first.by.address} was first: switch {first.id} ({first}); look at it "
         "and try again"

@@ -80,18 +80,6 @@ class Switcher:
                 differences += self._compare(versions[model], of_model, is_guarded)
         return Plan(frozenset(planners), find, changes, differences, is_guarded, undoes)
 
-    def _note_shadow(self, versions: Versions, shadow: int) -> Differences:
-        """Whether a shadow never gets copies of what the default answers."""
-        default = versions.default
-        if default is None or not all(map(versions.is_available, (default, shadow))):
-            return Differences()
-        with (
-            self._repository.acquire(ModelSpec(versions.model, default)) as answering,
-            self._repository.acquire(ModelSpec(versions.model, shadow)) as servable,
-        ):
-            sentence = never_copied(answering, servable)
-        return Differences(noted=(sentence,) if sentence else ())
-
     def plan_undo(self, number: int | None = None, model: str = "") -> Plan:
         """Of the switch with this id, or of the last one in force (of a model).
 
@@ -124,7 +112,9 @@ class Switcher:
 
         def make() -> Sequence[Change]:
             if plan.find_changes() != plan.changes:
-                raise was_second(self._chosen.newest_switch(plan.models))
+                newest = self._chosen.newest_switch(plan.models)
+                assert newest is not None  # what is chosen changes by switches alone
+                raise was_second(newest)
             return plan.changes
 
         return self._chosen.switch(
@@ -172,20 +162,24 @@ class Switcher:
     def _compare(
         self, versions: Versions, changes: Sequence[Change], is_guarded: bool
     ) -> Differences:
-        """How versions of a model differ from those that they replace."""
+        """How versions of a model differ from those that they replace, and whether a
+        shadow gets copies.
+        """
         choices = self._choices(versions.model)
         replaced, unknown = replacements(choices, versions, changes)
         if is_guarded:
             check_guard(changes, replaced)
-        found = Differences(noted=tuple(unknown))
+        pairs = [(compare, before, after) for before, after in replaced]
+        default = versions.default
         for change in changes:
-            if change.kind == "shadow" and change.after is not None:
-                found += self._note_shadow(versions, change.after)
-        for numbers in replaced:
-            before, after = [ModelSpec(versions.model, number) for number in numbers]
-            with (
-                self._repository.acquire(before) as servable_before,
-                self._repository.acquire(after) as servable_after,
-            ):
-                found += compare(servable_before, servable_after)
+            if change.kind == "shadow" and default is not None:
+                pairs.append((never_copied, default, change.after))
+        found = Differences(noted=tuple(unknown))
+        for judge, before, after in pairs:
+            if all(map(versions.is_available, (before, after))):
+                with (
+                    self._repository.acquire(ModelSpec(versions.model, before)) as answering,
+                    self._repository.acquire(ModelSpec(versions.model, after)) as other,
+                ):
+                    found += judge(answering, other)
         return found

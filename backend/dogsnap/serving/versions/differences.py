@@ -28,7 +28,7 @@ class Differences:
         return Differences(self.felt + more.felt, self.noted + more.noted)
 
 
-def compare(before: BaseServable, after: BaseServable) -> Differences:
+def compare(before: BaseServable, after: BaseServable, /) -> Differences:
     """How `after` differs from `before`, whose requests it would take over.
 
     More classes, signatures, inputs' shapes and outputs are no difference. A
@@ -41,20 +41,19 @@ def compare(before: BaseServable, after: BaseServable) -> Differences:
     return Differences(tuple(comparison.felt), tuple(comparison.noted))
 
 
-def never_copied(answering: BaseServable, shadow: BaseServable) -> str:
-    """A sentence if no request to `answering` can be repeated by its `shadow`;
-    else "".
-    """
+def never_copied(answering: BaseServable, shadow: BaseServable, /) -> Differences:
+    """Notes if no request to `answering` can be repeated by its `shadow`."""
     for name, signature in answering.signatures.items():
         same = shadow.signatures.get(name)
         if same is not None and same.inputs == signature.inputs:
-            return ""
+            return Differences()
     if _names_breeds(answering) and _names_breeds(shadow):
-        return ""
-    return (
+        return Differences()
+    sentence = (
         f"version {shadow.id.version} gets no copies of what version {answering.id.version} "
         "answers: no signature of both has the same inputs"
     )
+    return Differences(noted=(sentence,))
 
 
 class _Comparison:
