@@ -23,7 +23,7 @@ from dogsnap.server.middleware.request_ids import STICKY_KEY, new_id
 from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.answers.classification import Classification, require_labels
 from dogsnap.serving.answers.levels import Level
-from dogsnap.serving.answers.several_photos import MOST_PHOTOS, naming_photo
+from dogsnap.serving.answers.several_photos import MOST_PHOTOS, map_photos
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.photos.base64_text import decode_base64
@@ -60,7 +60,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         found, received = _photos_and_fields(settings, MOST_PHOTOS)
         spec = _find_spec(received, predictor)
         top_k = whole_number("top_k", received.get("top_k"))
-        photos = _require_passed(content_check, found) if content_check else found
+        photos: Sequence[bytes | Photo] = found
+        if content_check:
+            photos = map_photos(content_check.require_passed, found)
         joined = predictor.classify(photos, spec, top_k, PROTOCOL, client_is_gone())
         result, answer = joined.answer, joined.to_json()
         # Of several labels it cannot be said which of them is right.
@@ -148,16 +150,6 @@ def _unless_known(response: Response) -> ResponseBase:
     response.headers["Cache-Control"] = "no-cache"
     response.add_etag()
     return response.make_conditional(request)
-
-
-def _require_passed(
-    content_check: ContentCheck, photos: Sequence[bytes]
-) -> Sequence[bytes | Photo]:
-    passed = []
-    for place, photo in enumerate(photos):
-        with naming_photo(place, len(photos)):
-            passed.append(content_check.require_passed(photo))
-    return passed
 
 
 def _phone_folder(predictor: Predictor) -> Path:
@@ -284,10 +276,7 @@ def _photos_and_fields(settings: Settings, most: int) -> tuple[list[bytes], dict
         )
     fields = parse_json(body)
     del body  # as long as the photo, like its text, of which the decoded photo is a second copy
-    texts, photos = _texts_of_photos(fields, most), []
-    for place, text in enumerate(texts):
-        with naming_photo(place, len(texts)):
-            photos.append(decode_base64(text))
+    photos = map_photos(decode_base64, _texts_of_photos(fields, most))
     return photos, with_query(fields)
 
 

@@ -2,10 +2,9 @@
 them together say of it.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,19 +14,23 @@ from dogsnap.serving.answers.levels import LEAST_PROBABILITY, Level
 from dogsnap.serving.versions.servable import BaseServable
 
 MOST_PHOTOS = 5  # of one dog
+Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
-@contextmanager
-def naming_photo(place: int, count: int) -> Iterator[None]:
-    """Has an error of wrong input say which of `count` photos it is about;
-    `place` counts from 0.
+def map_photos(function: Callable[[Value], Result], photos: Sequence[Value]) -> list[Result]:
+    """What a function makes of each photo; an error of wrong input says which of
+    several it is about.
     """
-    try:
-        yield
-    except InvalidArgument as error:
-        if count == 1:
-            raise
-        raise type(error)(f"photo {place + 1} of {count}: {error.message}") from error
+    results = []
+    for number, photo in enumerate(photos, 1):
+        try:
+            results.append(function(photo))
+        except InvalidArgument as error:
+            if len(photos) == 1:
+                raise
+            raise type(error)(f"photo {number} of {len(photos)}: {error.message}") from error
+    return results
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dogsnap.serving.answers.classification import (
     name_breeds,
 )
 from dogsnap.serving.answers.levels import Level
-from dogsnap.serving.answers.several_photos import JoinedAnswer, join_answers, naming_photo
+from dogsnap.serving.answers.several_photos import JoinedAnswer, join_answers, map_photos
 from dogsnap.serving.execution.executor import remaining
 from dogsnap.serving.metrics import Metrics
 from dogsnap.serving.photos import photo, photo_values, preprocessing
@@ -274,12 +275,10 @@ class Photos(_OneSignature):
         self.size = len(contents)
 
     def prepare(self, servable: BaseServable, max_pixels: int, metrics: Metrics) -> Signature:
-        self._photos: list[photo.Photo] = []
         with metrics.step("check"):
             photo.check_count(self.size)
-            for place, contents in enumerate(self._contents):
-                with naming_photo(place, self.size):
-                    self._photos.append(photo.check(contents, max_pixels))
+            check = partial(photo.check, max_pixels=max_pixels)
+            self._photos = map_photos(check, self._contents)
             photo.check_together(self._photos, max_pixels)
         self._pixels = sum(each.whole_pixels() for each in self._photos)
         return self._choose_signature(servable)
@@ -346,15 +345,14 @@ class Breeds(Photos):
         return servable.photo_signature()
 
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        runs = []
-        for place in range(self.size):
-            with naming_photo(place, self.size):
-                run = self._look(place, servable, signature, metrics)
-                runs.append(self._name(run, metrics))
+        def look(place: int) -> Run:
+            return self._name(self._look(place, servable, signature, metrics), metrics)
+
+        runs = map_photos(look, range(self.size))
         named = tuple(answer for run in runs for answer in run.named)
         if len({answer.servable for answer in named}) > 1:
             raise Unavailable("the engine has just switched versions; try again")
-        return Run(_rows_of(runs), run.servable, named)
+        return Run(_rows_of(runs), runs[-1].servable, named)
 
     def repeat(self, other: BaseServable) -> Arrays:
         """What `other` would answer, which may look at other parts of the photos."""
