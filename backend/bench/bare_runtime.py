@@ -43,7 +43,7 @@ def load(version: str, runtime: str) -> Run:
     from dogsnap.serving.tensors.signatures import ServableId
     from dogsnap.serving.versions.servable import LocalServable
 
-    servable = LocalServable.load(ServableId(folder.parent.name, int(folder.name)), folder)
+    servable = LocalServable(ServableId(folder.parent.name, int(folder.name)), folder)
     default = servable.signature()
     return lambda text: servable.run(default, {"image": [text]})
 

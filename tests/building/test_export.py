@@ -67,7 +67,7 @@ def test_a_version_takes_images_describes_itself_and_warms_up_by_tensorflow_serv
     versions,
 ) -> None:
     version = versions[0]
-    servable = LocalServable.load(ServableId("tiny", 1), version)
+    servable = LocalServable(ServableId("tiny", 1), version)
     signature = servable.signature("serving_default")
     assert signature.method == "tensorflow/serving/predict"
     for specs, name, shape in (

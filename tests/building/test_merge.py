@@ -227,7 +227,7 @@ def test_the_chosen_input_of_the_chosen_signature_takes_photos_and_the_others_ar
     answer = merged.serving_default(photo=TEXTS, **further)
     np.testing.assert_array_equal(answer["dark"], expected > np.median(expected))
     same(merged.photo_bytes(photo_bytes=tf.constant(PHOTOS), **further), answer)
-    assert warm_up(LocalServable.load(ServableId("m", 2), folder)) == 2
+    assert warm_up(LocalServable(ServableId("m", 2), folder)) == 2
 
 
 def test_a_network_that_cannot_be_frozen_leaves_the_folder_of_versions_as_it_was(tmp_path) -> None:
@@ -286,7 +286,7 @@ def test_a_network_of_16_bits_gets_probabilities_that_json_has_a_form_for(
 
 def test_a_merged_version_without_labels_takes_files_where_it_takes_base64_text(tmp_path) -> None:
     folder = merge(mean_colour(tmp_path / "m" / "1", IMAGE), Options())
-    servable = LocalServable.load(ServableId("m", 2), folder)
+    servable = LocalServable(ServableId("m", 2), folder)
     assert servable.description.raw["source"] == {"merged_from": "m/1", "decode": "base64"}
     assert servable.of_bytes(servable.signature()) == servable.signature("image_bytes")
     raw = merge(folder.with_name("1"), Options(decode="bytes"))

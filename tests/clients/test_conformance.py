@@ -76,7 +76,7 @@ def test_each_version_runs_its_warm_up_records_with_tensorflow_alone_with_a_row_
 ) -> None:
     assert {"1", "2"} <= set(ran.versions) == set(ran.runs)
     for version, folder in ran.versions.items():
-        signatures = set(LocalServable.load(ServableId("m", int(version)), folder).signatures) - {
+        signatures = set(LocalServable(ServableId("m", int(version)), folder).signatures) - {
             "keep_alive"
         }
         assert {run["signature"] for run in ran.runs[version]} == signatures
@@ -118,7 +118,7 @@ def same(received: np.ndarray, expected: np.ndarray) -> None:
 
 def test_the_answers_are_those_of_our_server(tiny) -> None:
     for version, folder in tiny.versions.items():
-        servable = LocalServable.load(ServableId("inception_v3", int(version)), folder)
+        servable = LocalServable(ServableId("inception_v3", int(version)), folder)
         for number, record in enumerate(read_records(folder / RECORDS_FILE)):
             request = record.predict_log.request
             inputs = {alias: tf.make_ndarray(proto) for alias, proto in request.inputs.items()}

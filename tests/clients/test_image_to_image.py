@@ -172,7 +172,7 @@ def test_a_network_of_any_size_sees_each_picture_in_its_own_unless_it_is_damaged
     for before, after in zip(pictures, made(folder, *pictures), strict=True):
         np.testing.assert_array_equal(after, 255 - before)
     assert run(folder)["output_bytes"].shape == (0,)
-    assert warm_up(LocalServable.load(ServableId("m", 2), folder)) == 1
+    assert warm_up(LocalServable(ServableId("m", 2), folder)) == 1
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[1\]"
     ):

@@ -174,7 +174,7 @@ def test_reference_variables_are_read_without_complaints(engine) -> None:
 
 
 def load(make, folder: Path) -> LocalServable:
-    return LocalServable.load(ServableId("m", 1), make(folder / "1"))
+    return LocalServable(ServableId("m", 1), make(folder / "1"))
 
 
 def run(servable: LocalServable, signature: str = "", **inputs) -> dict:
@@ -238,7 +238,7 @@ def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> Non
         v1.saved_model.simple_save(
             session, str(tmp_path / "1"), {"kept": kept, "unused": unused}, outputs
         )
-    servable = LocalServable.load(ServableId("m", 1), tmp_path / "1")
+    servable = LocalServable(ServableId("m", 1), tmp_path / "1")
     answer = servable.run(servable.signature(), {"kept": [1.0, 2.0], "unused": 3.0})
     assert {alias: value.tolist() for alias, value in answer.items()} == {
         "constant": 7.0,
@@ -247,7 +247,7 @@ def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> Non
 
 
 def test_a_version_that_is_unloaded_takes_its_session_along(models) -> None:
-    servable = LocalServable.load(ServableId("m", 1), models / "inception_v3" / "1")
+    servable = LocalServable(ServableId("m", 1), models / "inception_v3" / "1")
     session = weakref.ref(servable._loaded._session)
     with pytest.raises(
         InvalidArgument, match=r"declared shape \(None, 16, 16, 3\), received \(1, 2\)"

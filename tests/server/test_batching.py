@@ -163,10 +163,10 @@ def test_an_output_without_a_row_for_each_row_is_run_for_each_request_by_itself(
 
 
 def test_strings_keep_their_zero_bytes_and_a_fixed_first_dimension_is_not_batched(tmp_path) -> None:
-    servable = LocalServable.load(ServableId("texts", 1), tiny_models.decoders(tmp_path / "1"))
+    servable = LocalServable(ServableId("texts", 1), tiny_models.decoders(tmp_path / "1"))
     servable.enable_batching(parameters(allowed_batch_sizes=(8,)))
     assert set(servable._batchers) == {"serving_default", "of_examples"}
-    single = LocalServable.load(ServableId("one", 1), tiny_models.constant(tmp_path / "2"))
+    single = LocalServable(ServableId("one", 1), tiny_models.constant(tmp_path / "2"))
     single.enable_batching(parameters())
     assert single._batchers == {}
 
@@ -183,7 +183,7 @@ def test_a_signature_with_an_output_that_has_no_open_first_dimension_is_not_batc
         "unknown": lambda x: {"y": unknown["y"](x)},
     }
     made = {name: tiny_models.signature(each, x) for name, each in signatures.items()}
-    servable = LocalServable.load(ServableId("m", 1), tiny_models.save(tmp_path / "1", **made))
+    servable = LocalServable(ServableId("m", 1), tiny_models.save(tmp_path / "1", **made))
     servable.enable_batching(parameters())
     assert set(servable._batchers) == {"serving_default"}
     with ThreadPoolExecutor(4) as pool:

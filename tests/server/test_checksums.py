@@ -17,7 +17,7 @@ def version(colour_models, tmp_path) -> Path:
 
 
 def load(version: Path) -> LocalServable:
-    return LocalServable.load(ServableId("dogs", 2), version)
+    return LocalServable(ServableId("dogs", 2), version)
 
 
 @pytest.mark.parametrize("number", ["1", "2"])

@@ -45,7 +45,7 @@ def loaded(made) -> dict[int, LocalServable]:
 
 
 def load(folder: Path) -> LocalServable:
-    return LocalServable.load(ServableId("tiny", int(folder.name)), folder)
+    return LocalServable(ServableId("tiny", int(folder.name)), folder)
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_a_version_without_thresholds_answers_at_once(server):
 @pytest.mark.parametrize(("seconds", "level"), [(60, Level.BREED), (0, Level.NO_DOG)])
 def test_a_photo_is_turned_only_while_time_is_left(models, seconds, level):
     folder = models / "no_dog" / "2"  # merged
-    servable = LocalServable.load(ServableId("no_dog", int(folder.name)), folder)
+    servable = LocalServable(ServableId("no_dog", int(folder.name)), folder)
     metrics = Metrics()
     work = Breeds([upright_dogs.photo("left")], None)
     signature = work.prepare(servable, MAX_PHOTO_PIXELS, metrics)

@@ -172,7 +172,7 @@ def test_bytes_and_the_best_names_have_signatures_of_their_own_and_no_photos_get
 def test_it_takes_base64_text_describes_itself_and_has_a_warm_up_request_for_each_signature(
     version, preset
 ) -> None:
-    servable = LocalServable.load(ServableId("vit", 1), version.folder)
+    servable = LocalServable(ServableId("vit", 1), version.folder)
     signature = servable.signature()
     assert signature.method == "tensorflow/serving/predict"
     specs = {

@@ -88,7 +88,7 @@ def versions(one: Path) -> Path:
 
 
 def load(folder: Path) -> LocalServable:
-    return LocalServable.load(ServableId("tiny", int(folder.name)), folder)
+    return LocalServable(ServableId("tiny", int(folder.name)), folder)
 
 
 def scores(servable: LocalServable, *photos: bytes) -> dict[str, np.ndarray]:

@@ -72,7 +72,7 @@ def test_a_saved_model_as_text_is_served(tmp_path):
     (version / "saved_model.pbtxt").write_text(text_format.MessageToString(model))
     file.unlink()
     assert not missing(version)
-    servable = LocalServable.load(ServableId("half", 1), version)
+    servable = LocalServable(ServableId("half", 1), version)
     outputs = servable.run(servable.signature(), {"x": [2.0]})
     assert outputs["y"].tolist() == [3.0]
 

@@ -50,21 +50,21 @@ def test_an_unknown_signature_is_refused_naming_those_there_are(colours):
     with pytest.raises(
         UnknownSignature, match=r'Serving signature name: "x" not found in signature def.*"scores"'
     ):
-        LocalServable.load(ME, colours / "1").signature("x")
+        LocalServable(ME, colours / "1").signature("x")
 
 
 def test_a_merged_version_has_a_signature_of_bytes_for_the_one_of_base64_text(colours, tmp_path):
-    merged = LocalServable.load(ME, colours / "2")
+    merged = LocalServable(ME, colours / "2")
     assert merged.of_bytes(merged.signature()) == merged.signature("image_bytes")
     for name in ("image_bytes", "scores", "labels"):
         assert merged.of_bytes(merged.signature(name)) is None
     foreign = shutil.copytree(colours / "2", tmp_path / "2")
     shutil.rmtree(foreign / "assets.extra")
-    assert LocalServable.load(ME, foreign).of_bytes(merged.signature()) is None
+    assert LocalServable(ME, foreign).of_bytes(merged.signature()) is None
 
 
 def test_a_foreign_model_with_labels_alone_names_photos_by_the_size_of_its_input(tmp_path):
-    servable = LocalServable.load(
+    servable = LocalServable(
         ME, described(images(tmp_path / "1"), labels=LABELS, decision=DECISION)
     )
     outputs = servable.run_photos(servable.photo_signature(), [encode(plain(GREEN), "PNG")])
@@ -85,7 +85,7 @@ def test_a_prediction_of_unknown_rank_is_served_with_labels_and_without(tmp_path
     folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
     pixels = np.zeros((1, 8, 8, 3), np.float32)
     for description in ({"input_size": [8, 8]}, {"labels": LABELS}):
-        servable = LocalServable.load(ME, described(folder, **description))
+        servable = LocalServable(ME, described(folder, **description))
         assert servable.signature().outputs["prediction"].shape.rank is None
         assert servable.run(servable.signature(), {"pixels": pixels})["prediction"].shape == (1, 3)
 
@@ -125,13 +125,11 @@ def test_an_output_that_cannot_be_served_is_refused_by_name_and_leaves_the_rest(
 
 def test_labels_that_do_not_fit_the_classes_fail_the_load(tmp_path):
     with pytest.raises(ValueError, match="has 3 classes, the version's labels are 2"):
-        LocalServable.load(
-            ME, described(images(tmp_path / "1"), labels=LABELS[:2], decision=DECISION)
-        )
+        LocalServable(ME, described(images(tmp_path / "1"), labels=LABELS[:2], decision=DECISION))
 
 
 def test_a_version_without_thresholds_never_says_no_dog_is_never_sure_and_says_so(tmp_path):
-    servable = LocalServable.load(ME, described(images(tmp_path / "1"), labels=LABELS))
+    servable = LocalServable(ME, described(images(tmp_path / "1"), labels=LABELS))
     outputs = {"prediction": np.array([[0.01, 0.99, 0.0]]), "dog": np.array([0.0])}
     answer = name_breeds(servable, outputs, row=0, top_k=1).to_json()
     assert (answer["breeds"][0]["id"], answer["dog"], answer["confident"]) == ("c2", True, False)
@@ -152,7 +150,7 @@ def test_an_answer_that_claims_a_group_lists_all_of_its_members_unless_a_number_
     decision = {**DECISION, "confident_threshold": 0.95, **thresholds}
     described(folder, labels=labels, decision=decision, groups=[group])
     outputs = {"prediction": np.array([[0.9, 0.02, *[0.01] * 6, 0.005]]), "dog": np.array([1.0])}
-    servable = LocalServable.load(ME, folder)
+    servable = LocalServable(ME, folder)
     answer = name_breeds(servable, outputs, row=0, top_k=None)
     assert (answer.level, [breed.id for breed in answer.breeds][-1]) == ("group", "c8")
     assert len(answer.breeds) == 6
@@ -160,7 +158,7 @@ def test_an_answer_that_claims_a_group_lists_all_of_its_members_unless_a_number_
 
 
 def test_a_version_with_labels_but_without_a_prediction_warms_up_and_says_what_is_missing(tmp_path):
-    servable = LocalServable.load(
+    servable = LocalServable(
         ME, described(images(tmp_path / "1", outputs="mean"), labels=LABELS, decision=DECISION)
     )
     assert warm_up(servable) == 0
@@ -177,12 +175,12 @@ def test_a_photo_for_an_input_of_open_size_needs_the_size_said(tmp_path):
 
     folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
     photo = encode(plain(GREEN), "PNG")
-    servable = LocalServable.load(ME, folder)
+    servable = LocalServable(ME, folder)
     with pytest.raises(
         FailedPrecondition, match="size of image it takes: expected input_size in assets"
     ):
         servable.run_photos(servable.signature(), [photo])
-    servable = LocalServable.load(ME, described(folder, input_size=[8, 8]))
+    servable = LocalServable(ME, described(folder, input_size=[8, 8]))
     assert servable.run_photos(servable.signature(), [photo])["prediction"].shape == (1, 3)
 
 
@@ -200,7 +198,7 @@ def test_a_photo_for_an_input_of_open_size_needs_the_size_said(tmp_path):
 def test_what_another_runtime_raises_becomes_an_error_for_the_client(
     tmp_path, caplog, raised, expected, said
 ):
-    servable = LocalServable.load(ME, images(tmp_path / "1"))
+    servable = LocalServable(ME, images(tmp_path / "1"))
 
     def fail(**_: object) -> None:
         raise raised
@@ -232,7 +230,7 @@ def test_a_file_that_the_graph_reads_is_the_servers_and_one_that_the_client_name
         serving_default=tiny_models.signature(of_graph, tf.TensorSpec([], tf.float32, "x")),
         read=tiny_models.signature(of_client, tf.TensorSpec([], tf.string, "name")),
     )
-    servable = LocalServable.load(ServableId("m", 1), one)
+    servable = LocalServable(ServableId("m", 1), one)
     with pytest.raises(
         Internal, match=r"/nowhere/names.txt; No such file .*: put it on the server"
     ):
@@ -260,7 +258,7 @@ def test_a_version_that_refuses_the_black_photo_is_loaded_without_it(tmp_path):
     (one / "assets.extra").mkdir()
     labels = [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]
     (one / "assets.extra/dogsnap.json").write_text(json.dumps({"labels": labels}))
-    servable = LocalServable.load(ServableId("m", 1), one)
+    servable = LocalServable(ServableId("m", 1), one)
     assert warm_up(servable) == 0
     white = encode(plain((255, 255, 255)), "PNG")
     assert servable.run_photos(servable.photo_signature(), [white])["prediction"].shape == (1, 2)

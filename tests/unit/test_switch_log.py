@@ -311,10 +311,9 @@ def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded_and_one_i
 def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):
     def load_and_think_better(identity, path):
         scenario.load(3, False)
-        return load(identity, path)
+        return LocalServable(identity, path)
 
-    load = LocalServable.load
-    monkeypatch.setattr(LocalServable, "load", load_and_think_better)
+    monkeypatch.setattr(local_repository, "LocalServable", load_and_think_better)
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(), scenario.states()[3]) == (2, State.END)
 

@@ -546,7 +546,7 @@ class LocalRepository(ModelRepository):
                 check_memory(version.tried)
             with low_priority.beside_requests(self.started):
                 loaded = low_priority.run(digest, version.path)
-                servable = LocalServable.load(version.id, version.path)
+                servable = LocalServable(version.id, version.path)
                 self._prepare(servable)
                 records = warm_up(servable)
             # loading leaves up to 90 MB of free heap: the graph's file, read and parsed

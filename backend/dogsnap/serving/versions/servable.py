@@ -299,40 +299,32 @@ class LocalServable(BaseServable):
 
     path: Path
 
-    def __init__(
-        self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]
-    ):
-        self.path = path
-        # what the functions need, a SavedModel or a network of another runtime, lives as long
-        self._loaded = loaded
-        self._functions = dict(loaded.signatures)
-        super().__init__(identity, Description.read(path), signature_defs, self._functions)
-
-    @classmethod
-    def load(cls, identity: ServableId, path: Path) -> "LocalServable":
-        """Raises FailedPrecondition for a changed file, and TensorFlow's errors
-        for a damaged one.
+    def __init__(self, identity: ServableId, path: Path):
+        """Loads it. Raises FailedPrecondition for a changed file, and TensorFlow's
+        errors for a damaged one.
         """
+        self.path = path
         low_priority.run(checksums.verify, path)
         graphs = saved_model_file.read(path)
         meta_graph = next(
             (graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0]
         )
-        loaded: Any
-        loaded, runtime = openvino_runtime.load(path, identity)
-        in_session = loaded is None and tensorflow1_sessions.is_of_tensorflow_1(graphs)
+        # What the functions need, a SavedModel or a network of another runtime, lives as long.
+        self._loaded: Any
+        self._loaded, runtime = openvino_runtime.load(path, identity)
+        in_session = self._loaded is None and tensorflow1_sessions.is_of_tensorflow_1(graphs)
         if in_session:
-            loaded = tensorflow1_sessions.SessionModel(path, meta_graph)
-        elif loaded is None:
-            loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+            self._loaded = tensorflow1_sessions.SessionModel(path, meta_graph)
+        elif self._loaded is None:
+            self._loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+        self._functions = dict(self._loaded.signatures)
         # Copies: a part of a protobuf message keeps the whole one in memory, with all constants.
         definitions = {name: copy.deepcopy(each) for name, each in meta_graph.signature_def.items()}
-        servable = cls(identity, path, loaded, definitions)
-        servable.holds_shapes = not in_session
+        super().__init__(identity, Description.read(path), definitions, self._functions)
+        self.holds_shapes = not in_session
         tensors = {info.name for each in definitions.values() for info in each.inputs.values()}
-        servable.decoding = Decoding.of(meta_graph.graph_def, tensors)
-        servable.runtime = runtime
-        return servable
+        self.decoding = Decoding.of(meta_graph.graph_def, tensors)
+        self.runtime = runtime
 
     def answer(self, signature: Signature, inputs: Inputs) -> Answer:
         return self.run(signature, inputs), self

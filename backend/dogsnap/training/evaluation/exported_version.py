@@ -46,7 +46,7 @@ class ExportedVersion:
         if saved_model_file.find(folder) is None:
             raise ValueError(f"{path} is no version: it holds no {saved_model_file.BINARY}")
         try:
-            servable = LocalServable.load(ServableId(folder.parent.name, number), path)
+            servable = LocalServable(ServableId(folder.parent.name, number), path)
             if not servable.description.labels:
                 raise ValueError(
                     f"{path} has no labels; `dogsnap merge {path} --labels FILE` writes "
