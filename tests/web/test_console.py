@@ -496,6 +496,11 @@ def test_photos_can_be_dropped_and_a_box_is_drawn_where_the_dog_is(server, open_
         list(photos[1].read_bytes()),
     )
     expect(page.locator("#tried h3")).to_contain_text("dropped.jpg")
+    is_prevented = page.evaluate(
+        """() => { const drop = new DragEvent("drop", { dataTransfer: new DataTransfer(), cancelable: true, bubbles: true });
+        document.querySelector("#who").dispatchEvent(drop); return drop.defaultPrevented }"""
+    )
+    assert not is_prevented  # text can be dragged into a field
     boxes = page.locator("#tried .frame i")
     expect(boxes).to_have_count(2)
     box, frame = boxes.first.bounding_box(), page.locator(".frame").first.bounding_box()

@@ -62,6 +62,7 @@ one("#try").addEventListener("submit", (event) => {
 });
 addEventListener("dragover", (event) => event.preventDefault());
 addEventListener("drop", (event) => {
+  if (!event.dataTransfer.files.length) return; // text for a field
   event.preventDefault();
   one("#photos").files = event.dataTransfer.files;
   one("#try button").click();
