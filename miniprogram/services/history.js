@@ -50,30 +50,31 @@ function find(id) {
 }
 
 /**
- * Keeps a snap, instead of the same one that waited; the oldest beyond a hundred go. Rejects when the phone will not keep
- * it, and then what was kept before is left.
+ * Keeps a snap, instead of the same one that waited; the oldest beyond a hundred go.
  * @param {string} id
  * @param {import('./classifier').Outcome | null} outcome
  * @param {string} photo  copied
  * @param {boolean} [isRaw]
+ * @returns {Promise<boolean>}  false where the phone will not keep it, and then what was kept before is left
  */
 async function add(id, outcome, photo, isRaw = false) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}${isRaw ? '' : '.jpg'}`
-  if (photo !== kept) await copy(photo, kept)
+  if (photo !== kept && !(await copy(photo, kept))) return false
   const before = list()
   const { onPhone = null } = before.find((other) => other.id === id) || {}
   const entry = { id, time: Date.now(), photo: kept, outcome, isRaw, onPhone }
   const entries = [entry, ...before.filter((other) => other.id !== id)]
   const gone = [...entries.slice(MOST), ...before.filter((other) => other.id === id && other.photo !== kept)]
-  if (write(entries.slice(0, MOST))) return gone.forEach(removePhoto)
-  write(before)
-  if (!before.some((other) => other.photo === kept)) removePhoto(entry)
-  throw new Error('the phone does not take the list')
+  const isKept = write(entries.slice(0, MOST))
+  if (isKept) gone.forEach(removePhoto)
+  else write(before)
+  if (!isKept && !before.some((other) => other.photo === kept)) removePhoto(entry)
+  return isKept
 }
 
 /**
- * Keeps the photo of a snap as it was turned, with an answer that fits it, or none: then it waits for another one. Rejects
- * when the phone will not keep it.
+ * Keeps the photo of a snap as it was turned, with an answer that fits it, or none: then it waits for another one. Where the
+ * phone will not keep it, it stays as it was.
  * @param {string} photo  copied
  * @param {import('./classifier').Outcome | null} outcome
  */
@@ -81,7 +82,7 @@ async function turn(id, photo, outcome) {
   const before = find(id)
   if (!before) return
   const kept = `${wx.env.USER_DATA_PATH}/${id}-${Date.now().toString(36)}.jpg` // pictures are shown as their names were first seen
-  await copy(photo, kept)
+  if (!(await copy(photo, kept))) return
   const { said = null, saidOfOthers = {} } = outcome ? before : {}
   if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false, onPhone: null })) removePhoto(before)
 }
@@ -129,8 +130,11 @@ function clear() {
   entries.forEach(removePhoto)
 }
 
+/** @returns {Promise<boolean>}  whether the phone has room for it */
 function copy(srcPath, destPath) {
-  return new Promise((success, fail) => wx.getFileSystemManager().copyFile({ srcPath, destPath, success, fail }))
+  return new Promise((resolve) => {
+    wx.getFileSystemManager().copyFile({ srcPath, destPath, success: () => resolve(true), fail: () => resolve(false) })
+  })
 }
 
 /** A photo that is gone already is as good as removed. */

@@ -21,7 +21,8 @@ function claim(logits, { labels, groups, decision, dog_bias: bias, ...calibratio
   const guesses = labels.map((label, place) => Object.assign({}, label, { probability: probabilities[place] }))
   guesses.sort((one, other) => other.probability - one.probability)
   const breeds = guesses.slice(0, NAMED)
-  if (logistic(Math.max(...logits) + bias) < decision.dog_threshold) return { state: 'no_dog', breeds, group: null, set: null }
+  const dog = 1 / (1 + Math.exp(-Math.max(...logits) - bias))
+  if (dog < decision.dog_threshold) return { state: 'no_dog', breeds, group: null, set: null }
   const [first] = guesses
   const likely = guesses.filter(({ probability }) => probability >= decision.set_threshold)
   const set = (likely.length ? likely : [first]).map(({ id }) => id)
@@ -62,10 +63,6 @@ function zScore(probabilities) {
 
 function average(numbers) {
   return numbers.reduce((sum, each) => sum + each, 0) / numbers.length
-}
-
-function logistic(logit) {
-  return 1 / (1 + Math.exp(-logit))
 }
 
 module.exports = { claim }

@@ -22,24 +22,32 @@ const engine = inBrowser ? /** @type {any} */ (wx).offlineNetwork : require('./i
 
 const KEY = 'offlineNetwork'
 const TIMEOUT_MS = 15 * 1000
+const SILENCE_MS = 20 * 1000
+const BLANK = { data: [0, 0, 0, 0], width: 1, height: 1 }
 
 /** Failures that leave a photo without an answer for a while. */
 const HELPS = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'noModel']
 
 /** @type {Promise<void> | null}  the download under way */
 let fetching = null
+/** Of its bytes, which have come. */
 let share = 0
+/** Why the last one ended early. @type {'' | 'full' | 'failed'} */
+let problem = ''
+/** Told of its progress and its end. */
+let tell = () => {}
 
-/** @returns {Promise<Network | null>}  the server's; null where it has none, or this phone cannot run it; rejects with a Failure */
+/** @param {() => void} listener */
+function follow(listener) {
+  tell = listener
+}
+
+/** @returns {Promise<Network>}  the server's; rejects with a Failure, also where this phone cannot run it */
 async function offered() {
-  if (!engine.isPossible()) return null
-  const { answer } = request.send('/api/offline', { timeoutMs: TIMEOUT_MS })
-  const found = await answer.catch((failure) => {
-    if (failure.kind === 'noModel') return null
-    throw failure
-  })
-  if (found && !(found.digest && found.files && found.labels)) throw new request.Failure('unreadable')
-  return found && Object.assign(found, { address: `${baseUrl}/api/offline/${found.digest}` })
+  if (!engine.isPossible()) throw new request.Failure('noModel')
+  const found = await request.send('/api/offline', { timeoutMs: TIMEOUT_MS }).answer
+  if (!found.digest || !found.files || !found.labels) throw new request.Failure('unreadable')
+  return Object.assign(found, { address: `${baseUrl}/api/offline/${found.digest}` })
 }
 
 /** @returns {Network | null}  the one that is whole on this phone */
@@ -47,14 +55,9 @@ function kept() {
   return settings.get().offline ? storage.read(KEY, null) : null
 }
 
-/** What the settings show of it; share: of the bytes, which have come. */
+/** What the settings show of it. */
 function state() {
-  return { isChosen: settings.get().offline, isReady: Boolean(kept()), share }
-}
-
-/** Why it is not on this phone, as `choose` rejects. @returns {'full' | 'failed'} */
-function reasonOf({ name = '', message = '', errMsg = '' }) {
-  return /quota|storage|exceed|maximum/i.test(name + message + errMsg) ? 'full' : 'failed'
+  return { isChosen: settings.get().offline, isReady: Boolean(kept()), share, problem }
 }
 
 /** As far as the phone knows. @returns {Promise<boolean>} */
@@ -63,21 +66,21 @@ async function isMetered() {
   return /^\dg$/.test(networkType)
 }
 
-/**
- * The user wants it: fetches it with what is needed beside it, and tries it.
- * @param {() => void} tell  of progress, see `state`
- * @returns {Promise<void>}  rejects where nothing is kept then
- */
-function choose(tell) {
+/** The user wants it: fetches it with what is needed beside it, and tries it. Where that fails, nothing is kept. */
+async function choose() {
   settings.change({ offline: true })
-  return fetch(tell).catch(async (error) => {
+  try {
+    await fetch()
+  } catch ({ message, errMsg = message }) {
+    if (!settings.get().offline) return // switched off meanwhile
     await forget()
-    throw error
-  })
+    problem = /quota|storage|exceed|maximum/i.test(errMsg) ? 'full' : 'failed'
+  }
 }
 
 /** Deletes it from this phone. */
 async function forget() {
+  problem = ''
   settings.change({ offline: false })
   storage.remove(KEY)
   await engine.forget()
@@ -86,57 +89,60 @@ async function forget() {
 /** Has the server's, where that is another one or this one is not whole, unless that costs the user something. */
 async function renew() {
   if (!settings.get().offline || (await isMetered())) return
-  await fetch(() => {}).catch(() => {}) // the next time, then
+  await fetch().catch(() => {}) // the next time, then
 }
 
-/** A download that began without this page, until it has ended. @returns {Promise<void>} */
-function underWay() {
-  return Promise.resolve(fetching).catch(() => {})
-}
-
-function fetch(tell) {
-  if (!fetching) {
-    share = 0
-    fetching = fetchAll(tell)
-    const end = () => {
-      fetching = null
-    }
-    fetching.then(end, end)
+async function fetch() {
+  fetching = fetching || fetchAll()
+  try {
+    await fetching
+  } finally {
+    fetching = null
+    tell()
   }
-  return fetching
 }
 
-async function fetchAll(tell) {
+async function fetchAll() {
+  share = 0
   const network = await offered()
-  if (!network) throw new request.Failure('noModel')
   const before = kept()
   if (before && before.digest === network.digest) return
-  let come = 0
   const { key } = settings.get()
-  await engine.keep(network, key ? { [request.KEY_HEADER]: key } : {}, (bytes) => {
-    come += bytes
-    share = Math.min(1, come / engine.bytesOf(network))
+  await engine.keep(network, key ? { [request.KEY_HEADER]: key } : {}, (come) => {
+    share = come
     tell()
   })
-  await engine.run(network, { data: [0, 0, 0, 0], width: 1, height: 1 }) // whether it runs here
-  breeds.all().catch(() => {})
   if (!settings.get().offline) return engine.forget() // switched off meanwhile
+  await run(network, BLANK) // whether it runs here
+  breeds.all().catch(() => {})
   if (!storage.write(KEY, network)) throw new Error('the storage does not take the description')
+}
+
+/** @param {Network} network @param {Picture} picture @returns {Promise<any>}  what it claims; rejects where it does not run here */
+function run(network, picture) {
+  return new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error('the network does not answer')), SILENCE_MS)
+    engine.run(network, picture).then(resolve, reject)
+  })
+}
+
+/** What takes longest in a browser is to load it: that begins while a photo is made small. */
+function warm() {
+  if (inBrowser && kept()) run(kept(), BLANK).catch(() => {})
 }
 
 /**
  * What the phone itself says of a photo to which the server gave no answer.
- * @param {{kind: import('./request').FailureKind}} failure
+ * @param {import('./request').FailureKind} kind  why it gave none
  * @param {string} path  of its small copy
  * @returns {Promise<import('./classifier').Outcome | null>}  null where it can say nothing
  */
-async function guess({ kind }, path) {
+async function guess(kind, path) {
   const network = kept()
-  if (!network || !HELPS.includes(kind)) return null
+  const picture = network && HELPS.includes(kind) && (await photo.pixels(path))
+  if (!picture) return null
   try {
-    const picture = await photo.pixels(path)
-    if (!picture) return null
-    const claim = await engine.run(network, picture)
+    const claim = await run(network, picture)
     return Object.assign({ model: { name: '', version: 0 }, box: null, feedbackId: '', onPhone: true }, claim)
   } catch (error) {
     storage.remove(KEY) // its files may be gone: the next start looks
@@ -144,4 +150,4 @@ async function guess({ kind }, path) {
   }
 }
 
-module.exports = { offered, kept, state, reasonOf, isMetered, choose, forget, renew, underWay, guess, bytesOf: (network) => engine.bytesOf(network) }
+module.exports = { offered, kept, state, follow, isMetered, choose, forget, renew, warm, guess, bytesOf: (network) => engine.bytesOf(network) }

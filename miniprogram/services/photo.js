@@ -76,6 +76,7 @@ async function choose(sources) {
  */
 function prepare(path) {
   return pageCanvas.use(async (canvas) => {
+    if (canvas) pageCanvas.turnsByItself(canvas) // that is known, then, when the photo is there
     const image = canvas && (await pageCanvas.load(canvas, path, 2 * LONGEST_SIDE))
     if (!image) return { path, base64: await readBase64(path), unshown: true }
     const tooSmall = Math.max(image.width, image.height) < SMALLEST_SIDE
@@ -163,16 +164,12 @@ function drawUpright(canvas, image, orientation, part, longest) {
   context.restore()
 }
 
-/**
- * @param {string} path  of a small copy
- * @returns {Promise<import('./offline').Picture | null>}  null
- *   where this phone cannot draw it
- */
+/** @param {string} path  of a small copy, which is upright @returns {Promise<import('./offline').Picture | null>}  null where this phone cannot draw it */
 function pixels(path) {
   return pageCanvas.use(async (canvas) => {
     const image = canvas && (await pageCanvas.load(canvas, path))
     if (!image || !pageCanvas.isReadable(canvas)) return null
-    drawUpright(canvas, image, await orientationOf(canvas, path), WHOLE, LONGEST_SIDE)
+    drawUpright(canvas, image, 'up', WHOLE, LONGEST_SIDE)
     return canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
   })
 }

@@ -29,10 +29,9 @@ async function pick(sources) {
     return await photo.choose(sources)
   } catch (refused) {
     console.warn('no photo chosen:', refused.errno, refused.errMsg)
-    const reason = refusals.reasonOf(refused)
-    const { title, undeclared, privacy, camera, other } = texts().refused.photo
-    const sentence = { undeclared, privacy }[reason] || (isOfCamera(refused, sources) ? camera : other)
-    await refusals.explain(title, sentence, reason)
+    const { camera, ...sentences } = texts().refused.photo
+    const other = isOfCamera(refused, sources) ? camera : sentences.other
+    await refusals.explain(refused, Object.assign(sentences, { other, denied: other }))
     return []
   } finally {
     if (open === opened) open = { sources: '', time: 0 }

@@ -25,8 +25,16 @@ function reasonOf({ errno, errMsg = '' }) {
   return reason
 }
 
-/** Says it, and leads to the settings that WeChat has of each mini program. @param {string} title @param {string} sentence @param {Reason} reason */
-async function explain(title, sentence, reason) {
+/**
+ * Says why, and leads to the settings that WeChat has of each mini program. Who cancelled knows why.
+ * @param {Refused} refused
+ * @param {{title: string, failed?: string} & Partial<Record<Reason, string>>} sentences  failed: where the reason has none
+ */
+async function explain(refused, sentences) {
+  const reason = reasonOf(refused)
+  const { title, [reason]: sentence, failed } = sentences
+  if (reason === 'cancelled') return
+  if (!sentence) return dialogs.say(failed)
   if (reason !== 'denied' || inBrowser) return dialogs.tell(title, sentence)
   const { open: yes, no } = texts().common
   if (await dialogs.ask({ title, content: sentence, yes, no })) await openSettings()
@@ -40,4 +48,4 @@ async function openSettings() {
   }
 }
 
-module.exports = { reasonOf, explain }
+module.exports = { explain }

@@ -3,7 +3,6 @@
  * that shows its photo. A photo is kept from the moment it is chosen (in history.js, without an answer), and sent once,
  * whoever asks: its page, the background (waiting.js), or another window.
  */
-const { inBrowser } = require('../config')
 const classifier = require('./classifier')
 const history = require('./history')
 const offline = require('./offline')
@@ -20,7 +19,8 @@ const { Failure } = request
  * @property {string} photo  as large as there is one; '' where only the history has it
  * @property {Promise<boolean>} kept  whether the phone keeps it: its storage may be full, or its owner forbids it
  * @property {string[]} others  ids of the snaps that were chosen with it, and are asked about together
- * @property {{outcome: Promise<classifier.Outcome>, cancel: () => void} | null} request  under way
+ * @property {Promise<classifier.Outcome> | null} asked  the answer under way
+ * @property {() => void} abort  the request for it
  */
 
 /** @type {Map<string, Snap>}  by id */
@@ -28,12 +28,13 @@ const snaps = new Map()
 
 /** @returns {Snap}  not to be changed by others */
 function of(id) {
-  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), others: [], request: null })
+  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), others: [], asked: null, abort() {} })
   return snaps.get(id)
 }
 
+/** @typedef {{id: string, path: string, base64: string}} Small  copy of a snap's photo */
 /** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
-/** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
+/** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, failure?: any}} News */
 
 /** Before each further attempt while a server starts: together as long as loading models may take. */
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
@@ -45,75 +46,54 @@ const SLOW_MS = 8000
 /** Seconds: a server that asks for more than this does not just start. */
 const LONG_WAIT = 60
 
-/** Another attempt with the same photo would fail, too. */
+/** What an attempt with the same photo would fail of again. */
 const REFUSALS = ['refused', 'tooLarge', 'notPhoto', 'notAllowed', 'tooSmall', 'empty', 'photoGone']
-
-/**
- * @param {string} path
- * @returns {string}  id of a new snap
- */
-function open(path) {
-  const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
-  of(id).photo = path
-  keep(id, path, null, true)
-  return id
-}
 
 /**
  * Each photo is a snap of its own, kept and with an answer, whatever becomes of the others.
  * @param {string[]} paths  at least one, of one dog
  * @returns {string}  id of the snap of the first
  */
-function openAll(paths) {
-  const others = paths.slice(1).map(open)
-  const id = open(paths[0])
-  of(id).others = others
+function open(...[path, ...others]) {
+  const ids = others.map((other) => open(other))
+  const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
+  Object.assign(of(id), { photo: path, others: ids })
+  keep(id, path, null, true)
   return id
 }
 
 /** @param {classifier.Outcome | null} outcome @param {boolean} isRaw  whether the photo has yet to be made small */
 function keep(id, path, outcome, isRaw) {
   const snap = of(id)
-  if (snap.state === 'cancelled') return
-  snap.kept = history.add(id, outcome, path, isRaw).then(
-    () => true,
-    () => false,
-  )
+  if (snap.state !== 'cancelled') snap.kept = history.add(id, outcome, path, isRaw)
 }
 
-/** What the phone itself says of a photo, kept beside it until the server answers. @returns {Promise<classifier.Outcome | null>} */
-async function guess(id, failure, path) {
-  const outcome = await offline.guess(failure, path)
-  if (outcome) history.change(id, { onPhone: outcome })
-  return outcome
+/** What the phone itself says of a photo, kept beside it. @returns {Promise<News>}  {} where it can say nothing */
+async function guess(id, kind, path) {
+  const outcome = await offline.guess(kind, path)
+  if (!outcome) return {}
+  history.change(id, { onPhone: outcome })
+  return { outcome }
 }
 
 /** The photo of a snap as it is shown and sent: small and upright once that was made. @returns {string}  '' where there is none */
 function best(id) {
   const kept = history.find(id)
-  return (kept && !kept.isRaw && kept.photo) || of(id).photo || (kept ? kept.photo : '')
+  return kept && !kept.isRaw ? kept.photo : original(id)
 }
 
-/**
- * The photo of a snap as large as there is one: as it was chosen in this session, else the small copy in the history.
- * @returns {{path: string, box: number[] | null}}  path: '' when there is none; box: where the server saw the dog
- */
+/** The same as large as there is one: as it was chosen in this session, else as the history has it. @returns {string} */
 function original(id) {
-  const kept = history.find(id)
-  return { path: of(id).photo || (kept ? kept.photo : ''), box: (kept && kept.outcome && kept.outcome.box) || null }
+  const { photo: kept = '' } = history.find(id) || {}
+  return of(id).photo || kept
 }
 
-/**
- * Makes a photo small and upright, by the server's help where this phone cannot show it, and keeps that instead.
- * @param {string} id
- * @param {string} path
- * @param {(news: News) => void} [tell]  of {shown}, the small copy, which the phone can show
- * @returns {Promise<{path: string, base64: string}>}  rejects with a Failure
- */
-async function prepare(id, path, tell = () => {}) {
+/** Makes a photo small and upright, by the server's help where this phone cannot show it, and keeps that instead. @returns {Promise<Small>}  rejects with a Failure */
+async function prepare(id) {
   await of(id).kept // the copy of what was chosen, which the small one replaces
   const before = history.find(id)
-  if (before && before.photo === path && !before.isRaw) return { path, base64: await photo.readBase64(path) }
+  const path = best(id)
+  if (before && !before.isRaw) return { id, path, base64: await photo.readBase64(path) }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
@@ -125,28 +105,25 @@ async function prepare(id, path, tell = () => {}) {
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
   if (!(after && after.outcome) && !small.unshown) keep(id, small.path, null, false)
   await of(id).kept
-  tell({ shown: small.path })
-  return small
+  return Object.assign({ id }, small)
 }
 
 /**
  * Sends a photo and keeps its answer, once: who asks meanwhile gets the same answer.
- * @param {string} id
- * @param {{path: string, base64: string}} small
+ * @param {Small} small
  * @returns {Promise<classifier.Outcome>}  rejects with a Failure
  */
-function ask(id, small) {
+function ask(small) {
+  const { id } = small
   const snap = of(id)
-  if (snap.request) return snap.request.outcome
-  let cancelRequest = () => {}
+  if (snap.asked) return snap.asked
   const wasKept = Boolean(history.find(id))
-  const outcome = alone(`snap-${id}`, send)
-  snap.request = { outcome, cancel: () => cancelRequest() }
+  snap.asked = storage.alone(`snap-${id}`, send)
   const forget = () => {
-    snap.request = null
+    snap.asked = null
   }
-  outcome.then(forget, forget)
-  return outcome
+  snap.asked.then(forget, forget)
+  return snap.asked
 
   async function send() {
     if (snap.state === 'cancelled') throw new Failure('cancelled')
@@ -163,9 +140,9 @@ function ask(id, small) {
   async function askTogether() {
     const others = await prepareOthers(snap.others)
     const classify = (images) => {
-      const asked = classifier.classify(images)
-      cancelRequest = asked.cancel
-      return asked.outcome
+      const { outcome, cancel } = classifier.classify(images)
+      snap.abort = cancel
+      return outcome
     }
     const images = [small, ...others].map(({ base64 }) => base64)
     const answer = await classify(images).catch((failure) => {
@@ -179,28 +156,24 @@ function ask(id, small) {
   }
 }
 
-/** What cannot be prepared, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<{id: string, path: string, base64: string}[]>} */
+/** What cannot be prepared, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<Small[]>} */
 async function prepareOthers(ids) {
-  const ready = []
-  for (const id of ids) {
-    const { outcome = null } = history.find(id) || {}
-    const small = outcome ? null : await prepare(id, best(id)).catch(() => null)
-    if (small) ready.push({ id, path: small.path, base64: small.base64 })
-  }
-  return ready
+  const open = ids.filter((id) => !(history.find(id) || { outcome: null }).outcome)
+  const prepared = await Promise.all(open.map((id) => prepare(id).catch(() => null)))
+  return prepared.filter(Boolean)
 }
 
 /** What a failure means for a photo that is kept: it is not sent any more, or later. @returns {never} */
 function note(id, failure) {
   const { kind, retryAfter } = failure
-  if (isRefusal(failure)) history.change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
+  if (REFUSALS.includes(kind)) history.change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
   else if (kind !== 'cancelled') history.change(id, { why: kind, until: retryAfter ? Date.now() + retryAfter * 1000 : 0 })
   throw failure
 }
 
-/** Prepares and sends the photo of a kept snap. @param {import('./history').Entry} entry @returns {Promise<classifier.Outcome>}  rejects with a Failure */
-async function send({ id, photo: path }) {
-  return ask(id, await prepare(id, path).catch((failure) => note(id, failure)))
+/** Prepares and sends the photo of a kept snap. @returns {Promise<classifier.Outcome>}  rejects with a Failure */
+async function send(id) {
+  return ask(await prepare(id).catch((failure) => note(id, failure)))
 }
 
 /**
@@ -211,7 +184,7 @@ async function send({ id, photo: path }) {
  * @returns {Promise<string>}  the small copy; '' where this phone cannot draw the photo
  */
 async function turn(id, degrees, outcome) {
-  const path = await photo.turn(original(id).path, degrees).catch(() => '')
+  const path = await photo.turn(original(id), degrees).catch(() => '')
   return path && replace(id, path, outcome)
 }
 
@@ -227,56 +200,44 @@ async function replace(id, path, outcome) {
   of(id).photo = path
   const small = await photo.prepare(path)
   await of(id).kept
-  await history.turn(id, small.path, outcome).catch(() => {})
+  await history.turn(id, small.path, outcome)
   return small.path
 }
 
-/** Whether a photo has failed for good. @param {{kind: string}} failure */
-function isRefusal({ kind }) {
-  return REFUSALS.includes(kind)
-}
-
-/** Windows of one browser share what is kept, and another one may have written meanwhile; a phone has one. */
-function alone(name, act) {
-  if (!inBrowser) return act()
-  return /** @type {any} */ (wx).withLock(name, () => {
-    storage.forget()
-    return act()
-  })
-}
-
 /**
- * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then
- * {outcome, photo} or {failure, photo}. After stop() it says nothing and begins no further attempt.
+ * Shrinks, sends, and tells of each step: {stage}, {shown}, the small copy, then {outcome} or {failure}. After stop() it
+ * says nothing and begins no further attempt.
  * @param {string} id
  * @param {(news: News) => void} tell
  * @returns {() => void}  stop
  */
 function run(id, tell) {
   let stopped = false
-  let isAnswered = false
   const snap = of(id)
   const together = [snap, ...snap.others.map(of)]
   for (const each of together) each.state = 'watched'
-  let small = { path: '', base64: '' }
   const say = (news) => {
     if (!stopped) tell(news)
   }
+  const stop = () => {
+    stopped = true
+    for (const each of together) if (each.state === 'watched') each.state = 'resting'
+  }
 
+  /** @returns {Promise<News>}  the last */
   async function go() {
-    say({ stage: 'shrinking' })
-    small = await prepare(id, best(id), say).catch((failure) => note(id, failure))
+    offline.warm()
+    const small = await prepare(id).catch((failure) => note(id, failure))
+    say({ shown: small.path })
     for (const pause of [...PAUSES_MS, 0]) {
-      if (stopped) return
+      if (stopped) break
       say({ stage: 'asking' })
-      const slow = setTimeout(guessMeanwhile, SLOW_MS)
+      const slow = setTimeout(() => guess(id, 'slow', small.path).then(say), SLOW_MS)
       try {
-        const outcome = await ask(id, small)
-        isAnswered = true
-        return say({ outcome, photo: small.path })
+        return { outcome: await ask(small) }
       } catch (failure) {
-        const outcome = await guess(id, failure, small.path)
-        if (outcome) return say({ outcome, photo: small.path })
+        const guessed = await guess(id, failure.kind, small.path)
+        if (guessed.outcome) return guessed
         const stage = pause && !stopped && (await stageOf(failure))
         if (!stage) throw failure
         say({ stage })
@@ -285,20 +246,15 @@ function run(id, tell) {
         clearTimeout(slow)
       }
     }
+    return {}
   }
 
-  async function guessMeanwhile() {
-    const outcome = await guess(id, { kind: 'slow' }, small.path)
-    if (outcome && !isAnswered) say({ outcome, photo: small.path })
-  }
-
-  const stop = () => {
-    stopped = true
-    for (const each of together) if (each.state === 'watched') each.state = 'resting'
-  }
   go()
-    .catch((failure) => say({ failure, photo: small.path }))
-    .then(stop)
+    .catch((failure) => ({ failure }))
+    .then((last) => {
+      say(last)
+      stop()
+    })
   return stop
 }
 
@@ -307,7 +263,7 @@ function cancel(id) {
   const snap = of(id)
   snap.others.forEach(cancel)
   snap.state = 'cancelled'
-  if (snap.request) snap.request.cancel()
+  snap.abort()
   snap.kept.then(() => history.remove(id))
 }
 
@@ -322,4 +278,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, openAll, of, best, original, send, isRefusal, run, show, turn, cancel }
+module.exports = { open, of, best, original, send, run, show, turn, cancel }

@@ -3,6 +3,7 @@
  * user only that nothing outlives the session. It knows no names. Each value is read from the phone once, since the app
  * waits for that: who reads a value gets the one copy, and must not change it.
  */
+const { inBrowser } = require('../config')
 
 /** @type {Map<string, any>}  what was read or written */
 const memory = new Map()
@@ -54,4 +55,13 @@ function forget() {
   for (const name of memory.keys()) if (!refused.has(name)) memory.delete(name)
 }
 
-module.exports = { read, write, remove, forget }
+/** Acts while no other window of this browser does so under the same name; a phone has one. @template T @param {() => Promise<T>} act @returns {Promise<T>} */
+function alone(name, act) {
+  if (!inBrowser) return act()
+  return /** @type {any} */ (wx).withLock(name, () => {
+    forget()
+    return act()
+  })
+}
+
+module.exports = { read, write, remove, forget, alone }

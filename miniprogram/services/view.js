@@ -17,9 +17,6 @@ const wording = require('./wording')
 /** Rows of an answer. */
 const ROWS = 3
 
-/** Asking again with the same photo could end otherwise. */
-const WORTH_A_RETRY = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected', 'noModel', 'wrongModel']
-
 /** Kinds of failure that may be over after a while: what to do is another thing where the photo waits for that by itself. */
 const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
 
@@ -52,7 +49,7 @@ function answer(outcome, { said, feedback, onPhone = null, waits = false }, { te
     boxStyle: box ? frame.css(frame.fromBox(box)) : '',
     dogs: dogs.boxes(outcome, text.dog),
     dogsHeadline: captions.count(outcome),
-    answeredBy: outcome.onPhone ? text.onPhone.by : wording.fill(text.answeredBy, model),
+    answeredBy: outcome.onPhone ? text.onPhone.mark : wording.fill(text.answeredBy, model),
     onPhone: outcome.onPhone ? text.onPhone.mark : '',
     phoneNote: outcome.onPhone ? wording.sentences([text.onPhone.means, waits && text.onPhone.waits], language) : difference(outcome, onPhone, text),
     feedback,
@@ -83,8 +80,8 @@ function question({ state, breeds: guesses }, questions, language, areDogs) {
  */
 async function details(outcome, { text, language }) {
   const named = candidates.named(outcome)
-  const all = named ? await breeds.all().catch(() => []) : []
-  const known = all.find(({ id }) => id === named.id)
+  const all = breeds.all().catch(() => []) // of any answer, so that a breed opens at once later, also offline
+  const known = named && (await all).find(({ id }) => id === named.id)
   return {
     about: known ? breeds.inShort(known, texts().pages.breed.sizes, language) : '',
     apart: await candidates.differences(outcome, text.candidate, language).catch(() => []),
@@ -100,28 +97,21 @@ function problem({ kind: told = 'unexpected', retryAfter, requestId, waits }, is
   const kind = told === 'noModel' && !isPinned ? 'noneReady' : told
   const time = retryAfter ? wording.duration(retryAfter, text.durations) : ''
   const kept = kind === 'offline' ? text.keptOffline : text.keptHeadline
-  const advice = waits || !LATER.includes(kind) ? '' : adviceOf(kind, time, text.advice)
+  const advice = !waits && LATER.includes(kind) ? sentence(kind, time, text.advice) : ''
   return {
     kind,
     headline: waits ? kept : text.failedHeadline,
     sentence: wording.sentences([text.failures[kind], advice], language),
-    waits: waits ? whenSent(kind, time, text.waits) : '',
+    waits: waits ? sentence(kind, time, text.waits) : '',
     reference: requestId ? wording.fill(text.requestId, { id: requestId }) : '',
-    retry: WORTH_A_RETRY.includes(told),
+    retry: LATER.includes(kind) || BY_MODEL.includes(kind),
     settings: BY_MODEL.includes(kind) && isPinned,
   }
 }
 
-/** What to do about a failure that may be over after a while. @param {string} time  after which the server may be asked again; '' if it did not say */
-function adviceOf(kind, time, advice) {
-  if (kind === 'busy' && time) return wording.fill(advice.busyFor, { time })
-  return advice[kind] || advice.later
-}
-
-/** When a photo that waits is sent. */
-function whenSent(kind, time, waits) {
-  if (kind === 'offline') return waits.offline
-  return time ? wording.fill(waits.againFor, { time }) : waits.again
+/** About a failure that may be over after a while. @param {string} time  after which the server may be asked again; '' if it did not say */
+function sentence(kind, time, sentences) {
+  return time ? wording.fill(sentences.laterFor, { time }) : sentences[kind] || sentences.later
 }
 
 /**

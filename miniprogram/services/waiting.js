@@ -70,15 +70,14 @@ function isTooEarly(until) {
 }
 
 async function sendAll() {
-  for (const entry of list().reverse()) {
-    const { id, until = 0, isRaw } = entry
+  for (const { id, until = 0, isRaw } of list().reverse()) {
     if (isTooEarly(until) || !history.find(id) || snaps.of(id).state === 'watched') continue
     if (isRaw && !(await canvas.find())) continue
     try {
-      await snaps.send(entry)
+      await snaps.send(id)
     } catch (failure) {
       if (['offline', 'unreached'].includes(failure.kind)) return
-      if (!snaps.isRefusal(failure)) continue
+      if (list().some((entry) => entry.id === id)) continue
     }
     tell()
   }

@@ -1,12 +1,14 @@
 """Answers without a connection in a real browser, by the network that the version which answers has for phones."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lab.phone import PhoneNetwork
-from phone import serious_violations
+from phone import Phone, serious_violations
 from PIL import Image
+from playwright.sync_api import Error
 from support.real_model import built_models
 
 READY = "It is on this phone"
@@ -87,17 +89,33 @@ def test_a_photo_without_a_dog_is_said_to_have_none(phone, photo_that_is):
     assert snap(phone, photo_that_is("no_dog"))["state"] == "no_dog"
 
 
-def test_what_is_no_network_and_what_does_not_fit_is_said_and_leaves_nothing(phone):
-    login = {"status": 200, "body": "<h1>Welcome to our hotel</h1>"}
-    phone.page.route("**/weights.bin", lambda route: route.fulfill(**login))
+def half_of(route) -> None:
+    body = route.fetch().body()
+    route.fulfill(status=200, body=body[: len(body) // 2])
+
+
+def login_page(route) -> None:
+    route.fulfill(status=200, body="<h1>Welcome to our hotel</h1>")
+
+
+@pytest.mark.parametrize("answer", [half_of, login_page, lambda route: route.abort()])
+def test_what_is_no_whole_network_is_said_and_leaves_nothing(phone, answer):
+    phone.context.route("**/weights.bin", answer)
     switch(phone)
     hint(phone, "could not be fetched whole")
-    assert not phone.page.evaluate("caches.has('offline')")
-    phone.page.unroute("**/weights.bin")
-    full = "() => { throw new DOMException('full', 'QuotaExceededError') }"
-    phone.page.evaluate(f"() => {{ Cache.prototype.put = {full} }}")
-    phone.tap(phone.screen.locator(".option.offline"))
+    assert_nothing_is_left(phone)
+
+
+def test_a_full_phone_is_said_and_keeps_nothing_of_it(phone):
+    session = phone.context.new_cdp_session(phone.page)
+    quota = {"origin": phone.url, "quotaSize": 1_000_000}
+    session.send("Storage.overrideQuotaForOrigin", quota)
+    switch(phone)
     hint(phone, "not enough space")
+    assert_nothing_is_left(phone)
+
+
+def assert_nothing_is_left(phone) -> None:
     assert not phone.page.evaluate("caches.has('offline')")
     option = phone.screen.locator(".option.offline")
     assert option.get_attribute("aria-checked") == "false"
@@ -112,15 +130,74 @@ def test_the_switch_deletes_all_of_it_and_a_keyboard_reaches_it(phone):
     assert not phone.page.evaluate("caches.has('offline')")
 
 
-def test_a_download_that_a_closed_window_ended_goes_on_at_the_next_start(phone):
+def begin_download(phone) -> list:
+    """The request for most of it, which is not answered."""
     held = []
-    phone.page.route("**/weights.bin", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    phone.context.route("**/weights.bin", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
     switch(phone)
     phone.wait_until(lambda: held)
+    return held
+
+
+def leave(phone) -> Phone:
     phone.page.goto("about:blank")
-    phone.page.unroute("**/weights.bin")
+    return phone
+
+
+def end_process(phone) -> Phone:
+    """As a system does that needs the memory; the app is then opened anew."""
+    with phone.page.expect_event("crash"), suppress(Error):
+        phone.page.goto("chrome://crash")
+    phone.page.close()
+    return Phone(phone.context, phone.url, touch=True)
+
+
+@pytest.mark.parametrize("end", [leave, end_process])
+def test_a_download_that_ended_with_its_window_goes_on_at_the_next_start(phone, end):
+    begin_download(phone)
+    phone = end(phone)
+    phone.context.unroute("**/weights.bin")
     phone.page.goto(f"{phone.url}#/pages/settings/settings")
     hint(phone, READY)
+
+
+def test_a_download_that_fails_after_the_window_was_nearly_left_is_said(phone):
+    (held,) = begin_download(phone)
+    phone.page.evaluate("dispatchEvent(new Event('beforeunload'))")  # of a link to a file
+    held.abort()
+    hint(phone, "could not be fetched whole")
+    assert_nothing_is_left(phone)
+
+
+def test_a_photo_whose_window_ended_while_the_network_ran_is_answered_at_the_next_start(phone, dog):
+    choose(phone)
+    phone.context.set_offline(True)
+    phone.page.goto(f"{phone.url}#/pages/home/home")
+    phone.choose(dog)
+    phone.wait_until(lambda: phone.page.evaluate(f"'id' in {LATEST}"))
+    phone = end_process(phone)
+    entry = phone.page.evaluate(LATEST)
+    assert (entry["outcome"], entry["onPhone"]) == (None, None)
+    phone.page.goto(f"{phone.url}#/pages/result/result?id={entry['id']}")
+    phone.screen.locator(".mark").wait_for(timeout=60_000)
+    phone.context.set_offline(False)
+    phone.screen.locator(".mark").wait_for(state="detached")
+    assert phone.page.evaluate(f"{LATEST}.outcome.state") == "breed"
+
+
+def test_in_airplane_mode_from_the_first_start_on_a_photo_waits_and_nothing_offers_a_download(
+    phone, dog
+):
+    phone.context.set_offline(True)
+    phone.page.reload()
+    phone.choose(dog)
+    assert phone.wait_for_answer() == "failed"
+    assert phone.screen.locator(".waits").count() == 1
+    phone.page.goto(f"{phone.url}#/pages/settings/settings")
+    phone.screen.locator(".option.models").wait_for()
+    assert phone.screen.locator(".option.offline").count() == 0
+    phone.context.set_offline(False)
+    phone.wait_until(lambda: phone.page.evaluate(f"{LATEST}.outcome"))
 
 
 @pytest.mark.measures

@@ -5,6 +5,7 @@
 const appearance = require('../../services/appearance')
 const dialogs = require('../../services/dialogs')
 const frame = require('../../services/frame')
+const history = require('../../services/history')
 const photo = require('../../services/photo')
 const routes = require('../../services/routes')
 const snaps = require('../../services/snaps')
@@ -53,8 +54,9 @@ Page({
   isAsking: false,
 
   onLoad({ id }) {
-    const { path, box } = snaps.original(id || '')
-    this.frame = frame.start(box)
+    const path = snaps.original(id)
+    const { outcome = null } = history.find(id) || {}
+    this.frame = frame.start(outcome && outcome.box)
     this.setData({ photo: path, state: path ? 'framing' : 'gone' })
     this.dress()
   },

@@ -65,7 +65,7 @@ Page({
 
   /** @param {string[]} paths  of one dog */
   snap(paths) {
-    routes.go(routes.result(snaps.openAll(paths)))
+    routes.go(routes.result(snaps.open(...paths)))
   },
 
   onRecent({ currentTarget }) {

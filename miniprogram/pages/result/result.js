@@ -4,7 +4,6 @@
  * the background does not send again.
  */
 const appearance = require('../../services/appearance')
-const breeds = require('../../services/breeds')
 const card = require('../../services/card')
 const dialogs = require('../../services/dialogs')
 const dogs = require('../../services/dogs')
@@ -22,9 +21,6 @@ const wording = require('../../services/wording')
 
 /** Two taps within it are one. */
 const DOUBLE_TAP_MS = 1000
-
-/** Degrees by which a tap turns a photo. */
-const QUARTER = 90
 
 /** Levels of which a photo may lie on its side. */
 const AGAIN_ONCE_TURNED = ['no_dog', 'unknown', 'unsure']
@@ -58,14 +54,10 @@ Page({
   isNew: false,
   /** @type {import('../../services/classifier').Outcome | null} */
   outcome: null,
-  /** The small upright copy of the photo, once made: cards are drawn of it. */
-  small: '',
   /** When the user last asked again, in milliseconds since 1970. */
   retried: 0,
   /** Whether the server was asked for a copy that this phone can show. */
   isCopyAsked: false,
-  /** Whether the photo, to which the phone gave an answer, waits for that of the server. */
-  waits: false,
   /** While the photo is being turned. */
   isTurning: false,
   /** While the card is being saved, and a moment longer. */
@@ -84,7 +76,7 @@ Page({
     this.dress()
     const outcome = kept && (kept.outcome || kept.onPhone)
     if (outcome) this.answer(outcome)
-    else if (!path) this.fail({ kind: 'photoGone' })
+    if (!path) this.fail({ kind: 'photoGone' })
   },
 
   /** Not before: the photo is shrunk on the page's canvas. */
@@ -94,12 +86,12 @@ Page({
   },
 
   onShow() {
-    this.dress()
     const { outcome = null } = history.find(this.snapId) || {}
     if (outcome && (!this.outcome || this.outcome.onPhone)) {
       this.answer(outcome) // it waited, or another window was asked about it
       this.showUpright()
-    } else this.show()
+    }
+    this.dress()
     waiting.send()
   },
 
@@ -108,9 +100,8 @@ Page({
   },
 
   dress() {
-    if (!appearance.dress(this, 'result')) return
+    appearance.dress(this, 'result')
     this.show()
-    this.showDetails()
   },
 
   start() {
@@ -120,15 +111,13 @@ Page({
   },
 
   /** @param {import('../../services/snaps').News} news */
-  hear({ stage, shown, outcome, photo: small, failure }) {
+  hear({ stage, shown, outcome, failure }) {
     if (stage) this.setData({ stage })
     if (failure && !this.outcome) this.fail(failure)
     if (shown) this.setData({ photo: shown, photoProblem: '' })
     if (outcome) {
-      this.small = small
       this.answer(outcome)
       this.showUpright()
-      breeds.all().catch(() => {}) // so that the breed opens at once, also offline
     }
     if (outcome || failure) this.showWhetherKept()
   },
@@ -142,28 +131,25 @@ Page({
   /** @param {import('../../services/classifier').Outcome} outcome */
   answer(outcome) {
     if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
-    if (outcome.onPhone) this.waits = waiting.accept(this.snapId)
+    if (outcome.onPhone) waiting.accept(this.snapId)
     else this.stop()
     this.outcome = outcome
     this.setData({ details: view.NO_DETAILS })
     this.show()
-    this.showDetails()
   },
 
   /** The answer, with what was said of it (that is known only of what is in the history), or what went wrong. */
-  show() {
+  async show() {
     const { outcome, problem, data } = this
-    const { outcome: kept = null, time = 0, said = null, onPhone = null } = history.find(this.snapId) || {}
-    const entry = { said, feedback: kept && outcome ? feedback.stateOf(outcome, time) : '', onPhone, waits: this.waits }
-    if (outcome) this.setData({ state: outcome.state, answer: view.answer(outcome, entry, data) })
-    else if (problem) this.setData({ state: 'failed', failure: view.problem(problem, Boolean(settings.get().model), data) })
-  },
-
-  async showDetails() {
-    const { outcome } = this
-    if (!outcome) return
-    const details = await view.details(outcome, this.data)
-    if (this.outcome === outcome) this.setData({ details })
+    const kept = history.find(this.snapId)
+    const { outcome: answered = null, time = 0, said = null, onPhone = null } = kept || {}
+    const waits = Boolean(kept && !answered)
+    if (outcome) {
+      const entry = { said, feedback: answered ? feedback.stateOf(outcome, time) : '', onPhone, waits }
+      this.setData({ state: outcome.state, answer: view.answer(outcome, entry, data) })
+      const details = await view.details(outcome, data)
+      if (this.outcome === outcome) this.setData({ details })
+    } else if (problem) this.setData({ state: 'failed', failure: view.problem({ ...problem, waits }, Boolean(settings.get().model), data) })
   },
 
   async onRight() {
@@ -196,10 +182,10 @@ Page({
   /** What is refused is not kept: here the reason is seen. Else the photo waits. */
   fail(problem) {
     if (!problem.kind) console.error(problem)
-    const isRefused = snaps.isRefusal(problem)
-    if (isRefused && this.isNew) history.remove(this.snapId)
-    const { kind, retryAfter, requestId } = problem
-    this.problem = { kind, retryAfter, requestId, waits: !isRefused && waiting.accept(this.snapId) }
+    const { outcome: refused = null } = history.find(this.snapId) || {}
+    if (!refused) waiting.accept(this.snapId)
+    else if (this.isNew) history.remove(this.snapId)
+    this.problem = problem
     this.show()
   },
 
@@ -245,7 +231,7 @@ Page({
   async onAgain() {
     const paths = await picking.pick(['camera', 'album'])
     const lead = appearance.isInView(this) ? routes.replace : routes.go
-    if (paths.length) lead(routes.result(snaps.openAll(paths)))
+    if (paths.length) lead(routes.result(snaps.open(...paths)))
   },
 
   onBreed({ detail: { id } }) {
@@ -260,13 +246,13 @@ Page({
   /** @returns {Promise<string>} temporary file */
   drawCard() {
     const { app } = texts().card
-    return card.draw({ photo: this.small || this.data.photo, ...this.shared(), app, boxes: dogs.places(this.outcome) })
+    return card.draw({ photo: this.data.photo, ...this.shared(), app, boxes: dogs.places(this.outcome) })
   },
 
-  /** Where little was said of the photo, it is asked about as it lies now. */
+  /** By a quarter. Where little was said of the photo, it is asked about as it lies now. */
   async onTurn() {
-    const outcome = AGAIN_ONCE_TURNED.includes(this.data.state) || this.outcome.onPhone ? null : dogs.turned(this.outcome, QUARTER)
-    if (!(await this.turn(QUARTER, outcome))) dialogs.say(this.data.text.notTurned)
+    const isAsked = AGAIN_ONCE_TURNED.includes(this.data.state) || this.outcome.onPhone
+    if (!(await this.turn(90, isAsked ? null : dogs.turned(this.outcome, 90)))) dialogs.say(this.data.text.notTurned)
   },
 
   /** @returns {Promise<boolean>}  whether this phone can */
@@ -276,7 +262,6 @@ Page({
     const photo = await snaps.turn(this.snapId, degrees, outcome)
     this.isTurning = false
     if (!photo) return false
-    this.small = ''
     this.outcome = outcome
     this.setData({ photo, photoProblem: '', wasAsked: false })
     if (outcome) this.answer(outcome)
@@ -291,24 +276,15 @@ Page({
   },
 
   async onSave() {
-    const { text } = this.data
     if (this.isSaving) return
     this.isSaving = true
     try {
       await wx.saveImageToPhotosAlbum({ filePath: await this.drawCard() })
-      dialogs.say(text.saved)
+      dialogs.say(this.data.text.saved)
     } catch (refused) {
-      this.explainNotSaved(refused)
+      refusals.explain(refused, texts().refused.save)
     }
     setTimeout(() => (this.isSaving = false), DOUBLE_TAP_MS)
-  },
-
-  /** @param {import('../../services/refusals').Refused} refused */
-  explainNotSaved(refused) {
-    const reason = refusals.reasonOf(refused)
-    const { title, [reason]: sentence } = /** @type {any} */ (texts().refused.save)
-    if (sentence) refusals.explain(title, sentence, reason)
-    else if (reason !== 'cancelled') dialogs.say(this.data.text.saveFailed)
   },
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */

@@ -43,11 +43,10 @@ Page({
 
   /** The network for phones: the server's, or the one on this phone. @type {import('../../services/offline').Network | null} */
   network: null,
-  /** Why there is none after all. @type {'' | 'full' | 'failed'} */
-  offlineProblem: '',
 
   onLoad() {
     this.network = offline.kept()
+    offline.follow(() => this.show())
     this.dress()
     this.findNetwork()
     return this.loadModels()
@@ -55,8 +54,6 @@ Page({
 
   async findNetwork() {
     this.network = (await offline.offered().catch(() => null)) || this.network
-    this.show()
-    await offline.underWay()
     this.show()
   },
 
@@ -76,7 +73,7 @@ Page({
       ],
       modelOptions: modelOptions(this.models, model, text),
       feedbackLine: feedbackLine(this.feedbackDays, text),
-      offline: offlineRow(this.network, this.offlineProblem, text.offline),
+      offline: offlineRow(this.network, text.offline),
     })
   },
 
@@ -98,18 +95,9 @@ Page({
   async onOffline() {
     const { title, metered } = this.data.text.offline
     const { ok: yes, no } = this.data.text
-    this.offlineProblem = ''
     if (offline.state().isChosen) await offline.forget()
-    else if (!(await offline.isMetered()) || (await dialogs.ask({ title, content: metered, yes, no }))) await this.fetchNetwork()
+    else if (!(await offline.isMetered()) || (await dialogs.ask({ title, content: metered, yes, no }))) await offline.choose()
     this.show()
-  },
-
-  async fetchNetwork() {
-    try {
-      await offline.choose(() => this.show())
-    } catch (error) {
-      this.offlineProblem = offline.reasonOf(error)
-    }
   },
 
   onModel({ currentTarget }) {
@@ -119,9 +107,9 @@ Page({
   },
 })
 
-/** @param {import('../../services/offline').Network | null} network @param {'' | 'full' | 'failed'} problem */
-function offlineRow(network, problem, text) {
-  const { isChosen, isReady, share } = offline.state()
+/** @param {import('../../services/offline').Network | null} network */
+function offlineRow(network, text) {
+  const { isChosen, isReady, share, problem } = offline.state()
   if (!network) return { label: '', hint: '', isChosen }
   const size = Math.ceil(offline.bytesOf(network) / 1e6)
   const fetching = isChosen && !isReady ? wording.fill(text.fetching, { percent: wording.percent(share) }) : ''

@@ -19,9 +19,9 @@ test('what the documents of WeChat forbid is refused, and no less', () => {
 })
 
 test('every word on a button of a dialog has at most four characters, and every toast fits into two lines, in each language', () => {
-  for (const { common, pages, notPhoto, onePhoto, singlePage } of TEXTS) {
+  for (const { common, pages, refused, notPhoto, onePhoto, singlePage } of TEXTS) {
     for (const word of [common.ok, common.no, common.open, pages.history.confirm]) assert.ok(Array.from(word).length <= 4, word)
-    const toasts = [common.notSent, common.notAsked, pages.result.saved, pages.result.saveFailed, pages.result.notTurned, pages.frame.failed, notPhoto, onePhoto, singlePage]
+    const toasts = [common.notSent, common.notAsked, pages.result.saved, refused.save.failed, pages.result.notTurned, pages.frame.failed, notPhoto, onePhoto, singlePage]
     for (const toast of toasts) assert.ok(widthOf(toast) <= 30, toast)
   }
 })

@@ -203,9 +203,10 @@ function fakeWx(phone) {
       delete phone.files[filePath]
       complete()
     },
-    readdir: ({ dirPath, success }) => {
-      const inside = Object.keys(phone.files).filter((path) => path.startsWith(`${dirPath}/`))
-      success({ files: inside.map((path) => path.slice(dirPath.length + 1)) })
+    unlinkSync: (path) => delete phone.files[path],
+    readdirSync: (folder) => {
+      const inside = Object.keys(phone.files).filter((path) => path.startsWith(`${folder}/`))
+      return inside.map((path) => path.slice(folder.length + 1))
     },
     getFileInfo: ({ filePath, digestAlgorithm, success, fail }) => {
       if (!['md5', 'sha1'].includes(digestAlgorithm)) return fail({ errMsg: 'getFileInfo:fail invalid digestAlgorithm' })
@@ -356,7 +357,7 @@ function inferenceSession(phone, { model }) {
     session.state = isGood ? 'loaded' : 'failed'
     if (isGood) session.onLoad()
     else session.onError({ errMsg: 'createInferenceSession:fail' })
-  })
+  }, 0)
   return {
     onLoad: (tell) => (session.onLoad = tell),
     onError: (tell) => (session.onError = tell),
