@@ -31,15 +31,16 @@ const ICON = 'icon-192.png'
 /** What answers without a connection: fetched by those alone who choose that. */
 const OFFLINE = ['offline.js', 'offline.wasm']
 
-/** What the page loads. */
-const PARTS = ['app.css', 'app.js']
+/** What the page loads, the last once its first screen is shown. */
+const PARTS = ['app.css', 'app.js', 'pages.js']
 
 /** Throws if the template compiler reports a problem; otherwise replaces the folder. */
 export function build(source = SOURCE, target = TARGET) {
-  const { script, css } = compile(readProgram(source))
+  const { script, rest, css } = compile(readProgram(source))
   fs.rmSync(target, { recursive: true, force: true })
   fs.mkdirSync(target, { recursive: true })
   fs.writeFileSync(path.join(target, 'app.js'), bundle('runtime/main.js') + script)
+  fs.writeFileSync(path.join(target, 'pages.js'), rest)
   const own = esbuild.transformSync(css, { minify: true, loader: 'css' }).code
   fs.writeFileSync(path.join(target, 'app.css'), bundle('runtime/runtime.css') + own)
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
@@ -123,15 +124,17 @@ function licenses() {
   return [...names].map(([words, own]) => `${own.join(', ')}\n\n${words}`).join('\n\n')
 }
 
-/** The program as one script, which starts itself once the runtime is there, and one style sheet. */
+/** The program as a script, which starts itself once the runtime is there, another with the rest of it, and one style sheet. */
 export function compile(program) {
   const templates = compileTemplates(program, BUILTINS)
   if (templates.problems.length) throw new Error('Templates with problems:\n' + templates.problems.join('\n'))
   const { css, scopes } = compileStyles(program, Object.keys(BUILTINS))
   const { units } = program
   const data = JSON.stringify({ app: withIcons(program), units, scopes }).slice(1, -1)
-  const scripts = minified(`miniProgram.scripts=${bundleScripts(program)}`)
-  return { css, script: `${scripts}miniProgram.run({${data},templates:${templates.code},scripts:miniProgram.scripts})` }
+  const { first, rest } = bundleScripts(program)
+  const scripts = minified(`miniProgram.scripts=${first}`)
+  const script = `${scripts}miniProgram.run({${data},templates:${templates.code},scripts:miniProgram.scripts})`
+  return { css, script, rest: minified(`miniProgram.add(${rest})`) }
 }
 
 /** app.json with the pictures of its tabs in place of their paths. WeChat takes PNG alone; a browser gets the drawing beside it. */

@@ -98,6 +98,24 @@ def test_whoever_answers_instead_of_the_server_the_kept_app_opens_at_every_addre
         page.locator(".page").wait_for(timeout=10_000)
 
 
+def test_a_page_whose_script_comes_late_is_shown_once_it_is_there(browser, site):
+    site.broken = {"pages.js"}
+    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{site.port}/")
+    page.get_by_role("button", name="Take a photo").wait_for()
+    page.get_by_role("button", name="Settings").click()
+    other = context.new_page()
+    other.goto(f"http://127.0.0.1:{site.port}/#/pages/settings/settings")
+    other.wait_for_timeout(300)
+    assert [each.locator(".page.settings").count() for each in (page, other)] == [0, 0]
+    site.broken = set()
+    for each in (page, other):
+        each.locator(".page.settings").wait_for(timeout=10_000)
+        each.get_by_role("button", name="Model (for developers)").wait_for()
+    context.close()
+
+
 def test_a_new_version_is_taken_at_the_next_start_and_half_a_version_never(browser, site):
     with kept_app(browser, site) as page:
         start = f"http://127.0.0.1:{site.port}/"

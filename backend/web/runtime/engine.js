@@ -12,7 +12,8 @@ import { dropLateClicks, dropSecondTaps, listenToFirstFinger, listenToMouse } fr
 /**
  * @param {any} program  what build.mjs wrote: app, units, scopes, templates, scripts
  * @param {any} globals  wx, App, getApp and getCurrentPages, as the mini program sees them
- * @returns {{createPage: (path: string) => any, runApp: () => void}}
+ * @returns {{createPage: (path: string) => any, isThere: (path: string) => boolean, whole: Promise<void>, runApp: () => void,
+ *   add: (scripts: any) => void}}  whole: once the scripts that came later were added, and every page is there
  */
 export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
   const env = new MiniProgramEnv()
@@ -35,6 +36,11 @@ export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
       constructors = env
       load(unit + '.js')
     })
+  const defineAll = (scripts) => componentsFirst(program.units).filter((unit) => unit + '.js' in scripts).forEach(define)
+  let complete
+  const whole = new Promise((resolve) => {
+    complete = resolve
+  })
 
   const backend = env.associateBackend(createBackend(Object.keys(BUILTINS)))
   // The engine wants a style sheet for each; app.css holds the rules of them all.
@@ -47,8 +53,15 @@ export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
   return {
     runApp() {
       load('app.js')
-      componentsFirst(program.units).forEach(define)
+      defineAll(program.scripts)
     },
+    add(scripts) {
+      Object.assign(program.scripts, scripts)
+      defineAll(scripts)
+      complete()
+    },
+    whole,
+    isThere: (path) => path + '.js' in program.scripts,
     createPage: (path) => backend.createRoot('wx-page', space, path),
   }
 }

@@ -11,6 +11,9 @@ import { offerShare } from './share.js'
 import { findWebcams } from './webcam.js'
 import { createWx } from './wx/index.js'
 
+/** After so long a part that could not be had is asked for again. */
+const RETRY_MS = 2000
+
 function run(program) {
   let app = {}
   let router
@@ -28,16 +31,24 @@ function run(program) {
   })
   router = new Router({ engine, mount: document.getElementById('app'), app: program.app, units: program.units, report })
 
+  globalThis.miniProgram.add = engine.add
   engine.runApp()
   app.onLaunch?.({ path: program.app.pages[0], query: {} })
   app.onShow?.({ path: program.app.pages[0], query: {} })
   router.start()
+  loadRest(document.currentScript.src.replace('app.js', 'pages.js'))
   followVisibility({ app: () => app, router })
   acceptPhotos({ app: () => app, router, materials: program.app.supportedMaterials ?? [] })
   offerShare({ router, wx })
   findWebcams()
   keepForOffline()
   nameInstalled()
+}
+
+/** What the first page does not need. */
+function loadRest(src) {
+  const script = document.createElement('script')
+  document.head.append(Object.assign(script, { src, onerror: () => setTimeout(loadRest, RETRY_MS, src) }))
 }
 
 /** The installed app is called by its name in the language of the phone. */

@@ -135,19 +135,24 @@ export class Router {
     while (this.stack.length > kept) this.discard(this.stack.pop())
     this.stack.push(...wanted.slice(kept).map(({ key, url }) => this.tabOf(key) ?? { key, url }))
     if (this.top !== before) {
-      if (before?.page) this.hide(before)
+      if (before) this.hide(before)
       this.reveal(this.top)
     }
   }
 
-  /** Takes the focus along; but in a window that was just opened it is where the browser puts it. */
-  reveal(entry) {
+  /**
+   * Takes the focus along; but in a window that was just opened it is where the browser puts it. A page whose script has not
+   * come yet is shown once it has, if it is still the one that is wanted.
+   */
+  reveal(entry, takesFocus = this.isStarted) {
     cancelDialogs()
+    const isThere = this.engine.isThere(parseUrl(entry.url).path)
+    if (!isThere) return this.engine.whole.then(() => this.top === entry && this.reveal(entry, takesFocus))
     const isNew = !entry.page
     if (isNew) this.create(entry)
     this.show(entry)
     if (isNew) this.call(entry, 'onReady')
-    if (this.isStarted) entry.frame.takeFocus()
+    return takesFocus && entry.frame.takeFocus()
   }
 
   create(entry) {
@@ -180,6 +185,7 @@ export class Router {
   }
 
   hide(entry) {
+    if (!entry.page) return
     entry.frame.rememberFocus()
     entry.frame.element.hidden = true
   }
@@ -201,7 +207,7 @@ export class Router {
   /** A page's callback that throws is reported, and the route goes on, as in WeChat. */
   call(entry, name, ...args) {
     try {
-      Promise.resolve(entry.page[name]?.(...args)).catch(this.report)
+      Promise.resolve(entry.page?.[name]?.(...args)).catch(this.report)
     } catch (error) {
       this.report(error)
     }

@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
+import { bundleScripts } from '../../../backend/web/compiler/scripts.mjs'
 import { readProgram, resolve } from '../../../backend/web/compiler/source.mjs'
 import { compileTemplates } from '../../../backend/web/compiler/templates.mjs'
 import { compileStyles } from '../../../backend/web/compiler/wxss.mjs'
@@ -48,6 +49,21 @@ test('a program is its pages and the components they use', (t) => {
 
 test('a page that app.json names but that is not there is named', (t) => {
   assert.throws(() => tinyProgram(t, { 'app.json': '{"pages": ["pages/b/b"]}' }), /pages\/b\/b\.js/)
+})
+
+test('up to the first page come the scripts that it needs, with its components, and then the others', (t) => {
+  const files = {
+    'app.json': '{"pages": ["pages/a/a", "pages/b/b"]}',
+    'app.js': "require('./shared')",
+    'shared.js': '',
+    'late.js': '',
+    'pages/b/b.js': "require('../../late')",
+    'pages/b/b.wxml': '<view></view>',
+  }
+  const { first, rest } = bundleScripts(tinyProgram(t, files))
+  const named = (script) => [...script.matchAll(/"([\w/]+)\.js":/g)].map(([, name]) => name).sort()
+  assert.deepEqual(named(first), ['app', 'pages/a/a', 'parts/part', 'shared'])
+  assert.deepEqual(named(rest), ['late', 'pages/b/b'])
 })
 
 test('paths are relative to the file, or to the program when they start with a slash', () => {
