@@ -113,18 +113,9 @@ def compare(
         _check_agreement(result, min_agreement)
         return
     from dogsnap.commands.helpers import comparison_page
-    from dogsnap.training.evaluation import agreement, labelled_photos
-    from dogsnap.training.evaluation.exported_version import ExportedVersion
 
-    versions = ExportedVersion.load(folders[0]), ExportedVersion.load(folders[1])
-    labels = agreement.joined_labels(versions[0].labels, versions[1].labels)
-    independent = any(version.is_independent for version in versions)
-    listed = named_list(data, list_name)
-    found = labelled_photos.find_examples(data, listed, labels, click.echo, independent)
     limit = photos or (500 if max_drop is None else None)
-    examples = labelled_photos.spread(found, limit)
-    with click.progressbar(length=len(examples), label=f"{len(examples)} photos") as bar:
-        result = agreement.compare(*versions, examples, click.echo, lambda: bar.update(1))
+    result = _compare_classes(folders, data, named_list(data, list_name), limit)
     title = f"{names} on {result['photos']} photos of {data}"
     text = TEXTS.get_template("comparison.txt").render(result, names=(first, second))
     summary = text.removesuffix("\n")
@@ -139,8 +130,7 @@ def compare(
         write_json({"model": model_dir, "versions": pair, **result}, outputs["json_file"])
     _check_agreement(result, min_agreement)
     if max_drop is not None:
-        is_same = agreement.is_same_version(*folders)
-        _check_drop(result, max_drop / 100, is_same)
+        _check_drop(result, max_drop / 100, folders)
 
 
 def _version_folder(version: str, model_dir: Path) -> Path:
@@ -155,6 +145,22 @@ def _name_classes(folders: list[Path]) -> bool:
 
     versions = [folder for folder in folders if saved_model_file.find(folder)]
     return all(Description.read(folder).labels for folder in versions)
+
+
+def _compare_classes(
+    folders: list[Path], data: Path, listed: str | None, limit: int | None
+) -> dict[str, Any]:
+    """`listed`: the list of photos, None for all; `limit`: at most so many."""
+    from dogsnap.training.evaluation import agreement, labelled_photos
+    from dogsnap.training.evaluation.exported_version import ExportedVersion
+
+    first, second = map(ExportedVersion.load, folders)
+    labels = agreement.joined_labels(first.labels, second.labels)
+    independent = first.is_independent or second.is_independent
+    found = labelled_photos.find_examples(data, listed, labels, click.echo, independent)
+    examples = labelled_photos.spread(found, limit)
+    with click.progressbar(length=len(examples), label=f"{len(examples)} photos") as bar:
+        return agreement.compare(first, second, examples, click.echo, lambda: bar.update(1))
 
 
 def _compare_outputs(
@@ -216,13 +222,14 @@ def _check_agreement(result: Mapping[str, Any], least: float | None) -> None:
     click.echo(f"{agreement:.2%} of the answers agree: within --min-agreement {least:g}")
 
 
-def _check_drop(result: Mapping[str, Any], most: float, is_same: bool) -> None:
+def _check_drop(result: Mapping[str, Any], most: float, folders: list[Path]) -> None:
     """Raises click.ClickException unless the second version is at most so much worse."""
+    from dogsnap.training.evaluation.agreement import is_same_version
     from dogsnap.training.evaluation.paired_tests import photos_needed
 
     if not result["labelled"]:
         raise click.ClickException("--max-drop needs photos of classes that both versions have")
-    bound = 0.0 if is_same else result["drop_bound"]
+    bound = 0.0 if is_same_version(*folders) else result["drop_bound"]
     if bound > most:
         needed = photos_needed(most)
         more = f"; at least {needed} photos can show that" if result["labelled"] < needed else ""

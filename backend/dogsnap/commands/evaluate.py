@@ -112,8 +112,13 @@ def evaluate(
         write_json(scores, json_file)
     if found:
         click.echo(str(found))
-        if found.threshold is None:
-            raise click.ClickException("no version is written")
-        from dogsnap.exporting.redescription import write_with_threshold
+        _write_version(version, found.threshold)
 
-        click.echo(f"wrote {write_with_threshold(version, found.threshold)}")
+
+def _write_version(version: Path, threshold: float | None) -> None:
+    """The next version with a threshold. Raises click.ClickException if none was found."""
+    from dogsnap.exporting.redescription import write_with_threshold
+
+    if threshold is None:
+        raise click.ClickException("no version is written")
+    click.echo(f"wrote {write_with_threshold(version, threshold)}")

@@ -8,7 +8,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import grpc
@@ -146,8 +146,9 @@ class EngineClient:
         return self._call("Predict", request, spec)
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
-        request.model_spec.CopyFrom(spec_message(spec))
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=spec_message(spec), metadata_field=["signature_def"]
+        )
         return self._call("GetModelMetadata", request, spec, ASK_SECONDS)
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
@@ -170,9 +171,8 @@ class EngineClient:
     def look(self) -> None:
         """Ask all engines for the available versions of the watched models."""
         names = self.watched or [""]
-        requests = [get_model_status_pb2.GetModelStatusRequest() for _ in names]
-        for request, name in zip(requests, names, strict=True):
-            request.model_spec.name = name
+        specs = [model_pb2.ModelSpec(name=name) for name in names]
+        requests = [get_model_status_pb2.GetModelStatusRequest(model_spec=spec) for spec in specs]
         answers = self.engines.ask_all("GetModelStatus", requests, self._metadata_always)
         for engine, futures in answers.items():
             told = {name: _available(each) for name, each in zip(names, futures, strict=True)}
@@ -263,16 +263,12 @@ def _available(future: Any) -> frozenset[int] | None:
     return frozenset(status.version for status in statuses if status.state == AVAILABLE)
 
 
-def _proxy_option(hosts: Iterable[tuple[str, int]]) -> tuple[str, int]:
-    """Requests to this machine never go through a proxy."""
-    return ("grpc.enable_http_proxy", int(not any(is_loopback(host) for host, _ in hosts)))
-
-
 def _options(
     target: Target, max_answer_bytes: int, service_config: dict[str, Any]
 ) -> list[tuple[str, Any]]:
+    is_here = any(is_loopback(host) for host, _ in target.hosts)
     return [
-        _proxy_option(target.hosts),
+        ("grpc.enable_http_proxy", int(not is_here)),
         ("grpc.use_local_subchannel_pool", 1),  # a connection that is given up is not used again
         ("grpc.service_config", json.dumps(service_config)),
         ("grpc.service_config_disable_resolution", 1),  # nothing from DNS

@@ -91,9 +91,9 @@ class Engine:
                 self.held -= 1
 
     def ask(
-        self, name: str, request: Any, metadata: Sequence[Pair], on_end: Callable[[Any], None]
+        self, name: str, request: Any, metadata: Sequence[Pair], on_end: Callable[[], None]
     ) -> Any:
-        """A call that nobody waits for, as a future; `on_end` gets it."""
+        """A call that nobody waits for, as a future."""
 
         def end(future: Any) -> None:
             if future.code() not in SILENCE:
@@ -101,7 +101,7 @@ class Engine:
                 if not self.answers:
                     log.info("the engine at %s answers", self.address)
                 self.answers = True
-            on_end(future)
+            on_end()
 
         future = self._methods[name].future(request, timeout=ASK_SECONDS, metadata=metadata)
         future.add_done_callback(end)
@@ -149,12 +149,13 @@ class Engines:
 
     def start(self, look: Callable[[], None]) -> None:
         """Look at the engines every LOOK_SECONDS, and for their addresses."""
-        works = [(LOOK_SECONDS, look)]
+        self._begin(LOOK_SECONDS, look)
         if self._target.has_names:  # in a thread of its own: a resolver may hang
-            works.append((RESOLVE_SECONDS, self._resolve))
-        for seconds, work in works:
-            repeat = partial(self._repeat, seconds, work)
-            threading.Thread(target=repeat, name="engines", daemon=True).start()
+            self._begin(RESOLVE_SECONDS, self._resolve)
+
+    def _begin(self, seconds: float, work: Callable[[], None]) -> None:
+        repeat = partial(self._repeat, seconds, work)
+        threading.Thread(target=repeat, name="engines", daemon=True).start()
 
     def _repeat(self, seconds: float, work: Callable[[], None]) -> None:
         while not self._closed.is_set():
@@ -202,7 +203,7 @@ class Engines:
             begun, ended = time.monotonic(), SimpleQueue[Engine]()
             asked, open_calls = {}, {}
             for engine in self._engines.values():
-                on_end = partial(_put, ended, engine)
+                on_end = partial(ended.put, engine)
                 open_calls[engine] = len(requests)
                 asked[engine] = [engine.ask(name, each, metadata, on_end) for each in requests]
             # One that was silent before is not waited for, unless all were.
@@ -250,7 +251,3 @@ class Engines:
         self._closed.set()
         for engine in [*self._engines.values(), *self._leaving]:
             engine.channel.close()
-
-
-def _put(queue: "SimpleQueue[Engine]", engine: Engine, future: Any) -> None:
-    queue.put(engine)
