@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 import click
 
 from dogsnap.commands.helpers import renewal
-from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
+from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
+from dogsnap.commands.helpers.label_files import class_labels
 from dogsnap.commands.helpers.own_process import beside
 from dogsnap.settings import MODELS
 

@@ -10,10 +10,9 @@ from dogsnap.commands.helpers.arguments import (
     AT_LEAST_ONE,
     EXISTING_FILE,
     PATH,
-    class_labels,
-    detected_names,
     option,
 )
+from dogsnap.commands.helpers.label_files import class_labels, detected_names
 
 
 @click.command()

@@ -1,11 +1,11 @@
-"""Options that several commands share: files with the classes of a model."""
+"""Files with the classes of a model, as people and other tools write them."""
 
 import json
 from pathlib import Path
 
 import click
 import pytest
-from dogsnap.commands.helpers.arguments import class_labels
+from dogsnap.commands.helpers.label_files import class_labels
 
 
 def read(folder: Path, text: str, name: str = "labels.txt") -> list[dict]:
