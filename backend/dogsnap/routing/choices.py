@@ -87,16 +87,13 @@ class Choices:
         # The versions that answer for labels, and with "" by default, where that which was
         # chosen is not available.
         self.until: dict[str, int] = self._values_of("until")
-        self.splits: dict[str, Split] = {}  # by label; with "" that of the default
-        for label, value in self._values_of("split").items():
-            self.splits[label] = Split(**value)
-        self.rollouts: dict[str, Rollout] = {}  # by label; with "" that of the default
-        for label, value in self._values_of("rollout").items():
-            self.rollouts[label] = Rollout(**value)
+        # By label; with "" those of the default.
+        splits, rollouts = self._values_of("split"), self._values_of("rollout")
+        self.splits = {label: Split(**value) for label, value in splits.items()}
+        self.rollouts = {label: Rollout(**value) for label, value in rollouts.items()}
         # Whether a version is kept loaded or unloaded; the version policy decides on others.
-        self.loads: dict[int, bool] = {}
-        for number, is_loaded in self._values_of("load").items():
-            self.loads[int(number)] = is_loaded
+        loads = self._values_of("load")
+        self.loads: dict[int, bool] = {int(number): value for number, value in loads.items()}
         self.is_unloaded: bool = self.get("unload") is True  # the model, with all of its versions
 
     def get(self, kind: str, name: str = "") -> Any:
@@ -167,8 +164,5 @@ class Choices:
         return {number for number in existing if self.loads.get(number, number in used)}
 
     def _values_of(self, kind: str) -> dict[str, Any]:
-        found = {}
-        for (of_kind, name), value in sorted(self._values.items()):
-            if of_kind == kind:
-                found[name] = value
-        return found
+        values = sorted(self._values.items())
+        return {name: value for (of_kind, name), value in values if of_kind == kind}
