@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
@@ -61,13 +61,11 @@ class ChosenVersions:
         """The id of the newest switch; 0 before the first one."""
         return self._last[0]
 
-    def rollouts(self) -> list[tuple[str, str, Rollout]]:
+    def rollouts(self) -> Iterator[tuple[str, str, Rollout]]:
         """Every rollout with its model and label ("" for the default)."""
-        rollouts = []
         for model, choices in sorted(self._choices.items()):
             for label, rollout in choices.rollouts.items():
-                rollouts.append((model, label, rollout))
-        return rollouts
+                yield model, label, rollout
 
     def splits(self) -> list[tuple[str, str, int, float]]:
         """Every split: model, label ("" for the default), version, share in (0, 1]."""

@@ -55,10 +55,7 @@ class Versions:
 
     def without_silent_engines(self) -> "Versions":
         """To go back, it is enough that the engines that answer have a version."""
-        answering = {}
-        for address, numbers in self.engines.items():
-            if numbers is not None:
-                answering[address] = numbers
+        answering = {address: seen for address, seen in self.engines.items() if seen is not None}
         return replace(self, engines=answering)
 
     def refuse(self, number: int) -> FailedPrecondition:

@@ -3,7 +3,7 @@ model's graph decodes them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,14 +135,12 @@ def _dependent(
     return list(found.values())
 
 
-def called_functions(node: node_def_pb2.NodeDef) -> list[attr_value_pb2.NameAttrList]:
+def called_functions(node: node_def_pb2.NodeDef) -> Iterator[attr_value_pb2.NameAttrList]:
     """What the attributes of a node call: the `f` of a call, or the branches of a condition."""
-    calls = []
     for value in node.attr.values():
         if value.HasField("func"):
-            calls.append(value.func)
-        calls.extend(value.list.func)
-    return calls
+            yield value.func
+        yield from value.list.func
 
 
 def _node_name(edge: str) -> str:
