@@ -11,6 +11,7 @@ from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from dogsnap.errors import FailedPrecondition
+from dogsnap.serving.photos.photo_values import called_functions
 from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import version_folders
 
@@ -138,9 +139,4 @@ def _list_called_functions(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
     """The functions that nodes call: the branches of a condition, the body of a
     loop, a nested function.
     """
-    names = []
-    for node in nodes:
-        for value in node.attr.values():
-            if value.HasField("func"):
-                names.append(value.func.name)
-    return names
+    return [called.name for node in nodes for called in called_functions(node)]
