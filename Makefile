@@ -111,8 +111,8 @@ check-wechat: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test 
 	@$(OWN_NODE) npm install --prefix $(WEB)/check_wechat --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
-protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol, of ONNX and of label maps from their .proto
-	for file in server/protocols/open_inference exporting/onnx commands/helpers/label_map; do \
+protos: $(VENV)/.installed-test ## write the messages of the Open Inference Protocol, of ONNX, of label maps and of batching from their .proto
+	for file in server/protocols/open_inference exporting/onnx commands/helpers/label_map serving/execution/batching; do \
 	  $(BIN)/uvx --from 'grpcio-tools>=1.85,<1.86' python -m grpc_tools.protoc -Ibackend/dogsnap/$${file%/*} \
 	    --descriptor_set_out=backend/dogsnap/$$file.binpb $${file##*/}.proto || exit 1; \
 	done

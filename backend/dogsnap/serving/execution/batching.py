@@ -12,21 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-    text_format,
-    wrappers_pb2,
-)
-from google.protobuf.message import Message
+from google.protobuf import text_format
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from dogsnap.errors import InvalidArgument, Unavailable
+from dogsnap.message_files import add_messages
 from dogsnap.serving.tensors.signatures import Arrays
 
 log = logging.getLogger("dogsnap.batching")
@@ -34,24 +29,7 @@ log = logging.getLogger("dogsnap.batching")
 Run = Callable[[Arrays], Arrays]
 
 USED = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
-# TensorFlow Serving's BatchingParameters (session_bundle_config.proto), which
-# tensorflow-serving-api lacks, by the names of the fields: text needs no more.
-DESCRIPTION = """
-name: "dogsnap/batching.proto" package: "dogsnap" syntax: "proto3"
-dependency: "google/protobuf/wrappers.proto"
-message_type {
-  name: "BatchingParameters"
-  field { number: 1 name: "max_batch_size" type_name: ".google.protobuf.Int64Value" }
-  field { number: 2 name: "batch_timeout_micros" type_name: ".google.protobuf.Int64Value" }
-  field { number: 3 name: "max_enqueued_batches" type_name: ".google.protobuf.Int64Value" }
-  field { number: 4 name: "num_batch_threads" type_name: ".google.protobuf.Int64Value" }
-  field { number: 5 name: "max_execution_batch_size" type_name: ".google.protobuf.Int64Value" }
-  field { number: 6 name: "thread_pool_name" type_name: ".google.protobuf.StringValue" }
-  field { number: 7 name: "enable_large_batch_splitting" type_name: ".google.protobuf.BoolValue" }
-  field { number: 8 name: "allowed_batch_sizes" type: TYPE_INT64 label: LABEL_REPEATED }
-  field { number: 9 name: "pad_variable_length_inputs" type: TYPE_BOOL }
-}
-"""
+MESSAGES = Path(__file__).with_name("batching.binpb")
 
 
 @dataclass(frozen=True)
@@ -77,7 +55,9 @@ class BatchingParameters:
 
         Raises InvalidArgument naming what does not work.
         """
-        message = _message_class()()
+        messages = add_messages(MESSAGES, DescriptorPool())
+        described = messages.FindMessageTypeByName("dogsnap.BatchingParameters")
+        message: Any = GetMessageClass(described)()
         try:
             text_format.Parse(file.read_text(encoding="utf-8"), message)
         except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
@@ -108,15 +88,6 @@ class BatchingParameters:
                 f"end with max_batch_size, {most}"
             )
         return parameters
-
-
-@cache
-def _message_class() -> type[Message]:
-    file = text_format.Parse(DESCRIPTION, descriptor_pb2.FileDescriptorProto())
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("dogsnap.BatchingParameters"))
 
 
 @dataclass(eq=False)
