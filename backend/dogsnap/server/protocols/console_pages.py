@@ -116,9 +116,6 @@ class View:
         series = self._predictor.series.describe(name, seconds)
         sums = {int(version): each["whole"] for version, each in series["versions"].items()}
         newest = self._chosen.switches(name)
-        for rollout in model["rollouts"]:
-            wait = timedelta(seconds=rollout["every"] if rollout["step"] >= 0 else 0)
-            rollout["due"] = iso(datetime.fromisoformat(rollout["since"]) + wait)
         verdict = None
         # While feedback cannot be read, the page shows the rest.
         with suppress(NotFound, Unavailable):
