@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
 import requests
 from dogsnap.server.middleware import api_keys
@@ -201,7 +202,7 @@ def test_a_browser_may_send_a_key_to_another_host(server):
 @pytest.mark.parametrize(
     "header",
     ["traceparent", "tracestate", "baggage", "content-encoding", "inference-header-content-length",
-     "x-request-key", "x-request-id"],
+     "x-request-key", "x-request-id", "x-amzn-sagemaker-custom-attributes"],
 )  # fmt: skip
 def test_a_page_of_another_origin_may_send_each_header_that_the_server_reads(server, header):
     asks = {"Origin": "https://example.com", "Access-Control-Request-Headers": header}
@@ -326,8 +327,11 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_e
     start_server, half_models
 ):
     server = start_server(half_models, "--rate-limit-address", "4/hour")
-    for _ in range(10):
-        assert server.get("/readyz").status_code == 200
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        is_ready = channel.unary_unary("/inference.GRPCInferenceService/ServerReady")
+        for _ in range(10):
+            assert server.get("/readyz").status_code == 200
+            is_ready(b"")
     assert [predict(server).status_code for _ in range(5)] == [200] * 4 + [429]
     assert "for one address" in predict(server).json()["error"]
     assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429

@@ -27,7 +27,11 @@ log = logging.getLogger("dogsnap.limits")
 KEY_HEADER = "X-Api-Key"
 # Probes and the app's static files: requested so often that a limit would hit ordinary users.
 FREE_BLUEPRINTS = ("health", "web")
-FREE_PATHS = ("/health", "/v2/health/live", "/v2/health/ready")  # probes of other protocols
+# Probes of other protocols, whose platforms have no key.
+FREE_ENDPOINTS = (
+    *("simple.health", "open_inference.live", "open_inference.ready"),
+    *("invocations.ping", "invocations.health"),
+)
 APP = "api"  # the blueprint that the app uses
 # of the app; counted per address, apart from all requests of that address
 ANONYMOUS = "client without a key"
@@ -109,7 +113,7 @@ class AccessControl:
         if (
             request.endpoint is None
             or request.blueprint in FREE_BLUEPRINTS
-            or request.path in FREE_PATHS
+            or request.endpoint in FREE_ENDPOINTS
         ):
             return
         protocol = request.blueprint if request.blueprint in PROTOCOLS else None

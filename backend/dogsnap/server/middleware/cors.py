@@ -6,7 +6,8 @@ from flask import Response, request
 # Baggage) and of binary tensors, and those that they may read.
 SENT = (
     "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id, Content-Encoding, "
-    "Inference-Header-Content-Length, traceparent, tracestate, baggage"
+    "Inference-Header-Content-Length, traceparent, tracestate, baggage, "
+    "X-Amzn-SageMaker-Custom-Attributes"
 )
 READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version, Inference-Header-Content-Length"
 

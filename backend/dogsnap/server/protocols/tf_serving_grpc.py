@@ -60,6 +60,7 @@ SERVICES = (
     "inference.GRPCInferenceService",
 )
 RUNS = ("Predict", "Classify", "Regress", "MultiInference", "ModelInfer")  # the metrics count them
+PROBES = ("ServerLive", "ServerReady")  # need no key, and are in no rate, as by HTTP
 ADMINISTRATION = (  # needs the admin token instead of an API key
     "HandleReloadConfigRequest",
     "RepositoryIndex",
@@ -119,8 +120,9 @@ class CallInterceptor(grpc.ServerInterceptor):
             self._leave()
         code, size = grpc.StatusCode.OK, 0
         try:
-            needs_key = name not in ADMINISTRATION
-            self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
+            if name not in PROBES:
+                needs_key = name not in ADMINISTRATION
+                self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
             response = method(request, context)
             size = response.ByteSize()
             return response
