@@ -1,11 +1,13 @@
 """The containers of the clouds: /ping and /invocations of SageMaker and MLflow, Vertex AI's routes, as their documents ask."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import click
 import pytest
 from dogsnap.server.app import create_app
+from dogsnap.server.middleware import api_keys
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.settings import Settings
 from flask.testing import FlaskClient
@@ -72,6 +74,58 @@ def test_a_row_of_several_columns_is_an_instance_of_several_inputs(client: Flask
 def test_json_lines_are_instances(client: FlaskClient) -> None:
     response = client.post("/invocations", data=b"1.0\n\n2.0\r\n", content_type=JSON_LINES)
     assert response.json == {"predictions": [2.5, 3.0]}
+
+
+@pytest.mark.parametrize(("line", "status"), [(b"\n", 400), (b"11\n", 413)])
+def test_any_number_of_lines_costs_little_more_than_its_size(
+    client: FlaskClient, line: bytes, status: int
+) -> None:
+    body = line * 2**24
+    tracemalloc.start()
+    response = client.post("/invocations", data=body, content_type=JSON_LINES)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert response.status_code == status
+    assert most < 6 * len(body)
+
+
+def test_another_method_than_predict_is_refused_where_it_is_not_read(client: FlaskClient) -> None:
+    headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-method=classify"}
+    response = client.post("/invocations", json={"instances": [1.0]}, headers=headers)
+    assert response.status_code == 400
+    assert "tfs-method is 'classify'; expected predict" in response.json["error"]
+
+
+PREDICT_2 = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/invocations", {"instances": [1.0]}),
+        ("/v1/models/half_plus_two:predict", {"instances": [1.0]}),
+        ("/v2/models/half_plus_two/infer", PREDICT_2),
+        ("/", {"data": {"x": [1.0]}, "model_name": "half_plus_two"}),
+    ],
+)
+@pytest.mark.parametrize("name", ["model", "version", "label"])
+def test_a_version_in_the_query_is_refused_where_it_is_not_read(
+    client: FlaskClient, path: str, body: dict, name: str
+) -> None:
+    assert client.post(path, json=body).status_code == 200
+    response = client.post(f"{path}?{name}=7", json=body)
+    assert response.status_code == 400
+    assert f"{name} stands in the query" in response.json["error"]
+
+
+def test_probes_of_platforms_need_no_key_and_are_in_no_rate(models: Path, tmp_path: Path) -> None:
+    api_keys.add(tmp_path / "keys.json", "phone")
+    health = "/v1/endpoints/5"
+    limits = {"api_keys": str(tmp_path / "keys.json"), "rate_limit_address": "1/hour"}
+    client = client_of(models, health_route=health, **limits)
+    for path in ("/ping", health, "/health", "/v2/health/live", "/v2/health/ready"):
+        assert [client.get(path).status_code for _ in range(3)] == [200] * 3, path
+    assert client.post("/invocations", json={"instances": [1.0]}).status_code == 401
 
 
 def test_sagemakers_attributes_name_model_and_version(client: FlaskClient) -> None:

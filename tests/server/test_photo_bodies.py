@@ -109,6 +109,12 @@ def test_large_photos_in_forms_are_answered(colour_server):
         ("text/plain", b"", "received 0 bytes of type text/plain"),
         (FORM, photo_part(b"a") * 6 + FURTHER, "expected one to 5 photos of one dog, received 6"),
         (FORM, part(b"name=a") * 1001, "the form has more than 1000 fields"),
+        (
+            FORM,
+            photo_part(b"a") + part(b"name=label", b"x") + part(b"name=label", b"y"),
+            "the form has 'label' twice",
+        ),
+        (URLENCODED, PAIRS + TEXT + b"&top_k=2", "the form has 'top_k' twice; send it once"),
     ],
 )
 def test_what_holds_no_photo_is_refused_with_what_it_holds(colour_server, kind, body, said):

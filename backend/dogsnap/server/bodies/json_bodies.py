@@ -11,6 +11,7 @@ from flask import Response, request
 
 from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.server.bodies.receiving import read_body
+from dogsnap.server.bodies.request_fields import refuse_choice_in_query
 from dogsnap.serving.tensors.json_parsing import MOST_LEVELS, check_values, is_deeper, reading
 from dogsnap.serving.tensors.json_tensors import most_json_bytes
 from dogsnap.serving.tensors.signatures import ServableId
@@ -49,6 +50,8 @@ def version_header(servable: ServableId) -> dict[str, str]:
 
 
 def read_tensor_body(settings: Settings) -> bytes:
+    """Raises InvalidArgument, TooLarge and others, as `read_body`."""
+    refuse_choice_in_query()
     return read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
 
 

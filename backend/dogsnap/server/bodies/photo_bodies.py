@@ -85,7 +85,9 @@ def _from_form(fields: Fields) -> PhotoBody:
     others: dict[str, str] = {}
     for name, content in fields:
         if name not in PHOTO_FIELDS:
-            others.setdefault(name, content.decode("utf-8", "replace"))
+            text = content.decode("utf-8", "replace")
+            if others.setdefault(name, text) != text and not _is_photo(_decode_photo(content)):
+                raise InvalidArgument(f"the form has {name!r:.100} twice; send it once")
         elif content:
             photos.append(_decode_photo(content))
     if not photos:

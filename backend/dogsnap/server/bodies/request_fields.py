@@ -44,3 +44,12 @@ def with_query(fields: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidArgument(f"{name} is {received}, in body and query; send it once")
         joined[name] = fields[name] if given else values[0]
     return joined
+
+
+def refuse_choice_in_query() -> None:
+    """For protocols that choose a version otherwise. Raises InvalidArgument."""
+    if beside := sorted({"model", "version", "label"} & set(request.args)):
+        raise InvalidArgument(
+            f"{', '.join(beside)} stands in the query, which chooses a version at /api/classify "
+            "alone; name it as this protocol does, see docs/protocols.md"
+        )

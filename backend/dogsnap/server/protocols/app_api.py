@@ -79,7 +79,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.get("/breeds")
     def breeds() -> ResponseBase:
         shipped = _read_facts(shipped_files / BREEDS_FILE)
-        with predictor.repository.acquire(_find_spec(request.args, predictor)) as servable:
+        with predictor.repository.acquire(_find_spec(with_query({}), predictor)) as servable:
             classes, taught = require_labels(servable), servable.description.read_taught_breeds()
         facts = {breed["id"]: breed for breed in taught} | shipped
         known = [{**facts.get(label["id"], {}), **label} for label in classes]

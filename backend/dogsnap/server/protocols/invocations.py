@@ -11,7 +11,7 @@ from dogsnap.errors import InvalidArgument, UnsupportedMediaType
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.server.bodies.json_bodies import TensorDocument, json_response, read_tensor_body
 from dogsnap.server.bodies.receiving import read_body
-from dogsnap.server.bodies.request_fields import whole_number
+from dogsnap.server.bodies.request_fields import refuse_choice_in_query, whole_number
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols.http_health import require_ready
@@ -24,7 +24,7 @@ JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/x
 BINARY = ("application/octet-stream", "application/x-image")
 # SageMaker's TensorFlow containers name the model so: tfs-model-name=half,tfs-model-version=2.
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
-ATTRIBUTE = re.compile(r"tfs-model-(name|version)=([^,]+)")
+ATTRIBUTE = re.compile(r"tfs-(model-name|model-version|method)=([^,]+)")
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -41,9 +41,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         if kind.startswith("image/") or kind in BINARY:
             return _classify(settings, predictor)
         if kind in JSON_LINES:
-            lines = read_tensor_body(settings).splitlines()
-            rows = b",".join(line for line in lines if line.strip())
-            return _predict(settings, predictor, b'{"instances": [' + rows + b"]}")
+            return _predict(settings, predictor, _rows_of(read_tensor_body(settings)))
         if kind not in ("application/json", ""):
             raise UnsupportedMediaType(
                 f"expected application/json, application/jsonlines or a photo (image/*, "
@@ -58,16 +56,33 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     return routes
 
 
+def _rows_of(lines: bytes) -> bytes:
+    """The JSON of a request whose instances stand on these lines.
+
+    They are never a list: 50 million short ones would take 2 GB.
+    """
+    rows = lines.replace(b"\r", b"\n").strip()
+    while b"\n\n" in rows:
+        rows = rows.replace(b"\n\n", b"\n")
+    return b'{"instances": [' + rows.replace(b"\n", b",") + b"]}"
+
+
 def _spec(predictor: Predictor) -> ModelSpec:
     """The model that SageMaker's attributes name, else the default one."""
     named = dict(ATTRIBUTE.findall(request.headers.get(ATTRIBUTES, "")))
-    version = whole_number("tfs-model-version", named.get("version", "").strip())
-    name = named.get("name", "").strip() or predictor.default_model()
+    if (method := named.get("method", "predict").strip()) != "predict":
+        raise InvalidArgument(
+            f"tfs-method is {method[:40]!r}; expected predict, others are asked by "
+            "POST /v1/models/NAME:classify or :regress"
+        )
+    version = whole_number("tfs-model-version", named.get("model-version", "").strip())
+    name = named.get("model-name", "").strip() or predictor.default_model()
     return ModelSpec(name, version, sticky_key=STICKY_KEY.get())
 
 
 def _classify(settings: Settings, predictor: Predictor) -> Response:
     """A photo's bytes: the answer of /api/classify."""
+    refuse_choice_in_query()
     photo = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
     answer = predictor.classify([photo], _spec(predictor), None, PROTOCOL, client_is_gone())
     return json_response(answer.to_json())
