@@ -213,6 +213,8 @@ def test_the_default_can_be_rolled_out_and_a_dry_run_changes_nothing(server):
         ({"at": "2020-01-01T00:00:00Z"}, "which is over"),
         ({"at": "2030-01-01T00:00:00"}, "expected a time in ISO 8601 with its zone"),
         ({"at": "tomorrow"}, "expected a time in ISO 8601 with its zone"),
+        ({"at": "9999-12-31T23:59:59-12:00"}, "expected a time in ISO 8601 with its zone"),
+        ({"at": "9000-01-01T00:00:00Z"}, "expected a time in ISO 8601 with its zone"),
         ({"version": 9}, "version 9 of half is not available"),
         ({"version": None}, "version is None; expected a whole number"),
         ({"version": 1}, "label stable of half is at version 1 already"),

@@ -163,6 +163,7 @@ def test_a_model_that_was_unloaded_is_exported_and_applied_as_such(server, run):
         ("format: 1\nmodels: {half: {loaded: [1], unloaded: [1]}}", "twice"),
         ("format: 1\nmodels: {half: {default: 9}}", "version 9 of half is not available"),
         ("format: 1\nmodels: {gone: {default: 1}}", "gone"),
+        ("format: 1\nmodels: {'': {labels: {x: 1}}}", "Latest(); models served here"),
         ("format: 1\nmodels: {half: {unloaded: [1, 2, 3]}}", "in use"),
         ("a: [", "is no YAML"),
         ("a: \x00", "is no YAML"),

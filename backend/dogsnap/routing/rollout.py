@@ -4,7 +4,7 @@ version has all requests.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.choices import Choices, Rollout
@@ -12,6 +12,7 @@ from dogsnap.routing.planners import Versions, change_split
 from dogsnap.routing.switch_log import describe_label, describe_value, iso
 
 MOST_STEPS = 100
+MOST_SECONDS = 1e9  # until one begins
 
 
 def plan_rollout(
@@ -40,6 +41,8 @@ def _begin(at: str) -> str:
     try:
         begin = datetime.fromisoformat(at) if at else now
         is_later = begin >= now
+        if begin - now > timedelta(seconds=MOST_SECONDS):
+            raise ValueError("no clock shows the end of its first step")
     except (ValueError, TypeError):
         raise InvalidArgument(
             f"at is {at!r}; expected a time in ISO 8601 with its zone, such as {iso(now)}"

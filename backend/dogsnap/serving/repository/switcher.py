@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dogsnap.errors import DogsnapError, FailedPrecondition
+from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition
 from dogsnap.routing.choices import Change, Choices
 from dogsnap.routing.chosen_versions import was_second
 from dogsnap.routing.planners import (
@@ -62,7 +62,8 @@ class Switcher:
         """
         versions = {}
         for model in planners:
-            versions[model] = self._repository.versions(model) if model else CONFIGURED
+            is_configuration = undoes is not None and not model
+            versions[model] = CONFIGURED if is_configuration else self._repository.versions(model)
             if undoes:
                 versions[model] = versions[model].without_silent_engines()
 
@@ -131,9 +132,14 @@ class Switcher:
         done. Raises as the repository's method.
         """
         planners = {name: partial(change_unload, is_unloaded=False)}
-        self._repository.load_model(
-            name, lambda: self.apply(self.plan(planners), by), timeout, is_awaited
-        )
+
+        def choose() -> None:
+            try:
+                self.apply(self.plan(planners), by)
+            except Aborted:  # another client was first, perhaps with the same
+                self.apply(self.plan(planners), by)
+
+        self._repository.load_model(name, choose, timeout, is_awaited)
 
     def unload_model(self, name: str, by: Who) -> None:
         """Serve no version of a model until it is loaded again. Raises as `plan`."""
