@@ -338,3 +338,14 @@ def test_a_deleted_or_replaced_file_refuses_switches_and_the_last_choices_go_on(
         move(chosen, 2)
     assert chosen.choices("half").labels == {"stable": 1}
     chosen.close()
+
+
+def test_a_file_that_gets_the_content_of_another_one_is_away_and_not_wrong(tmp_path):
+    store = SqliteStore(tmp_path / "switches.db")
+    store.append(1, "{}")
+    with closing(sqlite3.connect(tmp_path / "other")) as other:
+        other.execute("CREATE TABLE others (id INTEGER)")
+    (tmp_path / "switches.db").write_bytes((tmp_path / "other").read_bytes())
+    for act in (lambda: store.read(0), lambda: store.notes("guard"), lambda: store.append(2, "{}")):
+        with pytest.raises(Unavailable, match="is no log of switches"):
+            act()

@@ -424,3 +424,15 @@ def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_bef
     assert not server.chosen.store.notes(NOTES)
     newest = list(server.guard._pieces["half", ""].closed)[-100:]
     assert newest[-1].at - newest[0].at < 1200
+
+
+def test_a_move_is_judged_though_the_clock_is_set_back():
+    server = WatchingServer(Change("half", "default", "", 1, 2))
+    server.clock.now -= 600
+    for second in range(60):
+        server.clock.now += 1
+        for client in range(10):
+            server.ask(client + 10 * second, 2)
+    server.texts()
+    (note,) = server.chosen.store.notes(NOTES).values()
+    assert len(json.loads(note)[1]) > 3

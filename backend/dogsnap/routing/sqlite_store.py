@@ -85,7 +85,7 @@ class SqliteStore:
             self._check_file()
             try:
                 yield
-            except sqlite3.Error as error:
+            except (sqlite3.Error, InvalidArgument) as error:  # the second: another file's content
                 raise Unavailable(f"{self._file} cannot be read ({error})") from error
 
     @contextmanager
@@ -100,7 +100,7 @@ class SqliteStore:
                         self._connection.execute(statement)
                 yield
                 self._connection.execute("COMMIT")
-            except sqlite3.Error as error:
+            except (sqlite3.Error, InvalidArgument) as error:
                 raise Unavailable(
                     f"{self._file} cannot be written ({error}); the switch was not made, try "
                     "again when it can"

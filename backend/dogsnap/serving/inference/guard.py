@@ -56,6 +56,7 @@ class Pieces:
 
     def __init__(self) -> None:
         self.closed: deque[Piece] = deque(maxlen=int(HOUR / PIECE_SECONDS))
+        self.count = 0  # of all that were closed
         self.start()
 
     def start(self) -> None:
@@ -77,14 +78,15 @@ class Pieces:
             self._clients[client] = seconds
 
     def close(self, now: float) -> None:
-        """Close the open piece if it is long and full enough."""
+        """Close the open piece if it is long and full enough, or the clock was set back."""
         count = len(self._clients)
-        if count < PIECE_CLIENTS or now < self._began + PIECE_SECONDS:
+        if count < PIECE_CLIENTS or 0 <= now - self._began < PIECE_SECONDS:
             return
         runs = [seconds for seconds in self._clients.values() if seconds is not None]
         # Without the first: a client that breaks decides nothing.
         failing = max(0, len(self._failing) - 1) / count
         self.closed.append(Piece(self._began, failing, statistics.median(runs) if runs else 0.0))
+        self.count += 1
         self.start()
 
 
@@ -187,12 +189,13 @@ class WatchedMove(BaseWatched):
         self.version = change.after
         self.until = seconds_of(switch.at) + HOUR
         self._pieces = pieces
-        self._began = now
+        self._count = pieces.count
         pieces.start()  # the open one has requests from before and after
         self._before = [piece for piece in pieces.closed if piece.at > now - HOUR]
 
     def to_text(self) -> str:
-        after = [piece for piece in self._pieces.closed if piece.at >= self._began]
+        newer = self._pieces.count - self._count  # by number: the clock may be set back
+        after = [*self._pieces.closed][max(0, len(self._pieces.closed) - newer) :]
         return json.dumps([self._before, after])
 
     def judge(self, texts: Sequence[str], before: int | None) -> Finding:
