@@ -267,6 +267,8 @@ def test_when_no_server_or_another_kind_of_server_answers_it_says_so():
         "no server answers at http://127.0.0.1:1; start one with `dogsnap serve`, or name another with --url"
     )
     assert "expected http:// or https://" in refusal("no url", "list")
+    for url in ("http://me:secret@127.0.0.1:1", "me:secret@127.0.0.1:1", "http://me:secret@h:x"):
+        assert "secret" not in refusal(url, "list")
     with StubService() as other:
         assert "answers, but not as a dogsnap server does (status 501)" in refusal(
             other.url, "list"

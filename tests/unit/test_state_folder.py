@@ -131,3 +131,11 @@ def test_a_start_names_the_file_with_its_switches_and_a_new_one_the_others(tmp_p
     (warned,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert f"is new; other files here have switches: {old} (1)" in warned
     assert other_files(str(old)) == []
+
+
+def test_a_bucket_keeps_its_file_whatever_stands_around_its_path(state):
+    first = find_file(Settings(models="s3://bucket/models"))
+    for url in ("s3://bucket/models/", "s3://me:secret@bucket/models?key=secret"):
+        assert find_file(Settings(models=url)) == first
+    assert find_file(Settings(models="s3://bucket/others")) != first
+    assert "secret" not in (state / state_folder.LIST).read_text()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing import planners, switch_log
+from dogsnap.routing.choices import CONFIGURATION_KIND, Change
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.switch_log import Who, check_author
@@ -575,3 +576,10 @@ def test_a_client_cannot_pose_as_the_server():
         assert check_author(name, "127.0.0.1").name == "someone"
     assert check_author(" a\n b ", "").name == "a b"
     assert len(check_author("x" * 1000, "").name) == 64
+
+
+def test_a_configuration_is_described_without_the_password_of_its_bucket():
+    url = "s3://me:secret@bucket/half?key=secret"
+    after = [{"name": "half", "base_path": url}]
+    text = switch_log.describe(Change("", CONFIGURATION_KIND, "", None, after))
+    assert "half in s3://bucket/half, all" in text

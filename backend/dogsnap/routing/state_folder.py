@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from dogsnap.files import hold_lock, write_json
-from dogsnap.model_urls import is_url
+from dogsnap.model_urls import is_url, without_secrets
 from dogsnap.settings import Settings
 
 LIST = "stores.json"  # the file's name by what a server is known by
@@ -84,7 +84,8 @@ def _names(settings: Settings) -> list[str]:
     models = _models(settings)
     paths = dict.fromkeys((os.path.abspath(models), str(Path(models).resolve())))
     if is_url(models):
-        paths = {models: None}
+        url = without_secrets(models).rstrip("/")
+        paths = dict.fromkeys((url, f"{url}/"))
     folders = [f"{path} {settings.model_name}".rstrip() for path in paths]
     if not settings.engine:
         return folders

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from dogsnap.errors import Unavailable
+from dogsnap.model_urls import without_secrets
 from dogsnap.routing.choices import CONFIGURATION_KIND, HIDDEN, KINDS, Change
 
 FORMAT = 1  # of an entry in a store
@@ -191,4 +192,5 @@ def _describe_model(config: dict[str, Any]) -> str:
     numbers = options.get("versions", [])
     if "num_versions" in options:
         numbers = [options["num_versions"]]
-    return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
+    base_path = without_secrets(config["base_path"])
+    return f"{config['name']} in {base_path}, {' '.join([policy, *map(str, numbers)])}"

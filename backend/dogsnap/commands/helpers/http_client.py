@@ -8,6 +8,7 @@ import requests
 
 from dogsnap.addresses import proxies_of
 from dogsnap.logs import escape_unprintable
+from dogsnap.model_urls import without_secrets
 
 TIMEOUT_SECONDS = 60.0
 # OpenSSL's reason where the first answer is no TLS record, but HTTP for example
@@ -19,7 +20,8 @@ class _Session(requests.Session):
 
     def rebuild_auth(self, prepared_request: Any, response: Any) -> None:
         if self.should_strip_auth(response.request.url, prepared_request.url):
-            prepared_request.headers.pop("Authorization", None)
+            for name in ("Authorization", "X-Api-Key"):
+                prepared_request.headers.pop(name, None)
 
 
 class NoAnswer(click.ClickException):
@@ -37,12 +39,12 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
     Raises NoAnswer if there is none.
     """
     if not url.startswith(("http://", "https://")):
-        host = url.partition("/")[0]
+        host = url.partition("/")[0].rpartition("@")[2]
         raise NoAnswer(
             f"the URL starts with {host!r}; expected http:// or https:// before it, "
             f"such as http://{host}"
         )
-    server = "/".join(url.split("/")[:3])
+    server = _server_of(url)
     try:
         with _Session() as session:
             auth = requests.utils.get_auth_from_url(url)
@@ -68,7 +70,12 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
             f"another with --url{_proxy(url)}"
         ) from None
     except (requests.RequestException, ValueError) as error:
-        raise NoAnswer(f"{server} cannot be asked: {error}") from None
+        raise NoAnswer(f"{server} cannot be asked: {without_secrets(str(error))}") from None
+
+
+def _server_of(url: str) -> str:
+    """Without what may be a password."""
+    return without_secrets("/".join(url.split("/")[:3]))
 
 
 def _proxy(url: str) -> str:
@@ -96,7 +103,7 @@ def json_object(response: requests.Response) -> dict[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict) or (not response.ok and "error" not in body):
-        server = "/".join(response.url.split("/")[:3])
+        server = _server_of(response.url)
         raise NoAnswer(
             f"{server} answers, but not as a dogsnap server does (status {response.status_code}); "
             f"expected a JSON object{_proxy(response.url)}"

@@ -22,6 +22,7 @@ from dogsnap.errors import (
     NotFound,
     Unavailable,
 )
+from dogsnap.model_urls import without_secrets
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change
 from dogsnap.routing.chosen_versions import NOT_KNOWN, ChosenVersions
 from dogsnap.routing.planners import Versions, check_in_force, keep_answering
@@ -464,7 +465,8 @@ class LocalRepository(ModelRepository):
             not folders and model.available()
         ):  # the disk is not mounted, or the versions are being replaced
             raise OSError(
-                f"all version folders of {config.base_path} are gone; is the disk mounted?"
+                f"all version folders of {without_secrets(config.base_path)} are gone; is the disk "
+                "mounted?"
             )
         trouble = "" if folders else describe_base_path(config.base_path)
         if trouble and trouble != model.trouble:

@@ -231,7 +231,8 @@ def check_versions(config: ModelConfig, folder: Path) -> None:
         raise InvalidArgument(f"the base_path of {config.name}: {unreadable}") from error
     if not folders:
         raise InvalidArgument(
-            f"No versions of servable {config.name} found under base path {config.base_path}. "
+            f"No versions of servable {config.name} found under base path "
+            f"{without_secrets(config.base_path)}. "
             "Did you forget to name your leaf directory as a number (eg. '/1/')?"
         )
     if not aspired_versions(config.model_version_policy, folders):
