@@ -98,3 +98,24 @@ def test_levels_and_what_dogs_of_other_breeds_are_taken_for_are_printed(
     assert re.search(r"sets hold the right breed in \d+\.\d%; mean size \d", said)
     assert "told of breeds it does not know: breed 100.0%\n" in said
     assert "surely taken: shiba for red hound (1)" in said
+
+
+def test_a_list_may_begin_with_the_mark_of_its_encoding(version: Path, data: Path) -> None:
+    file = data / "test_list.txt"
+    file.write_text(file.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert "no such file" not in output_of(_evaluate(version, data))
+
+
+def test_no_command_ends_in_a_stack_trace_for_a_file_that_is_nested_too_deep(
+    version: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    refused(dogsnap("merge", version, "--description", tmp_path / "deep.json"), "recursion")
+    refused(dogsnap("models", "apply", tmp_path / "deep.json"), "recursion")
+
+
+def test_a_file_of_another_tool_is_called_so_in_place_of_a_version(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "model.tflite").write_bytes(b"\x1c\0\0\0TFL3")
+    said = "model.tflite is a model for TensorFlow Lite"
+    refused(dogsnap("quantize", tmp_path / "1", "--photos", tmp_path), said)

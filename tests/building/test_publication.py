@@ -74,3 +74,9 @@ def test_no_version_is_written_to_the_folder_of_several_models(tmp_path: Path) -
         pass
     assert names(tmp_path) == ["cats", "dogs"]
     assert next_version(tmp_path / "dogs") == 2
+
+
+def test_no_version_is_written_that_no_server_reads(tmp_path: Path) -> None:
+    written(tmp_path / "dogs", 2**63 - 1)
+    with pytest.raises(ValueError, match="has version 9223372036854775807: no server reads"):
+        next_version(tmp_path / "dogs")

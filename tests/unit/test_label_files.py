@@ -96,7 +96,11 @@ def test_classes_with_numbers_stand_by_their_numbers(tmp_path, text, ids, name):
 
 @pytest.mark.parametrize(
     "line",
-    ["{0} {1}", "{0}: {1}", "{0}:{1}", "{0},{1}", "{0};{1}", "{1},{0}", "{1}\t{0}", '"{1}","{0}"'],
+    [
+        *("{0} {1}", "{0}: {1}", "{0}:{1}", "{0},{1}", "{0};{1}", "{0} | {1}", "{0} -> {1}"),
+        *("{1},{0}", "{1}\t{0}", "{1}|{0}", "{1} => {0}"),
+        *('"{0}","{1}"', "'{0}';'{1}'", '"{1}","{0}"'),
+    ],
 )
 @pytest.mark.parametrize("head", ["", "class,index\n"])
 def test_lines_with_numbers_stand_by_them(tmp_path, line, head):
@@ -108,9 +112,10 @@ def test_unicode_of_windows_is_read_and_other_encodings_are_refused(tmp_path):
     file = tmp_path / "labels.txt"
     file.write_bytes("猫\r\n狗\r\n".encode("utf-16"))
     assert [label["name"] for label in class_labels(file)] == ["猫", "狗"]
-    file.write_bytes("猫\r\n狗\r\n".encode("gbk"))
-    with pytest.raises(click.ClickException, match="save it as UTF-8"):
-        class_labels(file)
+    for content in ("猫\r\n狗\r\n".encode("gbk"), "cat\r\ndog\r\n".encode("utf-16-le")):
+        file.write_bytes(content)
+        with pytest.raises(click.ClickException, match="save it as UTF-8"):
+            class_labels(file)
 
 
 def test_names_that_begin_with_a_number_stay_in_their_order(tmp_path):
@@ -173,6 +178,8 @@ def test_what_counts_from_one_is_taken_in_its_order_and_that_is_said(tmp_path, t
         ("more_columns.csv", "class_id,class_name,photos\n1,dog,6\n0,cat,5"),
         ("colours.csv", "name,r,g,b\ncat,1,2,3\ndog,4,5,6"),
         ("data.yaml", "nc: 2\nnames: [cat, dog]\n"),
+        ("classes.json", '{"classes": ["cat", "dog"]}'),
+        ("indices.json", '{"class_to_idx": {"dog": 1, "cat": 0}}'),
         ("numbered.yml", "names:\n  1: dog\n  0: cat\n"),
         ("shown.pbtxt", "# mine\nitem: { name: '/m/1' id: 0 display_name: 'cat' keypoints { id: 1 } }\n"
                         "item { name: '/m/2' id: 1 display_name: 'dog' }"),

@@ -37,10 +37,12 @@ def version(folder: Path) -> Path:
 def test_a_version_without_a_number_is_named_with_where_to_put_it(tmp_path: Path) -> None:
     version(tmp_path / "dogs" / "1")
     flowers = version(tmp_path / "flowers")
+    cats = version(tmp_path / "cats" / "v1")
     found, troubles = model_folders(tmp_path)
     assert set(found) == {"dogs"}
     assert troubles == {
-        flowers: f"{flowers} is a version without a number; move its files to {flowers / '1'}"
+        flowers: f"{flowers} is a version without a number; move its files to {flowers / '1'}",
+        cats.parent: f"{cats} is no version: expected a number as its name, such as 1",
     }
 
 

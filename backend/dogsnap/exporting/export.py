@@ -365,7 +365,7 @@ def read_json(
 ) -> Any:
     """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise ExportError(f"{path} {missing}") from error
     except ValueError as error:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dogsnap.files import sync
+from dogsnap.routing.spec import MAX_INT64
 from dogsnap.serving.versions.version_folders import refuse_several_models, version_folders
 
 # how folders with unfinished versions begin: no server takes them for models or versions
@@ -21,7 +22,10 @@ def next_version(model_folder: Path) -> int:
     Raises ValueError for the folder of several models.
     """
     refuse_several_models(model_folder)
-    return max(version_folders(model_folder), default=0) + 1
+    number = max(version_folders(model_folder), default=0) + 1
+    if number > MAX_INT64:
+        raise ValueError(f"{model_folder} has version {MAX_INT64}: no server reads a larger number")
+    return number
 
 
 def publish(folder: Path, model_folder: Path) -> Path:

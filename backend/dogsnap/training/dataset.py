@@ -148,7 +148,7 @@ def listed_photos(data: Path, name: str) -> list[Path]:
 
 def read_table(file: Path) -> list[dict[str, str]]:
     """A table with a line of names, and tabs between the columns. Raises OSError."""
-    with file.open(encoding="utf-8", newline="") as lines:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="\t"))
 
 

@@ -20,8 +20,8 @@ import yaml
 IDENTIFIED_LABEL = re.compile(r"(?P<id>n\d{8}|/[gm]/\w+)[\s:,-]+(?P<name>.+)")
 # A line of number and name, or a row of a table, in either order.
 NUMBERED_LABELS = (
-    re.compile(r"\W?(?P<number>\d+)(?:[\s,:;)\]=-]|\.(?!\d))+(?P<name>.+)"),
-    re.compile(r"(?P<name>.+?)[\s,:;=]+\W?(?P<number>\d+)\W?"),
+    re.compile(r"\W?(?P<number>\d+)[\"']?(?:[\s,:;)\]=>|-]|\.(?!\d))+(?P<name>.+)"),
+    re.compile(r"(?P<name>.+?)(?:[\s,:;=|]|[=-]>)+\W?(?P<number>\d+)\W?"),
 )
 SEPARATOR = re.compile(r"[,;\t]")  # of a table's columns
 # In the head of a table, the columns of names and of numbers.
@@ -29,7 +29,10 @@ NAMES = ("name", "display_name", "class_name", "class", "label", "category", "br
 NUMBERS = ("index", "number", "class_index", "class_id", "label_id", "id", "class", "label")
 QUOTES = "\"'“”"
 MOST_DETECTED = 100_000  # classes
-FIELDS = ("labels", "id2label", "label2id", "names", "categories")  # of JSON or YAML with more
+FIELDS = (  # of JSON or YAML with more
+    *("labels", "id2label", "label2id", "names", "categories"),
+    *("classes", "class_names", "class_to_idx", "idx_to_class"),
+)
 LABELS_EXPECTED = (
     'expected as JSON a list of names, of {"id", "name"} or of pairs, or an object from number '
     "to name or from name to number"
@@ -117,11 +120,14 @@ def _read_text(file: Path) -> str:
     content = file.read_bytes()
     is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     try:
-        return content.decode("utf-16" if is_utf16 else "utf-8-sig")
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
+        if "\0" in text:
+            raise UnicodeDecodeError("utf-8", content, content.find(0), 0, "a null character")
     except UnicodeDecodeError as error:
         raise click.ClickException(
             f"{file} is no text in UTF-8: {error.reason} at byte {error.start}; save it as UTF-8"
         ) from None
+    return text
 
 
 def _text_labels(text: str) -> Labels:

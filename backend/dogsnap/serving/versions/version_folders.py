@@ -74,11 +74,20 @@ def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
                 troubles[child] = (
                     f"{child} is a version without a number; move its files to {child / '1'}"
                 )
+            elif nearly := _nearly_version(child):
+                troubles[child] = (
+                    f"{nearly} is no version: expected a number as its name, such as 1"
+                )
         except UnicodeEncodeError:
             troubles[child] = f"expected a folder whose path is UTF-8, received {str(child)!a}"
         except OSError as error:
             troubles[child] = describe_unreadable(child, error)
     return found, troubles
+
+
+def _nearly_version(folder: Path) -> Path | None:
+    """A folder with a SavedModel in it whose name is no number, as v1 or 1.0."""
+    return next((child for child in _list(folder) if saved_model_file.find(child)), None)
 
 
 def other_models(folder: Path) -> list[Path]:

@@ -44,7 +44,10 @@ class ExportedVersion:
         folder = Path(os.path.abspath(path))
         number = int(folder.name) if folder.name.isdigit() else 0
         if saved_model_file.find(folder) is None:
-            raise ValueError(f"{path} is no version: it holds no {saved_model_file.BINARY}")
+            other = (
+                saved_model_file.describe_other(path) or f"it holds no {saved_model_file.BINARY}"
+            )
+            raise ValueError(f"{path} is no version: {other}")
         try:
             servable = LocalServable(ServableId(folder.parent.name, number), path)
             if not servable.description.labels:
