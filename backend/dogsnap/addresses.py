@@ -54,7 +54,7 @@ def check_url(setting: str, url: str, schemes: Sequence[str], expected: str) -> 
 
 def check_file_name(setting: str, name: str, expected: str) -> None:
     """Raises InvalidArgument for a name that nobody gives a file, without a word of it."""
-    if NO_FILE.fullmatch(name):
+    if NO_FILE.fullmatch(name.strip()):
         raise InvalidArgument(f"{setting} is no name of a file; {expected}")
 
 

@@ -40,6 +40,9 @@ LINE = re.compile(
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<plain>[^"'\s].*?)?)(?:\s+\#.*)?"""
 )
 ROUTE = re.compile(r"(/[^\s<>?#]*)?")
+# What no shell has filled in, as ${TOKEN} or Kubernetes' $(TOKEN).
+REFERENCE = re.compile(r"(?<!\\)\$[{(]|\A\$[A-Z_]+\Z")
+MOST = 1e9  # of any number: Python's clocks wait for no longer
 MEBIBYTE = 2**20
 MAX_PHOTO_PIXELS = 50_000_000
 MODELS = Path("models")
@@ -286,7 +289,17 @@ def _without_line_end(name: str, value: str) -> str:
             f"the value of {name} is in quotes, which are part of it in the environment; "
             "leave them out (they may stand in a --settings-file)"
         )
+    _refuse_reference(name, value)
     return value
+
+
+def _refuse_reference(where: str, value: str) -> None:
+    """Raises click.UsageError, without the value."""
+    if REFERENCE.search(value):
+        raise click.UsageError(
+            f"the value of {where} refers to a variable, which is not filled in here; write its "
+            "value (in a --settings-file, in single quotes, $ is a sign as any other)"
+        )
 
 
 def _read_settings_file(file: Path) -> dict[str, str]:
@@ -303,12 +316,14 @@ def _read_settings_file(file: Path) -> dict[str, str]:
         if not line.strip() or line.strip().startswith(("#", ";")):
             continue
         found = LINE.fullmatch(line.strip())
-        if not found or not found["name"].startswith(PREFIX):
+        is_several = found and f" {PREFIX}" in (found["plain"] or "")
+        if not found or is_several or not found["name"].startswith(PREFIX):
             name = re.sub(r"[^\w\s].*", "", line).strip()
             raise click.UsageError(
                 f"{file}, line {number}: expected lines of the form {PREFIX}NAME=value, received "
                 f"{name!r} and something else; quotes stand around a whole value"
             )
+        _refuse_reference(f"{found['name']} in {file}", found["plain"] or found["double"] or "")
         value = found["single"] or found["plain"] or ""
         if found["double"]:
             value = re.sub(r'\\(["\\$`])', r"\1", found["double"])
@@ -337,7 +352,10 @@ def _parse(row: dataclasses.Field[Any], value: Any) -> Any:
     Raises click.BadParameter naming the setting.
     """
     try:
-        return click_type(row).convert(value, param=None, ctx=None)
+        found = click_type(row).convert(value, param=None, ctx=None)
+        if isinstance(found, int | float) and not found <= MOST:
+            raise click.BadParameter(f"{value} is out of range; expected at most {MOST:g}")
+        return found
     except click.BadParameter as error:
         error.param_hint = f"{flag(row.name)} ({variable(row.name)})"
         raise

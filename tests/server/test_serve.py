@@ -127,6 +127,9 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
             ("--rate-limit-address", "often"),
             "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second",
         ),
+        (("--rate-limit-address", "0/minute"), "--rate-limit-address is '0/minute'; expected e.g."),
+        (("--switch-log", "off "), "--switch-log is no name of a file"),
+        (("--switch-log", "x.db", "--feedback", "./x.db"), "name one file; expected two"),
         (("--rate-limit-key", "1/second"), "it needs --api-keys"),
         (
             ("--open-app", "1/second"),

@@ -62,12 +62,24 @@ def test_a_settings_file_is_read_as_other_programs_read_it(tmp_path, before, end
 
 
 @pytest.mark.parametrize("line", ["DOGSNAP_ADMIN_TOKEN: {}", "DOGSNAP_ADMIN_TOKEN {}", '=\'{}"',
+                                  "DOGSNAP_PORT=1 DOGSNAP_ADMIN_TOKEN={}",
                                   'DOGSNAP_ADMIN_TOKEN="{}', "DOGSNAP_ADMIN_TOKEN='{}' x", "- {}"])  # fmt: skip
 def test_a_line_that_cannot_be_read_is_named_by_its_number_and_shows_no_value(tmp_path, line):
     (tmp_path / "settings").write_text("# ours\n" + line.format("a-long-random-text"))
     with pytest.raises(click.UsageError, match="line 2") as error:
         Settings.from_environment({}, settings_file=str(tmp_path / "settings"))
     assert "random" not in error.value.format_message()
+
+
+def test_a_value_of_the_settings_file_refers_to_no_variable_but_in_single_quotes(tmp_path):
+    file = tmp_path / "settings"
+    for value in ('"${TOKEN_OF_OURS}"', "$(cat token-of-ours)"):
+        file.write_text(f"DOGSNAP_ADMIN_TOKEN={value}")
+        with pytest.raises(click.UsageError, match="refers to a variable") as error:
+            Settings.from_environment({}, settings_file=str(file))
+        assert "ours" not in error.value.format_message().lower()
+    file.write_text("DOGSNAP_ADMIN_TOKEN='a${long}random-text'")
+    assert Settings.from_environment({}, settings_file=str(file)).admin_token[1] == "$"
 
 
 def test_a_variable_has_no_quotes_and_no_line_end_of_windows(tmp_path):
@@ -98,6 +110,18 @@ def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, tex
             "--run-threads (DOGSNAP_RUN_THREADS): 0 is not in the range x>=1",
         ),
         ("DOGSNAP_QUEUE_SIZE", "-1", "-1 is not in the range x>=0"),
+        *(
+            ("DOGSNAP_POLL_SECONDS", value, f"{value} is out of range; expected at most 1e+09")
+            for value in ("1e30", "inf", "nan")
+        ),
+        *(
+            ("DOGSNAP_ADMIN_TOKEN", value, "refers to a variable, which is not filled in")
+            for value in (
+                "${ADMIN_TOKEN_OF_OURS}",
+                "$(ADMIN_TOKEN_OF_OURS)",
+                "$ADMIN_TOKEN_OF_OURS",
+            )
+        ),
         # These only look like a service link of Kubernetes.
         ("DOGSNAP_PORT", "http://10.0.0.1:80", "is not a valid integer"),
         ("DOGSNAP_PREDICTOR_PORT", "8500", "unknown setting"),

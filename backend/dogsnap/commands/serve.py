@@ -188,7 +188,9 @@ def check_access(settings: Settings) -> None:
     for name in ("rate_limit_key", "rate_limit_address", "open_app"):
         rate = getattr(settings, name)
         with refusing(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second", ValueError):
-            parse_many(rate or "1/second")
+            limits = parse_many(rate or "1/second")
+            if any(limit.amount < 1 for limit in limits):
+                raise ValueError("a limit of 0")
     storage, expected = settings.rate_limit_storage, "expected memory:// or redis://host:port"
     if storage.startswith(("redis://", "rediss://")):
         from dogsnap.routing.redis_store import check_redis
@@ -265,6 +267,10 @@ def check_files(settings: Settings) -> None:
     ):
         check_switch_log(switch_log)
     file = settings.feedback
+    refuse(
+        file and Path(file).resolve() == Path(switch_log).resolve(),
+        "--feedback and --switch-log name one file; expected two",
+    )
     with refusing(
         f"feedback cannot be kept in {file}: {{error}}; choose another --feedback",
         OSError,
