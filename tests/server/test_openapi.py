@@ -1,7 +1,11 @@
 """The OpenAPI document: its routes, fields, words and limits are the server's. Its promises: test_hostile_requests.py."""
 
+import builtins
+import io
 import re
+from pathlib import Path
 
+import dogsnap
 import pytest
 from dogsnap.errors import InvalidArgument
 from dogsnap.server.app import create_app
@@ -15,6 +19,7 @@ from dogsnap.server.protocols import (
 from dogsnap.serving.answers.levels import Level
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.tensors.open_inference_tensors import TYPES
+from dogsnap.serving.versions import description
 from dogsnap.settings import Settings, variable
 from flask import Flask
 from jsonschema import Draft202012Validator
@@ -129,3 +134,27 @@ def test_listed_words_are_those_of_the_code(document, operations):
         if parameter.get("name") == "language"
     ]
     assert language == list(generated_clients.LITERALS)
+
+
+def test_a_server_goes_on_while_the_files_of_its_code_are_replaced(half_models, monkeypatch):
+    settings = Settings(models=half_models, admin_token="a-long-random-text", switch_log="off")
+    predictor = create_predictor(settings)
+    predictor.repository.scan(skip_settling=True)
+    client = create_app(settings, predictor).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {settings.admin_token}"
+    openapi.read_schemas.cache_clear()
+    opened = io.open
+
+    def open_others(file, *more, **options):
+        if Path(dogsnap.__file__).parent in Path(str(file)).parents:
+            raise FileNotFoundError(file)
+        return opened(file, *more, **options)
+
+    monkeypatch.setattr(io, "open", open_others)
+    monkeypatch.setattr(builtins, "open", open_others)
+    for path in ("/openapi.json", "/console/models", "/v1/models/half/gen_client"):
+        assert client.get(path).status_code == 200, path
+    assert client.post("/v2/repository/index").status_code == 200
+    state = {"state": {"format": 1, "models": {}}}
+    assert client.post("/api/admin/apply", json=state).status_code == 200
+    description.check({}, "a description")

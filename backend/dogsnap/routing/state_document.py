@@ -15,7 +15,8 @@ from dogsnap.routing.choices import HIDDEN, Choices
 from dogsnap.routing.planners import Versions, change_label, change_load, change_unload
 
 FORMAT = 1
-SCHEMA_FILE = Path(__file__).with_name("state.schema.json")
+# Read with the code: while the server runs, another release may replace the file.
+SCHEMA = json.loads(Path(__file__).with_name("state.schema.json").read_text(encoding="utf-8"))
 
 
 def describe_state(models: Mapping[str, Choices]) -> dict[str, Any]:
@@ -50,8 +51,7 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
             f"the state has format {written}, this release reads {FORMAT}: a newer release wrote "
             "it; update this server"
         )
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    error = best_match(Draft202012Validator(schema).iter_errors(document))
+    error = best_match(Draft202012Validator(SCHEMA).iter_errors(document))
     if error is not None:
         place = error.json_path.removeprefix("$.")
         raise InvalidArgument(

@@ -63,6 +63,8 @@ LITERALS: dict[str, Callable[[Any], str]] = {
     "javascript": json.dumps,
     "golang": _write_go_literal,
 }
+# Read with the code: while the server runs, another release may replace the files.
+CLIENTS = {name: TEMPLATES.get_template(f"{name}.jinja") for name in LITERALS}
 
 
 def write_client(name: str, endpoint: str, request: dict[str, Any]) -> str:
@@ -71,7 +73,7 @@ def write_client(name: str, endpoint: str, request: dict[str, Any]) -> str:
     """
     if name not in LITERALS:
         raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LITERALS)}")
-    return TEMPLATES.get_template(f"{name}.jinja").render(
+    return CLIENTS[name].render(
         endpoint=endpoint, request=request, literal=LITERALS[name], to_json=json.dumps
     )
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flask import Blueprint, Response, make_response, render_template, request
+from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
@@ -219,6 +220,12 @@ def _chosen_since(newest: Sequence[Switch]) -> dict[int, Switch]:
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("console", __name__, template_folder=PAGES / "console")
+
+    @routes.record_once
+    def read_template(state: BlueprintSetupState) -> None:
+        """With the code: while the server runs, another release may replace the file."""
+        state.app.jinja_env.get_template("models.html")
+
     codes = LoginCodes()
     add_page(routes, "console")
 

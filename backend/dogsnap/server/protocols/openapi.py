@@ -20,7 +20,8 @@ from dogsnap.server.bodies.receiving import read_body
 from dogsnap.server.protocols.web_app import add_page
 from dogsnap.settings import MEBIBYTE, Settings, table, variable
 
-DOCUMENT = Path(__file__).with_name("openapi.json")
+# Read with the code: while the server runs, another release may replace the file.
+DOCUMENT = Path(__file__).with_name("openapi.json").read_bytes()
 LIMITS = (
     "max_body_mb",
     "max_tensor_body_mb",
@@ -45,7 +46,7 @@ Validator = extend(Draft202012Validator, type_checker=WHOLE)  # 1.0 is no whole 
 def read_schemas() -> dict[str, dict[str, Any]]:
     """The schemas of JSON objects in requests, by endpoint."""
     schemas = {}
-    for methods in orjson.loads(DOCUMENT.read_bytes())["paths"].values():
+    for methods in orjson.loads(DOCUMENT)["paths"].values():
         for operation in methods.values():
             content = operation.get("requestBody", {}).get("content", {})
             schema = content.get("application/json", {}).get("schema")
@@ -91,7 +92,7 @@ def _name_kinds(kinds: str | list[str]) -> str:
 
 def describe(settings: Settings) -> dict[str, Any]:
     """The document of a server with these settings."""
-    document = orjson.loads(DOCUMENT.read_bytes())
+    document = orjson.loads(DOCUMENT)
     document["info"]["version"] = __version__
     document["info"]["description"] += "".join(f"\n- {line}" for line in _limits(settings))
     photo = document["components"]["schemas"]["PhotoText"]

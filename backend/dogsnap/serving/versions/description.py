@@ -2,6 +2,7 @@
 description.schema.json.
 """
 
+import copy
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from dogsnap.serving.answers.levels import Decision, Levels
 
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
 SCHEMA_FILE = Path(__file__).with_name("description.schema.json")
+# Read with the code: while the server runs, another release may replace the file.
+SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def check_fields(raw: Any, name: str) -> None:
     """Raises ValueError for a field that no description has, which would be
     ignored: {"decison": ...}.
     """
-    schema = _read_schema()
+    schema = copy.deepcopy(SCHEMA)
     schema["additionalProperties"] = False
     schema["properties"]["decision"]["additionalProperties"] = False
     check_schema(raw, schema, name)
@@ -94,18 +97,13 @@ def check(raw: Any, name: str) -> Levels:
     """What answers claim. Raises ValueError for what does not fit the schema:
     better no version than one that fails on every photo.
     """
-    check_schema(raw, _read_schema(), name)
+    check_schema(raw, SCHEMA, name)
     try:
         return Levels.read(raw)
     except KeyError as error:
         raise ValueError(f"{name}: levels of an answer need {error.args[0]} as well") from error
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-
-
-def _read_schema() -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    return schema
 
 
 def check_schema(raw: Any, schema: Mapping[str, Any], name: str, file: Path = SCHEMA_FILE) -> None:
