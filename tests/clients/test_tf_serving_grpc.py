@@ -277,6 +277,8 @@ def test_a_call_that_ends_before_its_message_or_sends_something_else_is_an_inval
     ):
         code, details = refused(client.channel.stream_unary(PREDICT), iter(stream), SECONDS)
         assert (code, says in details) == ("INVALID_ARGUMENT", True), details
+    answers = WAITING_FOR_THEIR_CLIENT["reflection"](client.channel, iter([b"\xff\xff"]))
+    assert answers.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client_ends_its_wait(

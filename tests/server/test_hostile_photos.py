@@ -2,12 +2,14 @@
 
 import base64
 import itertools
+import struct
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support import hostile_photos
-from support.hostile_photos import Case
+from support.colour_photos import chunk
+from support.hostile_photos import Case, with_chunk
 from support.process_readings import memory, worker_of
 from support.refusals import assert_clear, assert_refused
 
@@ -96,3 +98,12 @@ def test_several_photos_are_held_to_the_pixels_of_all_together(colour_server):
     bomb = text(hostile_photos.huge_png(7000, 7000))
     said = "147.0 megapixels together; at most 100 are taken, 2 times DOGSNAP_MAX_PHOTO_PIXELS"
     assert_refused(colour_server.post(PREDICT, json={"inputs": [bomb] * 3}), 413, said)
+
+
+def test_the_damaged_fields_of_a_photo_fill_no_log(colour_server):
+    table = b"II*\0" + struct.pack("<IH", 8, 2000)
+    table += b"".join(struct.pack("<HHII", number, 7, 10**6, 8) for number in range(2000))
+    before = len(colour_server.log())
+    response = colour_server.post("/api/classify", data=with_chunk(chunk(b"eXIf", table)))
+    assert response.status_code == 200
+    assert len(colour_server.log()) - before < 1000

@@ -91,11 +91,10 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
 
         def answer(messages: Iterator[Any], context: Context) -> Iterator[Any]:
             with self._hold_place(context):
-                yield from handler.stream_stream(messages, context)
+                requests = (self._read(data, handler, context) for data in messages)
+                yield from handler.stream_stream(requests, context)
 
-        return grpc.stream_stream_rpc_method_handler(
-            answer, handler.request_deserializer, handler.response_serializer
-        )
+        return grpc.stream_stream_rpc_method_handler(answer, None, handler.response_serializer)
 
     @contextmanager
     def _hold_place(self, context: Context, is_probe: bool = False) -> Iterator[None]:

@@ -7,6 +7,7 @@ import io
 import math
 import re
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel
 # count before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
+# It warns of each damaged field of EXIF, 65,000 in a file, in lines that differ: they would fill
+# the log, and Python's memory of what was warned of.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 # Pillow's readers for the accepted formats. MPO is a JPEG followed by a second picture,
 # written by phones.
