@@ -2,6 +2,7 @@
 is called.
 """
 
+import csv
 import importlib
 from typing import Any
 
@@ -47,7 +48,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:  # what reads the output has seen enough: click ends without a word
             raise
-        except (DogsnapError, OSError, ValueError, RecursionError) as error:
+        except (DogsnapError, OSError, ValueError, RecursionError, csv.Error) as error:
             if ctx.invoked_subcommand in WITH_TRACEBACK and not isinstance(error, DogsnapError):
                 raise
             raise click.ClickException(str(error).partition("\n")[0]) from error

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import stat
 import tempfile
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,6 +26,23 @@ def without_folders(text: str) -> str:
     "/srv/models/dog/2/a.pb is short" -> "a.pb is short".
     """
     return FOLDERS.sub("", text)
+
+
+def read_text(file: Path) -> str:
+    """A user's text in UTF-8, or in what Windows calls Unicode. Raises OSError, and
+    ValueError for another encoding.
+    """
+    content = file.read_bytes()
+    is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    try:
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
+        if "\0" in text:
+            raise UnicodeDecodeError("utf-8", content, content.find(0), 0, "a null character")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{file} is no text in UTF-8: {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from None
+    return text
 
 
 @contextmanager

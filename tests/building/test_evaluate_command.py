@@ -100,10 +100,17 @@ def test_levels_and_what_dogs_of_other_breeds_are_taken_for_are_printed(
     assert "surely taken: shiba for red hound (1)" in said
 
 
-def test_a_list_may_begin_with_the_mark_of_its_encoding(version: Path, data: Path) -> None:
+def test_lists_and_tables_are_read_as_windows_writes_them(version: Path, data: Path) -> None:
     file = data / "test_list.txt"
-    file.write_text(file.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    photos = file.read_text(encoding="utf-8").splitlines()
+    lines = "\r\n".join(photo.replace("/", "\\") for photo in photos)
+    file.write_text(lines, encoding="utf-16")
     assert "no such file" not in output_of(_evaluate(version, data))
+    table = data / "images" / "photos.csv"
+    rows = [f"{photo};{photo.partition('/')[0]}" for photo in photos]
+    table.write_text("\r\n".join(["image;label", *rows]), encoding="utf-8-sig")
+    said = output_of(_evaluate(version, table))
+    assert f"on {len(photos)} photos of {table}" in said
 
 
 def test_no_command_ends_in_a_stack_trace_for_a_file_that_is_nested_too_deep(

@@ -24,7 +24,7 @@ from dogsnap.exporting.freezing import Source, freeze
 from dogsnap.exporting.layers import Tensors
 from dogsnap.exporting.publication import WRITING, publish
 from dogsnap.exporting.quantization import RANGES
-from dogsnap.files import write_json
+from dogsnap.files import read_text, write_json
 from dogsnap.networks import dogs_head as dogs
 from dogsnap.networks import second_opinion
 from dogsnap.networks.architectures import (
@@ -365,7 +365,7 @@ def read_json(
 ) -> Any:
     """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(read_text(path))
     except FileNotFoundError as error:
         raise ExportError(f"{path} {missing}") from error
     except ValueError as error:

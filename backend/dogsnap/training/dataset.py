@@ -19,6 +19,7 @@ from PIL import Image, ImageOps
 
 from dogsnap.errors import DogsnapError
 from dogsnap.exporting import Report
+from dogsnap.files import read_text
 from dogsnap.photo_endings import CONVERTED_ENDINGS, READ_ENDINGS
 from dogsnap.serving.photos import photo as photos
 
@@ -142,14 +143,18 @@ def listed_photos(data: Path, name: str) -> list[Path]:
             f"{file} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line "
             f"(Stanford's archive has it for MATLAB: scipy.io.loadmat reads {name}.mat)"
         )
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = with_slashes(read_text(file)).splitlines()
     return [images_folder(data) / line.strip() for line in lines if line.strip()]
 
 
 def read_table(file: Path) -> list[dict[str, str]]:
     """A table with a line of names, and tabs between the columns. Raises OSError."""
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        return list(csv.DictReader(lines, delimiter="\t"))
+    return list(csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter="\t"))
+
+
+def with_slashes(text: str) -> str:
+    """Paths as Windows writes them, as this machine reads them."""
+    return text.replace("\\", "/")
 
 
 def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:

@@ -4,7 +4,6 @@ import ast
 import csv
 import json
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,8 @@ from typing import Any
 
 import click
 import yaml
+
+from dogsnap.files import read_text
 
 # An id of WordNet or of Google's knowledge graph (Open Images), and a name.
 IDENTIFIED_LABEL = re.compile(r"(?P<id>n\d{8}|/[gm]/\w+)[\s:,-]+(?P<name>.+)")
@@ -95,7 +96,10 @@ def numbered_labels(file: Path) -> Labels:
     Object Detection API ("item { id: 1 name: 'cat' }"). Raises
     click.ClickException for what is none of these, or a line without a name.
     """
-    text = _read_text(file)
+    try:
+        text = read_text(file)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
     is_json = file.suffix == ".json" or text.lstrip().startswith(("{", "["))
     if is_json or file.suffix in YAML:
         labels = _json_labels(file, text)
@@ -113,21 +117,6 @@ def numbered_labels(file: Path) -> Labels:
                 f"{file}: class {place} has no name; expected one a line, or id:name"
             )
     return sorted(labels, key=itemgetter(0))
-
-
-def _read_text(file: Path) -> str:
-    """UTF-8, or what Windows calls Unicode."""
-    content = file.read_bytes()
-    is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    try:
-        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
-        if "\0" in text:
-            raise UnicodeDecodeError("utf-8", content, content.find(0), 0, "a null character")
-    except UnicodeDecodeError as error:
-        raise click.ClickException(
-            f"{file} is no text in UTF-8: {error.reason} at byte {error.start}; save it as UTF-8"
-        ) from None
-    return text
 
 
 def _text_labels(text: str) -> Labels:

@@ -3,6 +3,7 @@ a table of images and labels.
 """
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from dogsnap.exporting import Report
+from dogsnap.files import read_text
 from dogsnap.training import dataset
-from dogsnap.training.dataset import DatasetError, Example
+from dogsnap.training.dataset import DatasetError, Example, with_slashes
 
 UNKNOWN = -1  # the class of a photo whose label is none of the version's
 SHOWN = 5  # classes that an error names
@@ -138,8 +140,11 @@ def _rows(data: Path, list_name: str | None) -> list[tuple[Path, str]]:
 
 
 def _rows_of_table(file: Path) -> list[tuple[Path, str]]:
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        rows = list(csv.DictReader(lines, restkey=""))
+    text = read_text(file)
+    head = text.partition("\n")[0]
+    separator = next((sign for sign in (",", ";", "\t") if sign in head), ",")
+    lines = io.StringIO(text, newline="")
+    rows = list(csv.DictReader(lines, restkey="", delimiter=separator, skipinitialspace=True))
     is_labelled = any(column.startswith("label") for row in rows[:1] for column in row)
     is_marked = any(value in MARKS for row in rows for value in row.values())
     if not rows or "image" not in rows[0] or not (is_labelled or is_marked):
@@ -148,7 +153,7 @@ def _rows_of_table(file: Path) -> list[tuple[Path, str]]:
             f"{file} has {found}; expected a table with the columns {','.join(COLUMNS)}: "
             "a photo below its folder and a class"
         )
-    return [(file.parent / (row["image"] or ""), _label_of(row)) for row in rows]
+    return [(file.parent / with_slashes(row["image"] or ""), _label_of(row)) for row in rows]
 
 
 def _label_of(row: Mapping[str, str | None]) -> str:
