@@ -246,10 +246,10 @@ module.exports = {
       privacyLines: [
         'Your phone makes a photo small and takes out its location and other details before it is sent; one that it cannot open goes as it is.',
         'The server stores no photo, and writes none to its logs.',
-        'A random number goes along, so that one model version answers this phone each time. "Delete all" replaces it.',
+        'A random number goes along, so that one model version answers this phone each time. “Delete all” replaces it.',
       ],
       feedbackKept:
-        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and what to learn next; no other user sees them. It also keeps a scrambled mark of this phone, so that each counts once. Nothing in it leads to you, unless you type it. "Delete all" in the history deletes it there, too.',
+        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and what to learn next; no other user sees them. It also keeps a scrambled mark of this phone, so that each counts once. Nothing in it leads to you, unless you type it. “Delete all” in the history deletes it there, too.',
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },

@@ -209,7 +209,7 @@ module.exports = {
       yesterday: '昨天',
       date: '{year}年{month}月{day}日',
       months,
-      kept: '只存在这台手机上，最多 100 张，其中最多 10 张等待识别',
+      kept: '只存在这台手机上，最多\u00a0100\u00a0张，其中最多\u00a010\u00a0张等待识别',
     },
     settings: {
       title: '设置',

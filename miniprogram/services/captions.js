@@ -18,7 +18,7 @@ function headline(outcome) {
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
   const named = candidates.named(outcome)
   if (named) return nameOf(named)
-  return state === 'set' ? anyOf(set, breeds, text) : nameOf(group)
+  return state === 'set' ? anyOf(set, breeds, text) : nameOf(group).replace('或', '或\u200b') // where a line may end
 }
 
 /** The same where no lead stands above it. @param {import('./history').Entry['outcome']} outcome */

@@ -68,6 +68,7 @@ async function isMetered() {
 
 /** The user wants it: fetches it with what is needed beside it, and tries it. Where that fails, nothing is kept. */
 async function choose() {
+  problem = ''
   settings.change({ offline: true })
   try {
     await fetch()
@@ -80,7 +81,6 @@ async function choose() {
 
 /** Deletes it from this phone. */
 async function forget() {
-  problem = ''
   settings.change({ offline: false })
   storage.remove(KEY)
   await engine.forget()
@@ -104,6 +104,7 @@ async function fetch() {
 
 async function fetchAll() {
   share = 0
+  tell()
   const network = await offered()
   const before = kept()
   if (before && before.digest === network.digest) return

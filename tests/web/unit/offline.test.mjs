@@ -202,6 +202,17 @@ for (const [end, sentence] of [
   })
 }
 
+test('after a download that failed it is chosen again, and nothing more is said of that', async () => {
+  const page = await settings()
+  await choose(page, (download) => download.lose('downloadFile:fail'))
+  const { hint, isChosen } = await choose(page, async (download) => {
+    assert.match(page.data.offline.hint, /正在下载/)
+    await download.end(FILE)
+  })
+  assert.match(hint, /已经在这台手机上/)
+  assert.equal(isChosen, true)
+})
+
 test('a download during which the app was closed is finished at the next start, not by mobile data', async () => {
   const page = await settings()
   page.onOffline()
