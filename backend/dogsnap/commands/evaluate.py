@@ -65,8 +65,7 @@ def evaluate(
     """Report the scores of VERSION (a version folder such as
     models/inception_v3/2) on the photos in DATA.
     """
-    save = outputs["save"]
-    json_file = outputs["json_file"]
+    save, json_file = outputs["save"], outputs["json_file"]
     if save:
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)

@@ -184,8 +184,15 @@ def _details(predictor: Predictor) -> list[dict[str, Any]]:
         with suppress(NotFound):  # removed from the configuration meanwhile
             versions = [str(each) for each in reversed(predictor.repository.available(name))]
             signature = _default_signature(predictor, name)
-            detail = {"model_name": name, "model_base_path": name, "model_version_list": versions}
-            details.append({**detail, "model_signature": signature, "platform": "TensorFlow"})
+            details.append(
+                {
+                    "model_name": name,
+                    "model_base_path": name,
+                    "model_version_list": versions,
+                    "model_signature": signature,
+                    "platform": "TensorFlow",
+                }
+            )
     return details
 
 
