@@ -310,12 +310,12 @@ def test_names_of_unknown_breeds_are_kept_in_one_safe_line_and_listed_by_the_ver
             ).status_code
             == 200
         )
-    for given, reason in (("other", "at most 60"), ("mix", "with verdict other alone")):
-        assert_refused(
-            say(server, classify(server).json()["request_id"], verdict=given, text="柴" * 61),
-            400,
-            reason,
-        )
+    for given, text, reason in (
+        ("other", "柴" * 61, "expected at most 60 characters"),
+        ("mix", "柴", "with verdict other alone"),
+    ):
+        answered = classify(server).json()["request_id"]
+        assert_refused(say(server, answered, verdict=given, text=text), 400, reason)
     assert [row["text"] for row in rows(file)][-5:] == [
         "柴犬",
         "Shiba[31m inu",
