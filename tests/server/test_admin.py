@@ -102,7 +102,7 @@ def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claim
         ("models/half/default", {"version": 1, "force": None}, 400, "force is None; expected"),
         ("apply", {"state": []}, 400, "state is []; expected a JSON object"),
         ("models/half/labels/x", {"version": -1}, 400, "version is -1"),
-        ("models/half/labels/x", {"version": 2**63}, 400, "expected 0 to"),
+        ("models/half/labels/x", {"version": 2**63}, 400, "expected a whole number from 0"),
         ("models/half/split", {"version": 2, "percent": 101}, 400, "to 100"),
         (
             "models/half/split",
