@@ -22,14 +22,6 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidArgument("ModelSpec has no name specified.")
-        for what, text in (("name", self.name), ("label", self.label or "")):
-            try:
-                text.encode()
-            except UnicodeEncodeError:  # JSON can contain unpaired surrogates
-                sentence = (
-                    f"expected a model's {what} in UTF-8, received {text!a}; send whole characters"
-                )
-                raise InvalidArgument(sentence) from None
         if self.version is not None and self.label is not None:
             raise InvalidArgument(
                 f"expected a version or a label, received both: {self.version} and {self.label}"
