@@ -60,9 +60,6 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
         )
     models: dict[str, dict[str, Any]] = document["models"]
     for model, wanted in models.items():
-        for label in wanted.get("labels", {}):
-            if not isinstance(label, str):
-                raise InvalidArgument(f"a label of {model} is {label!r}; write it in quotes")
         both = set(wanted.get("loaded", ())) & set(wanted.get("unloaded", ()))
         names = [split.get("label", "") for split in wanted.get("splits", ())]
         if both or len(names) > len(set(names)):
