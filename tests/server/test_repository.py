@@ -399,7 +399,7 @@ ONE = "name: 'a' base_path: '/a'"
         ),
         (
             '{"model_config_list": [{"name": "a", "base_path": "/a", "custom_op_paths": ["x"]}]}',
-            "custom_op_paths of a is not",
+            'has no field named "custom_op_paths"',
         ),
     ],
 )

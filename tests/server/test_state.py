@@ -159,7 +159,10 @@ def test_a_model_that_was_unloaded_is_exported_and_applied_as_such(server, run):
             "format: 1\nmodels: {half: {splits: [{version: 2, percent: 101}]}}",
             "101 is greater than",
         ),
-        ("format: 1\nmodels: {half: {labels: {on: 1}}}", "half.labels: True is not of type 'string'"),
+        (
+            "format: 1\nmodels: {half: {labels: {on: 1}}}",
+            "half.labels: True is not of type 'string'",
+        ),
         ("format: 1\nmodels: {half: {loaded: [1], unloaded: [1]}}", "twice"),
         ("format: 1\nmodels: {half: {default: 9}}", "version 9 of half is not available"),
         ("format: 1\nmodels: {gone: {default: 1}}", "gone"),

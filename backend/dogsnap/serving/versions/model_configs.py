@@ -176,10 +176,6 @@ def _of_json(text: str) -> list[ModelConfig]:
             'expected {"model_config_list": [{"name": ..., "base_path": ..., "platform": ...}]}'
         )
     for model in models:
-        if unknown := sorted(set(model) - {"name", "base_path", "platform"}):
-            raise ValueError(
-                f"{', '.join(unknown)} of {model.get('name')} is not supported; leave it out"
-            )
         if "platform" in model:
             model["model_platform"] = model.pop("platform")
     return from_json(models)
