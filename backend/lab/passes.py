@@ -76,12 +76,13 @@ class Passes:
         `near`, `nearer`: of that in float32. With a second opinion, which only
         versions in the fastest precision have, these two and `opinion_fast`,
         `opinion_after` (n, 1281): the features and odds of the network beside.
-        They are kept by `name` and photos.
+        They are kept by `name`, ranges, margin and photos.
         """
+        seen_by = f"{self.ranges} {self.margin}"
         parts = []
         for start in range(0, len(photos), CHUNK):
             chunk = photos[start : start + CHUNK]
-            shown = "\n".join(map(str, chunk))
+            shown = "\n".join([seen_by, *map(str, chunk)])
             file = self.work / f"{name}-{hashlib.sha256(shown.encode()).hexdigest()[:16]}.npz"
             if not file.is_file():
                 save_arrays(file, self._compute(chunk, near))

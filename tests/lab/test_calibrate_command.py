@@ -18,7 +18,7 @@ from dogsnap.exporting.export import (
     read_answering,
 )
 from dogsnap.exporting.merging.merge import merge_all, merge_answering
-from dogsnap.exporting.quantization import RANGES
+from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.networks import architectures, second_opinion
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.networks.halves import read_halves
@@ -173,17 +173,20 @@ def test_an_interrupted_command_goes_on_with_the_features_that_it_has(run: Simpl
     assert not [photos for photos in after if photos in before]
 
 
-def test_photos_that_are_looked_at_under_the_name_of_others_are_looked_at(
+def test_features_that_are_kept_are_those_of_these_photos_and_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         passes.Passes,
         "_compute",
-        lambda _, photos, near: {"fast": np.array(list(map(len, photos)))},
+        lambda self, photos, near: {"fast": np.array([self.ranges.images, *map(len, photos)])},
     )
-    looking = passes.Passes(None, None, 0.1, tmp_path, print)
-    for photos in ([b"a", b"bc"], [b"abc"]):
-        assert looking.features("taught", photos)["fast"].tolist() == list(map(len, photos))
+    for count in (1, 2):
+        ranges = Ranges([], [], images=count)
+        looking = passes.Passes(None, ranges, 0.1, tmp_path, print)
+        for photos in ([b"a", b"bc"], [b"abc"]):
+            kept = looking.features("taught", photos)["fast"].tolist()
+            assert kept == [count, *map(len, photos)]
 
 
 def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
