@@ -13,10 +13,7 @@ class Stage:
     `from_block`: the last layer of the backbone that is frozen; None trains
     every layer. `rate`: peak learning rate of SGD with Nesterov momentum,
     reached after `warmup` steps, then falling as a half cosine, if it `falls`.
-    `drift_every`: steps between two updates of the stored batch statistics; 0:
-    none. `strength`: of the augmentation, in [0, 1]; see
-    `augmentation.augment`. `size`: (height, width) of the views; None: the
-    recipe's.
+    `size`: (height, width) of the views; None: the recipe's.
     """
 
     name: str
@@ -24,8 +21,6 @@ class Stage:
     epochs: float
     rate: float
     warmup: int = 100
-    drift_every: int = 0
-    strength: float = 1.0
     size: tuple[int, int] | None = None
     falls: bool = True
 
@@ -35,7 +30,7 @@ class Recipe:
     """Everything that determines a training, except the photos and the starting
     weights.
 
-    `soup`: stages ("head" is the first) and their shares in the mean of the
+    `soup`: stages ("head": the start) and their shares in the mean of the
     weights that the network ends with (model soups, Wortsman et al. 2022);
     empty: the last stage's weights. The layers of the box are the last stage's.
     `teacher_share`: of the starting network's answer to the crop of the dog in
@@ -48,9 +43,6 @@ class Recipe:
     size: tuple[int, int]
     stages: tuple[Stage, ...]
     batch: int = 32
-    head_views: int = 1
-    head_strength: float = 0.3
-    head_epochs: int = 40
     dropout: float = 0.2
     label_smoothing: float = 0.1
     clip_norm: float = 2.0
@@ -84,24 +76,4 @@ INCEPTION_V3 = Recipe(
     soup=(("head", 0.2), ("full", 0.8)),
 )
 
-INCEPTION_V3_CROPS = Recipe(
-    architecture="inception_v3",
-    size=(299, 299),
-    stages=(
-        Stage(
-            "all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7
-        ),
-        Stage(
-            "longer",
-            from_block=None,
-            epochs=4,
-            rate=0.002,
-            warmup=50,
-            drift_every=100,
-            strength=1.0,
-        ),
-    ),
-    soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
-)
-
-RECIPES = {"inception_v3": INCEPTION_V3, "inception_v3_crops": INCEPTION_V3_CROPS}
+RECIPES = {"inception_v3": INCEPTION_V3}

@@ -1,6 +1,4 @@
-"""Trains a recipe: head on cached features, then stage by stage, with
-checkpoints to resume from.
-"""
+"""Trains a recipe stage by stage, with checkpoints to resume from."""
 
 import json
 import math
@@ -23,7 +21,6 @@ from dogsnap.serving.photos.preprocessing import resize
 from dogsnap.training.dataset import Example
 
 from lab import picture_views
-from lab.augmentation import augment
 from lab.losses import box_loss
 from lab.recipes import Recipe, Stage
 
@@ -38,16 +35,15 @@ def train(
     training: list[Example],
     validation: list[Example],
     classes: int,
-    weights: str,
+    weights: Path,
     folder: Path,
     report: Report,
 ) -> keras.Model:
     """Train `recipe` and return the model in float32, its weights averaged over
     the last steps.
 
-    `weights`: `imagenet`, from which the breed head is fitted first, or a file
-    of a whole network (`artefacts` writes it). `folder` keeps a file per
-    finished stage and the checkpoint of the running one: called again with the
+    `weights`: a file of a whole network (`artefacts` writes it). `folder` keeps
+    a file per finished stage and the checkpoint of the running one: called again with the
     same folder it goes on where it stopped. Raises ValueError when `folder`
     belongs to another recipe, the weights do not fit, or the loss stops being a
     number.
@@ -64,13 +60,8 @@ def train(
     if head.is_file():
         model.load_weights(head)
     else:
-        if weights == "imagenet":
-            load_imagenet_weights(model)
-        else:
-            architectures.load_stored_weights(model, Path(weights))
+        architectures.load_stored_weights(model, weights)
         remember(run, folder)
-        if weights == "imagenet":
-            fit_head(model, recipe, training, validation, report)
         _save_weights(model, head)
     remember(run, folder)
     teacher = None
@@ -176,26 +167,18 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 
 
 def training_batches(
-    examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
+    examples: list[Example], recipe: Recipe, seed: int, seen: int = 0
 ) -> tf.data.Dataset:
-    """Endless augmented batches, every photo once per epoch: (image float32 (n,
-    h, w, 3) in [0, 1], target).
+    """Endless batches of `picture_views.view`s, every photo once per epoch:
+    (image float32 (n, h, w, 3) in [0, 1], target).
 
     The target: "breeds" int32 (n,), "number" int64 (n,), the example's index,
-    and "box" float32 (n, 5), the four sides and 1 where they are known. Where
-    whole pictures are known, the views are `picture_views.view`s; else of the
-    photos, with `strength`, see `augmentation.augment`. `seen`: photos of this
-    seed's order that an interrupted training has already used.
+    and "box" float32 (n, 5), the four sides and 1 where they are known. `seen`:
+    photos of this seed's order that an interrupted training has already used.
     """
-    size = recipe.size
-    with_frames = any(example.frame for example in examples)
 
     def make_view(files: picture_views.Files) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        if with_frames:
-            image, box, known = picture_views.view(picture_views.load(files), size)
-        else:
-            image = augment(picture_views.read(files.path), size, strength)
-            box, known = tf.zeros(4), tf.zeros(())
+        image, box, known = picture_views.view(picture_views.load(files), recipe.size)
         box = tf.concat([box, [known]], axis=0)
         return image, {"breeds": files.breed, "number": files.number, "box": box}
 
@@ -213,41 +196,6 @@ def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) ->
         lambda files: (resize(picture_views.read(files.path), size), {"breeds": files.breed}),
     )
     return photos.batch(batch).prefetch(2)
-
-
-def fit_head(
-    model: keras.Model,
-    recipe: Recipe,
-    training: list[Example],
-    validation: list[Example],
-    report: Report,
-) -> None:
-    """Fit the breed head on pooled features of augmented views that are
-    computed once: minutes instead of hours.
-    """
-    steps = max(1, recipe.head_views * len(training) // recipe.batch)
-    report(f"head: features of {steps * recipe.batch} views")
-    extractor = architectures.feature_extractor(model)
-    views = training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps)
-    taught = features_of(extractor, views)
-    held_out = features_of(extractor, plain_batches(validation, recipe.size, recipe.batch))
-    head = keras.Sequential(
-        [keras.Input(taught[0].shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)]
-    )
-    head.compile(
-        keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"]
-    )
-    classes = head.output_shape[-1]
-    history = head.fit(
-        taught[0],
-        keras.utils.to_categorical(taught[1], classes),
-        recipe.batch * 4,
-        recipe.head_epochs,
-        verbose=0,
-        validation_data=(held_out[0], keras.utils.to_categorical(held_out[1], classes)),
-    )
-    model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
-    report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
 
 
 def features_of(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -320,13 +268,13 @@ def _run_stage(
 
     seen = chunks_done(checkpoint) * chunk * recipe.batch
     size = model.input_shape[1:3]
-    batches = training_batches(training, replace(recipe, size=size), seed, stage.strength, seen)
+    batches = training_batches(training, replace(recipe, size=size), seed, seen)
     held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(with_targets)
     try:
         learner.fit(
             batches.map(partial(with_targets, teacher=teacher)),
             epochs=math.ceil(steps / chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
-            shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
+            shuffle=False, callbacks=_callbacks(model, checkpoint),
         )  # fmt: skip
     except RuntimeError as error:
         raise ValueError(f"stage {stage.name} with peak rate {stage.rate}: {error}") from error
@@ -431,11 +379,9 @@ def _optimizer(
     )  # fmt: skip
 
 
-def _callbacks(
-    model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
-) -> list[keras.callbacks.Callback]:
+def _callbacks(model: keras.Model, checkpoint: Path) -> list[keras.callbacks.Callback]:
     needed = 16 * model.count_params()  # bytes
-    callbacks = [
+    return [
         # It raises: a stage that only stopped would count as finished, and its last
         # good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
@@ -448,49 +394,3 @@ def _callbacks(
             checkpoint, double_checkpoint=True, delete_checkpoint=False
         ),
     ]
-    if stage.drift_every:
-        callbacks.append(
-            StatisticsDrift(architectures.backbone_of(model), batches, stage.drift_every)
-        )
-    return callbacks
-
-
-class StatisticsDrift(keras.callbacks.Callback):
-    """Moves the stored batch statistics by a hundredth towards those of the
-    training photos at intervals.
-
-    Training with the batches' own statistics breaks the fitted upper layers
-    (see `architectures.StoredStatistics`); never moving them would leave a
-    third of the network's tensors untrained. Moved slowly, the weights can
-    follow.
-    """
-
-    def __init__(self, backbone: keras.Model, batches: tf.data.Dataset, every: int) -> None:
-        super().__init__()
-        self._every = every
-        self._photos = iter(batches)
-        # The backbone takes images in [-1, 1].
-        self._forward = tf.function(lambda image: backbone(image * 2.0 - 1.0, training=True))
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Run one batch in training mode, which changes only the statistics."""
-        if int(self.model.optimizer.iterations) % self._every == 0:
-            self._forward(next(self._photos)[0])
-
-
-def load_imagenet_weights(model: keras.Model) -> None:
-    """Load the ImageNet weights of Keras Applications into the backbone.
-
-    Raises OSError when they cannot be fetched.
-    """
-    backbone = architectures.backbone_of(model)
-    shape = backbone.input_shape[1:]
-    try:
-        trained = keras.applications.InceptionV3(
-            weights="imagenet", include_top=False, input_shape=shape
-        )
-    except Exception as error:  # Keras raises no more specific type if the download fails
-        raise OSError(
-            f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE"
-        ) from error
-    backbone.set_weights(trained.get_weights())

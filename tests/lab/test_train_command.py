@@ -15,7 +15,7 @@ from dogsnap.exporting.quantization import RANGES
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.serving.versions import checksums
-from lab import recipes, trainer
+from lab import recipes
 from lab.recipes import Stage
 from PIL import Image
 from support.command_line import lab, output_of, refused
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.early
 
 TINY = tiny_recipe(
     stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),
-    head_epochs=2,
     validation_per_breed=3,
     chunk=8,
 )
@@ -169,16 +168,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of
         assert {path: before[path] for path in before if path != finished} == after
 
 
-def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_network(**_: object) -> None:
-        raise Exception("URL fetch failure on https://storage.test: no route")
-
-    monkeypatch.setattr(keras.applications, "InceptionV3", no_network)
-    _failed_with_one_sentence(_train(data), "could not fetch the ImageNet weights")
-
-
 def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_before(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,15 +182,6 @@ def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_
     )
     assert not (data.parent / "work" / "all.weights.h5").exists()
     assert (data.parent / "out" / STORED_WEIGHTS).read_bytes() == b"of before"
-
-
-def test_a_network_with_the_weights_of_imagenet_gets_a_head_of_these_breeds_first(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trainer, "load_imagenet_weights", lambda model: None)
-    said = output_of(_train(data))
-    assert "head: validation top-1" in said
-    assert "all: 4 steps of 8 photos" in said
 
 
 def test_a_start_that_fails_leaves_no_record_and_nothing_is_overwritten_by_default(

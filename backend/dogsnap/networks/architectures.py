@@ -141,9 +141,7 @@ def load_stored_weights(model: keras.Model, path: Path) -> None:
     Raises FileNotFoundError, or ValueError when it does not fit.
     """
     if not path.is_file():
-        raise FileNotFoundError(
-            f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`"
-        )
+        raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file")
     try:
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:

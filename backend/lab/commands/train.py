@@ -20,10 +20,6 @@ WORK = Path(".dogsnap")
 POPULARITY = Path("models/popularity.json")
 
 
-def out_option(folder: str) -> Callable[[Decorated], Decorated]:
-    return option("--out", "where the artefacts go", PATH, default=Path(folder))
-
-
 def work_option(name: str) -> Callable[[Decorated], Decorated]:
     return option("--work", f"checkpoints, to resume from  [default: {WORK}/{name}]", PATH)
 
@@ -39,9 +35,9 @@ def work_option(name: str) -> Callable[[Decorated], Decorated]:
 )
 @option(
     "--weights",
-    "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like "
-    "models/inception_v3/float16.weights.h5",
-    default="imagenet",
+    "a .weights.h5 file of a whole network to start from",
+    PATH,
+    default=Path("models/inception_v3/float16.weights.h5"),
 )
 @option("--recipe", "a recipe of training/recipes.py", name="recipe_name", default="inception_v3")
 @option("--not-dogs", "folder of photos without a dog: every second one teaches what is none", PATH)
@@ -59,7 +55,7 @@ def work_option(name: str) -> Callable[[Decorated], Decorated]:
 def train(
     data: Path | None,
     frames: Path | None,
-    weights: str,
+    weights: Path,
     recipe_name: str,
     not_dogs: Path | None,
     out: Path | None,
