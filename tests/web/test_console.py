@@ -148,7 +148,9 @@ def test_requests_errors_and_times_are_in_card_pictures_and_table(server, open_c
     for value in (1.0, 2.0, "no number"):
         server.post("/v1/models/half/versions/1:predict", json={"instances": [value]})
     page = open_console(server, model="half")
-    expect(card(page, 1)).to_contain_text("3 requests in the last 15 minutes, 1 refused, 0 failed")
+    expect(card(page, 1)).to_contain_text(
+        "3 requests in the last 15 minutes, 1 failed (1 refused with 4xx)"
+    )
     expect(card(page, 1)).to_contain_text("100.0 % of the requests now")
     assert re.search(r"median \d+\.\d ms", card(page, 1).inner_text())
     expect(page.locator("#plots canvas")).to_have_count(4)
