@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from dogsnap.exporting.merging.merge import MergeError, merge
@@ -108,6 +109,19 @@ def test_compare_tells_which_labels_differ_and_the_gate_ends_with_1(model, photo
     assert "same labels                 37.50%" in said
     assert "photos with another answer" in said
     refused(dogsnap(*given, "--max-drop", 1), "points worse than the first")
+
+
+def test_a_sigmoid_head_that_is_merged_for_one_class_a_photo_is_told(tmp_path):
+    image = keras.Input((32, 32, 3))
+    head = keras.layers.Dense(len(LABELS), activation="sigmoid")
+    model = keras.Model(image, head(keras.layers.GlobalAveragePooling2D()(image)))
+    model.export(tmp_path / "m" / "1", verbose=False)
+    said: list[str] = []
+    merge(tmp_path / "m" / "1", Options(labels=LABELS), said.append)
+    assert any("not 1: where it may show several of the classes" in line for line in said)
+    said.clear()
+    merge(tmp_path / "m" / "1", Options(labels=LABELS, independent=True), said.append)
+    assert not any("not 1" in line for line in said)
 
 
 def test_what_does_not_fit_independent_classes_is_refused_in_a_sentence(model, photos, tmp_path):

@@ -111,7 +111,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
         and levels.decision.confident is None
         and levels.thresholds is None
     ):
-        report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
+        report(f"{WITHOUT_THRESHOLDS}; `dogsnap evaluate --precision` finds one")
     merged = merger.signatures()
     description["source"] = {
         "merged_from": f"{model_folder.name}/{Path(os.path.abspath(source.folder)).name}",
@@ -144,7 +144,7 @@ def _try_outputs(
     if options.encode == "png":
         merger.find_output_range(description, report)
     if merger.classes and (options.labels or "labels" in options.description):
-        merger.check_probabilities()
+        merger.check_probabilities(report)
     if options.encode == "detections":
         merger.find_first_class(report)
 

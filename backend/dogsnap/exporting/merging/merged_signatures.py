@@ -62,6 +62,7 @@ PLANNED = {
     ROWS: tf.TensorSpec((None,), tf.int64),
     PICTURE: tf.TensorSpec((None, None, 3), tf.uint8),
 }
+OF_ONE = 0.01  # by which probabilities of one class a photo may miss 1 together
 IMAGE = "image"  # the input for photos
 PREDICTION = "prediction"  # the output by which a server names classes
 TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
@@ -430,13 +431,20 @@ class Merger:
         if self.names:
             report(f'class {self.classes_from} is called "{self.names[0]}"{advice}')
 
-    def check_probabilities(self) -> None:
+    def check_probabilities(self, report: Report) -> None:
         """Raises MergeError where the class output, tried with noise, holds
-        other numbers than probabilities.
+        other numbers than probabilities; reports those of independent classes.
         """
         flag = "--sigmoid" if self.options.independent else "--softmax"
         advice = f", which are no probabilities; add {flag} if they are logits"
-        self._check_trial(self._all(self._run_on_noise()), self.class_alias, 0.001, advice)
+        answers = self._all(self._run_on_noise())
+        self._check_trial(answers, self.class_alias, 0.001, advice)
+        total = float(tf.reduce_sum(answers[self.class_alias]))
+        if not (self.options.independent or self.options.sigmoid) and abs(total - 1) > OF_ONE:
+            report(
+                f"the probabilities of one picture add up to {total:.2f}, not 1: where it may show "
+                "several of the classes, or none, add --independent"
+            )
 
     def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
         low = float(tf.reduce_min(answers[output]))

@@ -16,10 +16,7 @@ from dogsnap.serving.versions.servable import BY_TENSORS, BaseServable
 
 DEFAULT_TOP_K = 5
 IMAGES_RANK = 4  # (n, height, width, channels)
-WITHOUT_THRESHOLDS = (
-    "this version has no thresholds: it never says that a photo shows no dog, and is "
-    "sure of no breed"
-)
+WITHOUT_THRESHOLDS = "this version has no thresholds: it is sure of no answer"
 
 
 @dataclass(frozen=True)
