@@ -1,6 +1,7 @@
 """Comparison: agreement, difference, accuracy and time of two versions on the same photos."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +141,11 @@ def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path) -
         (tmp_path / "empty", 1, "holds no photo"),
     ):
         refused(run(model, folder, first, 2), said)
+
+
+def test_of_two_versions_that_which_was_changed_is_named(model, tmp_path):
+    changed = shutil.copytree(model / "1", tmp_path / "1")
+    with (changed / "saved_model.pb").open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(ValueError, match=rf"{changed}: saved_model.pb was changed"):
+        ExportedVersion.load(changed)

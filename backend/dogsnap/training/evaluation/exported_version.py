@@ -56,8 +56,10 @@ class ExportedVersion:
                     "a version that has them"
                 )
             servable.photo_signature()
-        except (DogsnapError, ValueError) as error:
-            raise ValueError(str(error)) from error
+        except DogsnapError as error:
+            raise ValueError(f"{path}: {error.message}") from error
+        except ValueError:
+            raise  # with the path in it
         except Exception as error:  # a damaged file can raise anything
             reason = kernel_sentence(str(error))
             raise ValueError(f"{path} cannot be loaded: {reason}") from error
