@@ -4,6 +4,8 @@ is called.
 
 import csv
 import importlib
+import sys
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -87,3 +89,6 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="dogsnap")
 def main() -> None:
     """Tells a dog's breed from a photo, and serves the model behind it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files that are no UTF-8

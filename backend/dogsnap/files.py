@@ -86,7 +86,8 @@ def _keep_rights(file: Path, new: Path) -> None:
 def write_json(content: object, file: Path) -> None:
     """Write `json_text`; the file is replaced atomically. Raises OSError."""
     with replacing(file) as temporary:
-        temporary.write_text(json_text(content), encoding="utf-8")
+        # Names of files that are no UTF-8 become escapes of JSON.
+        temporary.write_text(json_text(content), encoding="utf-8", errors="backslashreplace")
 
 
 def json_text(content: object) -> str:

@@ -1,6 +1,7 @@
 """`dogsnap train`: from a folder of photos to versions of own classes."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_copies_of_a_photo_lie_on_one_side_and_each_class_has_photos_on_both(
         ),
         (
             lambda folder: [path.unlink() for path in sorted(min(folder.iterdir()).iterdir())[1:]],
-            "has 1 photos that can be read; expected at least 2",
+            "has 1 photos that can be read and are of no other class; expected at least 2",
         ),
     ],
 )
@@ -148,6 +149,44 @@ def test_a_folder_that_cannot_train_is_refused_before_the_work(
     make(photos)
     refused(train(photos, start), words)
     assert not (photos.parent / "models").exists()
+
+
+def test_names_that_are_no_utf8_links_and_what_archives_hide_keep_no_folder_from_training(
+    photos: Path, start: Path
+) -> None:
+    first, second = sorted(photos.iterdir())[:2]
+    os.rename(os.fsencode(min(first.iterdir())), os.fsencode(first) + b"/\xff.jpg")
+    Path(os.fsdecode(os.fsencode(first) + b"/\xfe.jpg")).write_bytes(b"no photo")
+    moved = second.rename(photos.parent / second.name)
+    second.symlink_to(moved)
+    hidden = photos / "__MACOSX" / first.name
+    hidden.mkdir(parents=True)
+    for folder in (hidden, first):
+        (folder / "._1.jpg").write_bytes(b"of macOS")
+    said = output_of(train(photos, start))
+    assert "skipped" in said
+    assert r"\udcfe.jpg" in said
+    assert "._1" not in said
+    assert "3 classes: " in said
+    assert f"ask it: dogsnap predict PHOTO --model mine --models {photos.parent}/models" in said
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda out: out.write_text("x"), "is a file"),
+        (lambda out: (out.mkdir(), (out / "saved_model.pb").touch()), "is a version"),
+        (lambda out: None, "is among the photos"),
+    ],
+)
+def test_what_can_be_no_folder_of_a_model_is_refused_before_the_work(
+    photos: Path, start: Path, make, words: str
+) -> None:
+    out = (photos if "photos" in words else photos.parent) / "mine"
+    make(out)
+    before = sorted(photos.parent.rglob("*"))
+    refused(dogsnap("train", photos, "--from", start, "--out", out), words)
+    assert sorted(photos.parent.rglob("*")) == before
 
 
 def test_the_folder_of_another_network_is_not_written_to(photos: Path, start: Path) -> None:

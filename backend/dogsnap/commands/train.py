@@ -1,11 +1,13 @@
 """`dogsnap train`: a network for own classes, from a folder of photos."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dogsnap.commands.helpers.arguments import PATH, option
+from dogsnap.settings import MODELS
 
 WORK = Path(".dogsnap/train")
 PRECISION = click.FloatRange(0.5, 1, min_open=True, max_open=True)
@@ -52,7 +54,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     from dogsnap.training import own_classes, own_version
 
     refuse_several_models(out)
-    own_version.refuse_other_network(out)
+    own_version.refuse_other_files(out, folder)
     photos = own_classes.read_classes(folder, click.echo)
     click.echo(
         f"{len(photos.labels)} classes: {len(photos.training)} photos train, "
@@ -66,4 +68,6 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     )
     for version in written:
         click.echo(f"wrote {version}")
-    click.echo(f"ask it: dogsnap predict PHOTO --model {out.resolve().name}")
+    models = out.resolve().parent
+    where = "" if models == MODELS.resolve() else f" --models {shlex.quote(str(models))}"
+    click.echo(f"ask it: dogsnap predict PHOTO --model {shlex.quote(out.resolve().name)}{where}")

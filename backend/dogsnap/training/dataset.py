@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -283,8 +284,16 @@ def every_second_photo(folder: Path | None, first: int, report: Report) -> list[
 
 
 def photos_below(folder: Path) -> list[Path]:
-    """Every photo below `folder`, by name. Raises DatasetError where there is none."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in READ_ENDINGS)
+    """As `list_photos`. Raises DatasetError where there is none."""
+    found = list_photos(folder)
     if not found:
         raise DatasetError(f"{folder} holds no photo; expected {', '.join(READ_ENDINGS)} files")
     return found
+
+
+def list_photos(folder: Path) -> list[Path]:
+    """Every photo below `folder`, by name; also behind links, and without what is
+    hidden, such as the `._dog.jpg` of archives from macOS.
+    """
+    names = glob("**/*", root_dir=folder, recursive=True)
+    return sorted(folder / name for name in names if Path(name).suffix.lower() in READ_ENDINGS)

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,9 +62,9 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
     if not folder.is_dir():
         raise DatasetError(f"{folder} is no folder; expected one with a folder for each class")
     found: dict[str, list[Path]] = {}
-    for path in dataset.photos_below(folder):
+    for path in dataset.list_photos(folder):
         name, *within = path.relative_to(folder).parts
-        if within and not name.startswith("."):
+        if within:
             found.setdefault(name, []).append(path)
     names = list(found)
     if len(names) < 2:
@@ -84,8 +85,8 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
         of_class = sorted((digest, each) for digest, each in photos.items() if each.breed == place)
         if len(of_class) < 2:
             raise DatasetError(
-                f"class {name} has {len(of_class)} photos that can be read; expected at least 2, "
-                "and 20 are good"
+                f"class {name} has {len(of_class)} photos that can be read and are of no other "
+                "class; expected at least 2, and 20 are good"
             )
         apart = [each for digest, each in of_class if int(digest, 16) % HELD_OUT == 0]
         # At least one on each side, whatever the hashes say.
@@ -197,14 +198,14 @@ def views_of(
     `is_mirrored`: None for the photos as they are served, in their order; else
     random views of them, in random order, half of them mirrored if it is True.
     """
-    paths = [str(example.path) for example in examples]
+    paths = [os.fsencode(example.path) for example in examples]
     pairs = tf.data.Dataset.from_tensor_slices((paths, breeds_of(list(examples)).astype(np.int32)))
     if is_mirrored is not None:
         pairs = pairs.shuffle(len(paths), seed=SEED).repeat(repeat)
 
     def read(path: tf.Tensor) -> tf.Tensor:
         contents = tf.numpy_function(
-            lambda name: photo_bytes(Path(name.decode())), [path], "string"
+            lambda name: photo_bytes(Path(os.fsdecode(name))), [path], "string"
         )
         return decode(tf.ensure_shape(contents, ()))
 

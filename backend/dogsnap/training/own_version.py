@@ -16,7 +16,7 @@ from dogsnap.files import write_json
 from dogsnap.networks.architectures import STORED_WEIGHTS, require_space, save_stored_weights
 from dogsnap.networks.temperature import fit_calibration
 from dogsnap.serving.feedback.report import wilson
-from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import breeds_of
 from dogsnap.training.own_classes import SEED, ClassPhotos, Start, features_and_logits
@@ -27,15 +27,23 @@ SHOWN_PAIRS = 5
 SHOWN_PHOTOS = 3
 
 
-def refuse_other_network(out: Path) -> None:
-    """Raises ValueError for a folder with a network that `dogsnap train` did not
-    make: its files would be lost.
+def refuse_other_files(out: Path, photos: Path) -> None:
+    """Raises ValueError for what can be no model's folder: that of `photos`, one
+    within them, a file, a version, and a folder with a network that `dogsnap
+    train` did not make, whose files would be lost.
     """
     file = out / "scores.json"
-    if file.is_file() and read_json(file).get("made_by") != MADE_BY:
-        raise ValueError(
-            f"{out} holds another network; expected a folder without one, such as models/mine"
-        )
+    fault = ""
+    if out.exists() and not out.is_dir():
+        fault = "is a file"
+    elif out.resolve().is_relative_to(photos.resolve()):
+        fault = "is among the photos"
+    elif saved_model_file.find(out):
+        fault = "is a version"
+    elif file.is_file() and read_json(file).get("made_by") != MADE_BY:
+        fault = "holds another network"
+    if fault:
+        raise ValueError(f"{out} {fault}; expected a folder for the model, such as models/mine")
 
 
 def write(

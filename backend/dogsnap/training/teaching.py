@@ -537,6 +537,8 @@ def photos_in(places: Iterable[Path], report: Report = lambda _: None) -> list[P
             raise TeachingError(f"{each} does not exist; expected a photo or a folder of photos")
         if each.is_dir():
             for path in sorted(each.iterdir()):
+                if path.name.startswith("."):
+                    continue
                 if path.is_dir():
                     if any(within.suffix.lower() in READ_ENDINGS for within in path.rglob("*")):
                         report(
@@ -544,7 +546,7 @@ def photos_in(places: Iterable[Path], report: Report = lambda _: None) -> list[P
                         )
                 elif path.suffix.lower() in READ_ENDINGS:
                     found.append(path)
-                elif not path.name.startswith(".") and path.suffix.lower() not in NOTES:
+                elif path.suffix.lower() not in NOTES:
                     report(f"skipped {path}: expected a photo ({', '.join(READ_ENDINGS)})")
         else:
             found.append(each)

@@ -38,7 +38,7 @@ def write_page(
         more=len(differing) - len(shown),
     )
     with replacing(file) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def _thumbnail(photo: Path) -> str:

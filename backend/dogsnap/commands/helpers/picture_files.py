@@ -58,7 +58,8 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
     """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two
     pictures share a name but for the ending.
     """
-    pictures = sorted(file for file in folder.iterdir() if file.is_file() and is_photo(file))
+    shown = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    pictures = sorted(file for file in shown if file.is_file() and is_photo(file))
     if not pictures:
         raise click.ClickException(
             f"{folder} holds no picture; expected files ending in {', '.join(PHOTO_ENDINGS)}"
