@@ -162,6 +162,7 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
         (("--rate-limit-storage", "redis:6379"), "--rate-limit-storage is no place to count in"),
         (("--content-check", "host:80/check"), "--content-check has no scheme, or another one"),
         (("--engine", "grpc://user:sesame@host:8500"), "--engine is an address with @; expected"),
+        (("--engine", "grpc://localhost:8500"), "--engine is this server itself, which listens"),
         (("--engine", "sesame@host"), "--engine is an address with @; expected grpc://"),
         *(
             (("--host", host), "choose another --host (DOGSNAP_HOST)")

@@ -20,7 +20,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from dogsnap import __version__, admin_token
-from dogsnap.addresses import check_file_name, check_url
+from dogsnap.addresses import check_file_name, check_url, is_loopback
 from dogsnap.allocator import share_arenas
 from dogsnap.commands.helpers.local_models import refuse_missing_models
 from dogsnap.files import check_database
@@ -118,6 +118,12 @@ def checked_settings(**flags: Any) -> Settings:
             check_url(flag(name), url, ("http", "https"), "expected http://host/path or https")
     if settings.engine:  # it need not be running yet, and a single name need not be known
         hosts = Target.parse(settings.engine).hosts
+        own = [host for host, port in hosts if port == settings.grpc_port and is_loopback(host)]
+        refuse(
+            own and is_loopback(settings.host),
+            f"--engine is this server itself, which listens for gRPC on port {settings.grpc_port}; "
+            "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC",
+        )
         for host in hosts if len(hosts) > 1 else ():
             addresses_of(host)
     if not settings.model_config_file:
