@@ -14,6 +14,7 @@ from support.real_model import built_models
 READY = "It is on this phone"
 MOST_BYTES = 4.6e6
 LIBRARY = ("offline.js", "offline.wasm")
+KEPT = "JSON.parse(localStorage.getItem('dogsnap:offlineNetwork'))"
 LATEST = "JSON.parse(localStorage.getItem('dogsnap:history') ?? '[{}]')[0]"
 LONG_TASKS = """
 globalThis.longest = 0
@@ -137,6 +138,28 @@ def begin_download(phone) -> list:
     switch(phone)
     phone.wait_until(lambda: held)
     return held
+
+
+def test_another_network_of_the_server_takes_the_place_of_the_one_before(phone):
+    choose(phone)
+    own, other = phone.page.evaluate(f"{KEPT}.digest"), "f" * 16
+
+    def describe(route) -> None:
+        description = route.fetch().json()
+        route.fulfill(json={**description, "digest": other})
+
+    def hand_out(route) -> None:
+        route.fulfill(response=route.fetch(url=route.request.url.replace(other, own)))
+
+    phone.context.route("**/api/offline", describe)
+    phone.context.route(f"**/api/offline/{other}/*", hand_out)
+    phone.page.reload()
+    phone.wait_until(lambda: phone.page.evaluate(f"{KEPT}.digest") == other)
+    files = phone.page.evaluate(
+        "caches.open('offline').then((cache) => cache.keys()).then((all) => all.map(({url}) => url))"
+    )
+    names = [f"api/offline/{other}/{name}" for name in ("model.json", "weights.bin")]
+    assert sorted(files) == sorted(phone.url + name for name in (*LIBRARY, *names))
 
 
 def leave(phone) -> Phone:

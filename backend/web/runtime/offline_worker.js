@@ -39,7 +39,7 @@ async function keep({ digest, address, files }, headers, tell) {
     if ((await sha1Of(file)) !== files[name].sha1) throw new Error(`${name} is another file than expected`)
     await cache.put(`${address}/${name}`, new Response(file))
   }
-  const former = (await cache.keys()).filter(({ url }) => url.includes('/api/') && !url.includes(digest))
+  const former = (await cache.keys()).filter(({ url }) => url.includes('/api/offline/') && !url.includes(digest))
   await Promise.all(former.map((request) => cache.delete(request)))
 }
 
