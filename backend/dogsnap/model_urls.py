@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from dogsnap.errors import InvalidArgument
 
-SECRETS = re.compile(r"(?<=//)[^/@\s]+@|\?\S+")  # user and password, and a query, of a URL
+# User and password, and a query, of a URL; packages name buckets without its scheme.
+SECRETS = re.compile(r"(?<=//)[^/@\s]+@|[^\s/@:'\"]+:[^\s/@'\"]+@|\?\S+")
 
 
 def is_url(source: str | Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.model_urls import without_secrets
 from dogsnap.routing import planners, switch_log
 from dogsnap.routing.choices import CONFIGURATION_KIND, Change
 from dogsnap.routing.spec import ModelSpec
@@ -580,3 +581,5 @@ def test_a_configuration_is_described_without_the_password_of_its_bucket():
     after = [{"name": "half", "base_path": url}]
     text = switch_log.describe(Change("", CONFIGURATION_KIND, "", None, after))
     assert "half in s3://bucket/half, all" in text
+    of_package = without_secrets("the bucket 'me:secret@bucket' at 12:30 is not that of me@home")
+    assert of_package == "the bucket 'bucket' at 12:30 is not that of me@home"
