@@ -109,7 +109,7 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(
     tiny_with_box(3, (32, 32)).save_weights(start)
     validation = [example for example in examples if example.frame][:8]
     model = trainer.train(
-        recipe, examples, validation, 3, str(start), tmp_path / "work", lambda text: None
+        recipe, examples, validation, 3, start, tmp_path / "work", lambda text: None
     )
     artefacts.fit_box_head(model, model, recipe, examples, lambda text: None)
     whole = trainer.with_whole_pictures(examples)[len(examples) :]
