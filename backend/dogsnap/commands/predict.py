@@ -74,6 +74,7 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
     "model_name",
     "default_model",
     "max_photo_pixels",
+    "max_photos",
 )
 def predict(
     photo: Path | None,
