@@ -30,6 +30,8 @@ COMMANDS = {
     "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
+# Commands of releases before, which say what has taken their place.
+WITHDRAWN = ("calibrate",)
 # Commands that check what they are given by themselves: errors of Python are faults of
 # the server, and keep their traceback.
 WITH_TRACEBACK = ("serve", "model-server")
@@ -66,6 +68,8 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in WITHDRAWN:
+            return getattr(importlib.import_module("dogsnap.commands.withdrawn"), name)
         if name not in COMMANDS:
             return None
         module = name.replace("-", "_")

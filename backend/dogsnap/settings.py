@@ -4,6 +4,7 @@ Flags, environment variables and documentation come from it.
 """
 
 import dataclasses
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,8 @@ from typing import Any, TypeVar
 import click
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])  # a command of click
+
+log = logging.getLogger("dogsnap.settings")
 
 PREFIX = "DOGSNAP_"
 # Read by tests and client commands; listed so that `dogsnap serve` does not refuse them as unknown.
@@ -45,6 +48,20 @@ REFERENCE = re.compile(r"(?<!\\)\$[{(]|\A\$[A-Z_]+\Z")
 MOST = 1e9  # of any number: Python's clocks wait for no longer
 MEBIBYTE = 2**20
 MAX_PHOTO_PIXELS = 50_000_000
+# Settings that this release ignores, and what holds in their place; the next one does not know them.
+WITHDRAWN = {
+    "retry_seconds": "a version that failed to load is tried again after 60 seconds",
+    "warm_up": "warm-up requests always run",
+    "grpc_deadline_ms": "--deadline-ms is for gRPC, too",
+    "max_answer_mb": "an answer may have twice --max-tensor-body-mb",
+    "receive_seconds": "a request must have arrived in 60 seconds",
+    "max_photos": "a request may have 32 photos",
+    "max_request_pixels": "photos of a request may have twice --max-photo-pixels together",
+    "max_json_depth": "JSON may have 100 levels",
+    "max_json_values": "the JSON of a request may have 12 million values",
+    "feedback_ask": "the app asks about every answer",
+    "grpc_trusted_proxies": "--trusted-proxies is for gRPC, too",
+}
 MODELS = Path("models")
 
 
@@ -244,7 +261,7 @@ class Settings:
         """
         given = _read_variables(environ, flags.get("settings_file"))
         known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
-        unknown = sorted(set(given) - known)
+        unknown = sorted(set(given) - known - set(map(variable, WITHDRAWN)))
         if unknown:
             raise click.UsageError(
                 f"unknown setting in the environment: {', '.join(unknown)}; known: "
@@ -263,6 +280,17 @@ class Settings:
                     f"{flag(name)} is {values[name]!r:.100}; expected a path that begins with /"
                 )
         return cls(**values)
+
+
+def warn_of_withdrawn(environ: Mapping[str, str] = os.environ, **flags: Any) -> None:
+    """Log what is given of settings that are withdrawn."""
+    given = _read_variables(environ, flags.get("settings_file"))
+    found = []
+    for name, instead in WITHDRAWN.items():
+        if flags.get(name) is not None or variable(name) in given:
+            found.append(f"{flag(name)} ({variable(name)}): {instead}")
+    if found:
+        log.warning("withdrawn, and ignored: %s", "; ".join(found))
 
 
 def _read_variables(environ: Mapping[str, str], settings_file: str | None) -> dict[str, str]:
@@ -382,6 +410,7 @@ def options(*names: str) -> Callable[[Decorated], Decorated]:
     `Settings.from_environment(**flags)` fills them in.
     """
     rows = [row for row in table() if not names or row.name in names]
+    withdrawn = [name for name in WITHDRAWN if not names or name in names]
 
     def decorate(command: Decorated) -> Decorated:
         for row in reversed(rows):
@@ -390,6 +419,9 @@ def options(*names: str) -> Callable[[Decorated], Decorated]:
                 name = f"{name}/--no-{name.removeprefix('--')}"
             shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
             command = click.option(name, type=click_type(row), default=None, help=shown)(command)
+        for name in withdrawn:
+            more = f"{flag(name)}/{flag(f'no_{name}')}" if name == "warm_up" else flag(name)
+            command = click.option(more, default=None, hidden=True)(command)
         return command
 
     return decorate

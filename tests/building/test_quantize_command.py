@@ -117,6 +117,10 @@ def test_what_cannot_be_quantised_is_refused_in_a_sentence_and_nothing_is_writte
     assert sorted(model.parent.rglob("*")) == before
 
 
+def test_the_former_options_say_where_they_went(model, photos):
+    refused(dogsnap("quantize", model / "1", "--data", photos), "python -m lab calibrate")
+
+
 def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(model, photos, monkeypatch):
     monkeypatch.setattr(int8_version, "LEAST_SPEEDUP", 0.0)
     output_of(quantize(model / "2", photos))

@@ -75,9 +75,10 @@ FLAGS = {
     "model_name=vit": {"model_name": "vit"},
     "model_base_path=/m/vit": {"model_base_path": "/m/vit", "models": Path("/m")},
     "file_system_poll_wait_seconds=7": {"poll_seconds": 7.0},
-    "enable_model_warmup=true": {},
+    "enable_model_warmup=false": {"warm_up": "false"},
     "enable_batching=true": {"enable_batching": True},
     "batching_parameters_file=b.txt": {"batching_parameters_file": "b.txt"},
+    "load_retry_interval_micros=2500000": {"retry_seconds": "2500000"},
     "saved_model_tags=serve": {},
     "num_load_threads=0": {"host": "0.0.0.0", "version_policy": "latest"},
 }
@@ -117,7 +118,7 @@ def test_the_flags_about_threads_are_tensorflows_environment(settings) -> None:
 REFUSED = {
     name: meaning
     for name, meaning in model_server.FLAGS.items()
-    if not {"setting", "environment"} & meaning.keys()
+    if not {"setting", "environment", "withdrawn"} & meaning.keys()
 }
 
 

@@ -256,7 +256,8 @@ def test_the_service_manager_is_told_when_the_models_answer_and_when_the_server_
 ):
     address = service_manager.getsockname()
     slow = with_sleeper(models, sleeper, load_seconds=2)
-    server = start_server(slow, environ={"NOTIFY_SOCKET": address}, wait=False)
+    environ = {"NOTIFY_SOCKET": address, "DOGSNAP_WARM_UP": "true"}
+    server = start_server(slow, environ=environ, wait=False)
     assert service_manager.recv(1000) == b"READY=1"
     assert is_ready(f"{server.url}/readyz")
     server.begin_to_stop()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
-from dogsnap.settings import Settings, flag, table, variable
+from dogsnap.settings import WITHDRAWN, Settings, flag, table, variable, warn_of_withdrawn
 
 
 def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
@@ -125,7 +125,6 @@ def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, tex
         # These only look like a service link of Kubernetes.
         ("DOGSNAP_PORT", "http://10.0.0.1:80", "is not a valid integer"),
         ("DOGSNAP_PREDICTOR_PORT", "8500", "unknown setting"),
-        ("DOGSNAP_MAX_PHOTOS", "8", "unknown setting"),
         ("DOGSNAP_SERVICE_HOSTS", "10.0.0.1", "unknown setting"),
         ("DOGSNAP_SERVICE_PORT", "http", "unknown setting"),
     ],
@@ -135,6 +134,22 @@ def test_what_is_misspelt_or_out_of_range_is_refused_by_name(name, value, senten
         Settings.from_environment({name: value})
     assert sentence in error.value.format_message()
     assert name in error.value.format_message()
+
+
+def test_what_is_withdrawn_is_named_in_one_warning_and_otherwise_ignored(tmp_path, caplog):
+    file = tmp_path / "settings"
+    file.write_text("DOGSNAP_FEEDBACK_ASK=three\nDOGSNAP_PORT=9\n")
+    given = {"settings_file": str(file), "max_photos": "many", "warm_up": False}
+    environ = {"DOGSNAP_GRPC_TRUSTED_PROXIES": "1", "HOME": "/"}
+    expected = Settings(port=9, settings_file=str(file))
+    assert Settings.from_environment(environ, **given) == expected
+    warn_of_withdrawn(environ, **given)
+    (record,) = caplog.records
+    for name in ("feedback_ask", "max_photos", "warm_up", "grpc_trusted_proxies"):
+        assert f"{flag(name)} ({variable(name)}): {WITHDRAWN[name]}" in record.getMessage()
+    warn_of_withdrawn({"DOGSNAP_PORT": "9"}, host="::1", max_photos=None)
+    assert len(caplog.records) == 1
+    assert not {row.name for row in table()} & set(WITHDRAWN)
 
 
 SERVICE_LINKS = {

@@ -17,6 +17,7 @@ from dogsnap.settings import (
     flag,
     options,
     variable,
+    warn_of_withdrawn,
 )
 
 SETTINGS = (
@@ -64,7 +65,7 @@ def deploy() -> None:
     PATH,
     default=Path("~/.cache/dogsnap/models"),
 )
-@options(*SETTINGS)
+@options(*SETTINGS, "warm_up", "max_photos", "max_request_pixels")
 @scale_options
 def ray_command(
     address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any
@@ -90,4 +91,5 @@ def ray_command(
     # control is the gateway's.
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
     settings = Settings.from_environment(environ, **flags)
+    warn_of_withdrawn(**flags)
     deployment.Rollout(settings, scale, models, cache, configs).run(address, click.echo)

@@ -18,7 +18,11 @@ from dogsnap.settings import flag, table, variable
 FLAGS: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("tensorflow_model_server.toml").read_text(encoding="utf-8")
 )
-SETTINGS = {name: row["setting"] for name, row in FLAGS.items() if "setting" in row}
+SETTINGS = {
+    name: row.get("setting") or row["withdrawn"]
+    for name, row in FLAGS.items()
+    if row.keys() & {"setting", "withdrawn"}
+}
 
 
 def _refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -42,6 +46,8 @@ def _option(name: str, meaning: Mapping[str, Any]) -> click.Option:
     if "environment" in meaning:
         text = f"environment {', '.join(meaning['environment'])}"
         return click.Option([f"--{name}"], type=int, help=text)
+    if "withdrawn" in meaning:
+        return click.Option([f"--{name}"], hidden=True, **alone_is_true)
     more = {"hidden": True, "expose_value": False, "callback": _refuse}
     return click.Option([f"--{name}"], **alone_is_true, **more)
 
@@ -80,7 +86,8 @@ def _names_of_flags() -> dict[str, str]:
     their variables.
     """
     own = {setting: f"--{name}" for name, setting in SETTINGS.items()}
-    return {flag(row.name): own.get(row.name, variable(row.name)) for row in table()}
+    settings = {row.name for row in table()} | own.keys()
+    return {flag(setting): own.get(setting, variable(setting)) for setting in settings}
 
 
 def _check(flags: dict[str, Any]) -> None:

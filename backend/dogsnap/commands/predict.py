@@ -19,7 +19,7 @@ from dogsnap.commands.helpers.json_instances import read_instances
 from dogsnap.commands.helpers.picture_files import translate
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.logs import prepare_logging
-from dogsnap.settings import Settings, options, variable
+from dogsnap.settings import Settings, options, variable, warn_of_withdrawn
 
 if TYPE_CHECKING:  # imports TensorFlow
     from dogsnap.local_model import LocalModel
@@ -97,6 +97,7 @@ def predict(
     _check_arguments(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**flags)
+    warn_of_withdrawn(**flags)
     instances = None if json_instances is None else read_instances(json_instances)
     name = model or local_models.only_model(settings) or settings.default_model
     if not url:

@@ -31,7 +31,7 @@ from dogsnap.routing.store_opening import check_switch_log, name_store
 from dogsnap.server import tracing
 from dogsnap.server.gunicorn_worker import Server, replaced_process
 from dogsnap.server.middleware import api_keys
-from dogsnap.settings import Settings, flag, options
+from dogsnap.settings import Settings, flag, options, warn_of_withdrawn
 
 log = logging.getLogger("dogsnap")
 
@@ -77,6 +77,7 @@ def run_server(**flags: Any) -> None:
     share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
+    warn_of_withdrawn(**flags)
     if settings.engine:
         log.info("dogsnap %s; the models run at %s", __version__, Target.parse(settings.engine))
     else:
