@@ -1,5 +1,6 @@
 """`dogsnap train`: a network for own classes, from a folder of photos."""
 
+import logging
 import shlex
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     from dogsnap.serving.versions.version_folders import refuse_several_models
     from dogsnap.training import own_classes, own_version
 
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # its advice on tracing
     refuse_several_models(out)
     own_version.refuse_other_files(out, folder)
     photos = own_classes.read_classes(folder, click.echo)
