@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -128,20 +127,6 @@ def test_what_cannot_be_loaded_is_refused_saying_why(start_server, models, made_
     assert (version_2["state"], bool(version_2["reason"])) == ("UNAVAILABLE", True)
     shutil.copy(made_half / "saved_model.pb", broken)
     assert triton(server, "load=half", "load=other") == [None, None]
-
-
-def test_clients_that_load_a_model_at_once_are_all_answered(start_server, models):
-    server = start_server(models)
-    administrator = {"Authorization": f"Bearer {token_of(server)}"}
-
-    def load(_: int) -> int:
-        path = "/v2/repository/models/half/load"
-        return server.post(path, headers=administrator).status_code
-
-    for _ in range(3):
-        assert server.post("/v2/repository/models/half/unload", headers=administrator).ok
-        with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(load, range(4))) == [200] * 4
 
 
 def test_only_the_administrator_lists_loads_and_unloads(start_server, models, triton):

@@ -583,3 +583,22 @@ def test_a_configuration_is_described_without_the_password_of_its_bucket():
     assert "half in s3://bucket/half, all" in text
     of_package = without_secrets("the bucket 'me:secret@bucket' at 12:30 is not that of me@home")
     assert of_package == "the bucket 'bucket' at 12:30 is not that of me@home"
+
+
+def test_a_load_that_another_client_has_made_at_this_moment_is_no_conflict(
+    made_half, tmp_path, monkeypatch
+):
+    scenario = Scenario(made_half, tmp_path / "models", versions=(1,))
+    switcher, planned = scenario.switcher, scenario.switcher.plan
+    switcher.unload_model("half", ALICE)
+
+    def plan_while_another_loads(planners):
+        monkeypatch.setattr(switcher, "plan", planned)
+        mine = planned(planners)
+        switcher.apply(planned(planners), Who("bob"))
+        return mine
+
+    monkeypatch.setattr(switcher, "plan", plan_while_another_loads)
+    monkeypatch.setattr(scenario.repository, "load_model", lambda name, choose, *_: choose())
+    switcher.load_model("half", ALICE, 1.0, lambda: True)
+    assert not scenario.repository.chosen.choices("half").is_unloaded
