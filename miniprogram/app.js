@@ -1,16 +1,14 @@
-/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. */
+/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It has no state. */
 const appearance = require('./services/appearance')
 const dialogs = require('./services/dialogs')
 const feedback = require('./services/feedback')
 const { texts } = require('./services/language')
 const offline = require('./services/offline')
+const picking = require('./services/picking')
 const storage = require('./services/storage')
 const waiting = require('./services/waiting')
 
 App({
-  /** A photo that came from outside, until the home page takes it. */
-  forwarded: '',
-
   onLaunch() {
     appearance.follow()
     feedback.forgetRest()
@@ -22,7 +20,7 @@ App({
   onShow(options) {
     storage.forget()
     const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
-    if (photo) this.forwarded = photo.path
+    if (photo) picking.forward(photo.path)
     waiting.send()
   },
 

@@ -11,6 +11,9 @@ const routes = require('./routes')
 /** Milliseconds: two taps on one button mean one dialog; later ones may follow a dialog whose end nothing tells. */
 const DOUBLE_TAP_MS = 1000
 
+/** A photo that came from outside the app, until it is taken. */
+let forwarded = ''
+
 /** The dialog that was opened last, if it has not ended. */
 let open = { sources: '', time: 0 }
 
@@ -43,4 +46,16 @@ function isOfCamera({ errMsg = '' }, sources) {
   return (sources.length === 1 && sources[0] === 'camera') || /camera/i.test(errMsg)
 }
 
-module.exports = { pick }
+/** @param {string} path  of a photo that came from a chat, or was dropped or pasted */
+function forward(path) {
+  forwarded = path
+}
+
+/** @returns {string}  once for each photo; '' where there is none */
+function takeForwarded() {
+  const path = forwarded
+  forwarded = ''
+  return path
+}
+
+module.exports = { pick, forward, takeForwarded }

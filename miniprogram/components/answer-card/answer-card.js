@@ -3,6 +3,8 @@ Component({
   properties: {
     /** As view.js makes it. @type {ObjectConstructor} */
     answer: Object,
+    /** Its breeds, the likeliest first: `rows` of view.js. */
+    rows: Array,
     /** As view.js finds it. @type {ObjectConstructor} */
     details: Object,
     text: Object,

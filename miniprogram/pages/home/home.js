@@ -32,9 +32,8 @@ Page({
   onShow() {
     this.dress()
     this.showRecent()
-    const app = /** @type {any} */ (getApp())
-    if (app.forwarded) this.snap([app.forwarded])
-    app.forwarded = ''
+    const forwarded = picking.takeForwarded()
+    if (forwarded) this.snap([forwarded])
     waiting.send()
   },
 

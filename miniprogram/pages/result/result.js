@@ -41,6 +41,8 @@ Page({
     wasAsked: false,
     /** @type {ReturnType<typeof view.answer> | null} */
     answer: null,
+    /** Its breeds, the likeliest first. @type {ReturnType<typeof view.answer>['rows']} */
+    rows: [],
     details: view.NO_DETAILS,
     /** @type {ReturnType<typeof view.problem> | null} */
     failure: null,
@@ -146,7 +148,8 @@ Page({
     const waits = Boolean(kept && !answered)
     if (outcome) {
       const entry = { said, feedback: answered ? feedback.stateOf(outcome, time) : '', onPhone, waits }
-      this.setData({ state: outcome.state, answer: view.answer(outcome, entry, data) })
+      const answer = view.answer(outcome, entry, data)
+      this.setData({ state: outcome.state, answer, rows: answer.rows })
       const details = await view.details(outcome, data)
       if (this.outcome === outcome) this.setData({ details })
     } else if (problem) this.setData({ state: 'failed', failure: view.problem({ ...problem, waits }, Boolean(settings.get().model), data) })
