@@ -157,7 +157,8 @@ class Phone:
         return self.screen.locator("h1").inner_text()
 
     def headline(self) -> str:
-        return self.screen.locator(".headline").inner_text()
+        """As it is read: without the spaces of no width, at which a line may end."""
+        return self.screen.locator(".headline").inner_text().replace("\u200b", "")
 
     def focused(self) -> str:
         """The words of whatever has the keyboard's focus; all of them, where nothing has."""
