@@ -76,7 +76,6 @@ async function choose(sources) {
  */
 function prepare(path) {
   return pageCanvas.use(async (canvas) => {
-    if (canvas) pageCanvas.turnsByItself(canvas) // that is known, then, when the photo is there
     const image = canvas && (await pageCanvas.load(canvas, path, 2 * LONGEST_SIDE))
     if (!image) return { path, base64: await readBase64(path), unshown: true }
     const tooSmall = Math.max(image.width, image.height) < SMALLEST_SIDE

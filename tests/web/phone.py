@@ -63,6 +63,11 @@ def serious_violations(page: Page) -> list[tuple[str, list[str]]]:
     return violations(page, ("serious", "critical"))
 
 
+def as_read(text: str) -> str:
+    """Without the spaces of no width, at which a line may end."""
+    return text.replace("\u200b", "")
+
+
 class Phone:
     """One page of a browser context, with what its console complained about in `complaints`."""
 
@@ -157,8 +162,10 @@ class Phone:
         return self.screen.locator("h1").inner_text()
 
     def headline(self) -> str:
-        """As it is read: without the spaces of no width, at which a line may end."""
-        return self.screen.locator(".headline").inner_text().replace("\u200b", "")
+        return as_read(self.screen.locator(".headline").inner_text())
+
+    def texts(self, selector: str) -> list[str]:
+        return [*map(as_read, self.screen.locator(selector).all_inner_texts())]
 
     def focused(self) -> str:
         """The words of whatever has the keyboard's focus; all of them, where nothing has."""

@@ -126,9 +126,9 @@ def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_i
     newest = list(reversed(told))
     captions = [("可能是" if state == "set" else "") + told[state][0] for state in newest]
     short = [told["no_dog"][0], "不认识的品种", f"{told['set'][1][0]}？", told["group"][0]]
-    assert phone.screen.locator(".recent-name").all_inner_texts() == short
+    assert phone.texts(".recent-name") == short
     phone.tap("history")
-    names = phone.screen.locator(".entry .name").all_inner_texts()
+    names = phone.texts(".entry .name")
     assert [name.replace("可能是 ", "可能是") for name in names] == captions
     for number, state in enumerate(newest):
         phone.tap(phone.screen.locator(".open").nth(number))
