@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf import text_format
+from google.protobuf import text_format, wrappers_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
@@ -55,8 +55,9 @@ class BatchingParameters:
 
         Raises InvalidArgument naming what does not work.
         """
-        messages = add_messages(MESSAGES, DescriptorPool())
-        described = messages.FindMessageTypeByName("dogsnap.BatchingParameters")
+        pool = DescriptorPool()
+        pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+        described = add_messages(MESSAGES, pool).FindMessageTypeByName("dogsnap.BatchingParameters")
         message: Any = GetMessageClass(described)()
         try:
             text_format.Parse(file.read_text(encoding="utf-8"), message)
