@@ -1,12 +1,22 @@
 """Several photos of one dog, one answer: POST /api/classify with `images`, as JSON and as a form."""
 
 import base64
+import json
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from dogsnap import local_model
+from dogsnap.serving.inference.request_kinds import Breeds
+from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.photos.photo import LARGE, LARGE_AT_ONCE, place_to_decode
+from dogsnap.serving.tensors.signatures import ServableId
+from dogsnap.serving.versions.servable import LocalServable
+from dogsnap.settings import MAX_PHOTO_PIXELS
 from support.colour_photos import BLUE, GREEN, RED, encode, plain
 from support.refusals import assert_refused
-from support.tiny_models import colours, with_levels
+from support.tiny_models import colours, save, signature, spec, with_levels
 
 VIOLET = (200, 0, 200)  # as probably a red dog as a blue one
 BLACK = (2, 2, 2)  # no dog
@@ -110,3 +120,30 @@ def test_wrong_photos_are_refused_and_the_wrong_one_is_named(server, case):
 def test_a_small_copy_is_made_of_one_photo_alone(server):
     sent = as_form(photo(RED), photo(RED))
     assert_refused(server.post("/api/upright", **sent), 400, "expected one photo, received 2")
+
+
+def test_photos_that_are_large_together_alone_are_answered_while_others_decode_large_ones(tmp_path):
+    servable = LocalServable(ServableId("colours", 2), colours(tmp_path / "colours") / "2")
+    large_together = [encode(plain(RED, (2000, 1600)), "WEBP")] * 4
+    metrics = Metrics()
+    work = Breeds(large_together, None)
+    with ExitStack() as others:
+        for _ in range(LARGE_AT_ONCE):
+            others.enter_context(place_to_decode(LARGE))
+        run = work.run(servable, work.prepare(servable, MAX_PHOTO_PIXELS, metrics), metrics)
+    assert [named.breeds[0].id for named in run.named] == ["c1"] * 4
+
+
+def test_a_photo_is_answered_by_a_version_with_an_output_without_rows(tmp_path):
+    def answer(image_bytes):
+        probabilities = tf.tile([[0.1, 0.9]], [tf.size(image_bytes), 1])
+        return {"prediction": probabilities, "build": tf.constant(7)}
+
+    save(
+        tmp_path / "1", serving_default=signature(answer, spec(tf.string, None, name="image_bytes"))
+    )
+    (tmp_path / "1" / "assets.extra").mkdir()
+    labels = [{"id": name, "name": name} for name in ("cat", "dog")]
+    (tmp_path / "1" / "assets.extra" / "dogsnap.json").write_text(json.dumps({"labels": labels}))
+    with local_model.load(tmp_path / "1") as model:
+        assert model.classify(photo(RED)).breeds[0].name == "dog"

@@ -280,7 +280,6 @@ class Photos(_OneSignature):
             check = partial(photo.check, max_pixels=max_pixels)
             self._photos = map_photos(check, self._contents)
             photo.check_together(self._photos, max_pixels)
-        self._pixels = sum(each.whole_pixels() for each in self._photos)
         return self._choose_signature(servable)
 
     def _choose_signature(self, servable: BaseServable) -> Signature:
@@ -288,20 +287,20 @@ class Photos(_OneSignature):
         self._signature.check_outputs(self._filter)
         return self._signature
 
-    def _picture(self, place: int, servable: BaseServable) -> bytes:
-        """A photo as `Photo.upright` makes it for the size that a version takes."""
+    def _pictures(self, servable: BaseServable, places: Sequence[int]) -> list[bytes]:
+        """Photos as `Photo.upright` makes them for the size that a version takes."""
         size = servable.description.input_size
         least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
-        if (place, least) not in self._ready:
-            with photo.place_to_decode(self._pixels):
+        missing = [place for place in places if (place, least) not in self._ready]
+        with photo.place_to_decode(sum(self._photos[place].whole_pixels() for place in missing)):
+            for place in missing:
                 self._ready[place, least] = self._photos[place].upright(least)
-        return self._ready[place, least]
-
-    def _pictures(self, servable: BaseServable) -> list[bytes]:
-        return [self._picture(place, servable) for place in range(self.size)]
+        return [self._ready[place, least] for place in places]
 
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        return self._run(servable, signature, self._pictures)
+        return self._run(
+            servable, signature, lambda version: self._pictures(version, range(self.size))
+        )
 
     def _run(
         self,
@@ -373,7 +372,7 @@ class Breeds(Photos):
     ) -> Run:
         """Run a photo, and what else of it may say more."""
         began = time.monotonic()
-        whole = self._run(servable, signature, lambda version: [self._picture(place, version)])
+        whole = self._run(servable, signature, lambda version: self._pictures(version, [place]))
         if not _sees_dog(whole):
             in_window = self._look_into_windows(place, whole.servable, signature)
             if in_window:
@@ -398,13 +397,14 @@ class Breeds(Photos):
         self, place: int, servable: BaseServable, signature: Signature
     ) -> Run | None:
         """The run of the window that shows a dog the most; None if none does."""
-        windows = photo.windows(self._picture(place, servable))
+        (picture,) = self._pictures(servable, [place])
+        windows = photo.windows(picture)
         if not windows:
             return None
         found = self._run(
             servable,
             signature,
-            lambda version: photo.cut_windows(self._picture(place, version), windows),
+            lambda version: photo.cut_windows(*self._pictures(version, [place]), windows),
         )
         best = int(np.argmax(found.outputs["dog"]))
         part = _row_of(found.outputs, best)
@@ -420,7 +420,7 @@ class Breeds(Photos):
             turned = self._run(
                 servable,
                 signature,
-                lambda version: photo.turn(self._picture(place, version), TURNS),
+                lambda version: photo.turn(*self._pictures(version, [place]), TURNS),
             )
             for row, degrees in enumerate(TURNS):
                 back = turned_back(_row_of(turned.outputs, row), degrees)
@@ -434,8 +434,12 @@ class Breeds(Photos):
 
 
 def _rows_of(runs: Sequence[Run]) -> Arrays:
-    """The outputs of runs of one photo each, a row for each."""
+    """The outputs of runs of one photo each, a row for each; those of a single one as they are,
+    which may be without rows.
+    """
     parts = [run.outputs for run in runs]
+    if len(parts) == 1:
+        return parts[0]
     return {alias: np.concatenate([part[alias] for part in parts]) for alias in parts[0]}
 
 
