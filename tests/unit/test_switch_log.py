@@ -1,5 +1,6 @@
 """Switching without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
+import json
 import shutil
 import sqlite3
 import threading
@@ -602,3 +603,12 @@ def test_a_load_that_another_client_has_made_at_this_moment_is_no_conflict(
     monkeypatch.setattr(scenario.repository, "load_model", lambda name, choose, *_: choose())
     switcher.load_model("half", ALICE, 1.0, lambda: True)
     assert not scenario.repository.chosen.choices("half").is_unloaded
+
+
+def test_an_entry_has_a_field_that_0_2_0_does_not_know_only_where_it_says_something():
+    plain = switch_log.Switch(1, "2026-01-01T00:00:00Z", Who("x"), ())
+    known = {"format", "at", "by", "changes", "undoes"}
+    assert json.loads(plain.to_text()).keys() == known
+    told = switch_log.Switch(1, "2026-01-01T00:00:00Z", Who("x"), (), reason="slower")
+    assert json.loads(told.to_text()).keys() == {*known, "reason"}
+    assert switch_log.Switch.from_text(1, told.to_text()) == told

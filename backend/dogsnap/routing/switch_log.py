@@ -10,6 +10,7 @@ from dogsnap.model_urls import without_secrets
 from dogsnap.routing.choices import CONFIGURATION_KIND, HIDDEN, KINDS, Change
 
 FORMAT = 1  # of an entry in a store
+OPTIONAL = ("forced", "is_guarded", "reason")  # fields that are written only if they are set
 MAX_NAME = 64  # characters of an author's name
 
 
@@ -71,6 +72,9 @@ class Switch:
         """JSON for a store."""
         entry = asdict(self)
         del entry["id"]
+        for name in OPTIONAL:  # earlier releases read what they know
+            if not entry[name]:
+                del entry[name]
         return json.dumps({"format": FORMAT, **entry}, ensure_ascii=False)
 
     @classmethod
