@@ -299,3 +299,15 @@ def test_an_index_has_the_columns_that_are_read(data: Path) -> None:
     (data / "index.tsv").write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(dataset.DatasetError, match="expected the columns breed and photo"):
         dataset.rows_of_index(data)
+
+
+def test_photos_behind_links_are_found_and_links_that_lead_back_up_end(tmp_path):
+    for name in ("photos/a", "photos/b", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "1.png")
+    (tmp_path / "photos" / "c").symlink_to(tmp_path / "elsewhere")
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name / "up").symlink_to(tmp_path / "photos")
+    found = dataset.list_photos(tmp_path / "photos")
+    names = [photo.relative_to(tmp_path / "photos").as_posix() for photo in found]
+    assert names == ["a/1.png", "b/1.png", "c/1.png"]

@@ -96,12 +96,13 @@ def evaluate(
         for file in filter(None, (save and save / "scores.json", json_file)):
             write_json(scores, file)
         return
-    scores, matrix, found = measuring.evaluate(exported, examples, precision)
+    others = {}  # before the rest, which takes longest: a wrong folder is told at once
     if other_dogs:
-        scores["other_dogs"] = measuring.other_dogs(exported, other_dogs, click.echo)
+        others["other_dogs"] = measuring.other_dogs(exported, other_dogs, click.echo)
     if not_dogs:
-        scores["not_dogs"] = measuring.without_dogs(exported, not_dogs, click.echo)
-    scores["confusion"] = matrix.tolist()
+        others["not_dogs"] = measuring.without_dogs(exported, not_dogs, click.echo)
+    scores, matrix, found = measuring.evaluate(exported, examples, precision)
+    scores |= {**others, "confusion": matrix.tolist()}
     print_answer("scores.txt", scores, shown=confusion.find_shown(matrix), **about)
     if save:
         confusion.save(matrix, exported.labels, save)

@@ -5,13 +5,13 @@ test photos; unreadable photos are skipped.
 import csv
 import hashlib
 import io
+import os
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -295,5 +295,21 @@ def list_photos(folder: Path) -> list[Path]:
     """Every photo below `folder`, by name; also behind links, and without what is
     hidden, such as the `._dog.jpg` of archives from macOS.
     """
-    names = glob("**/*", root_dir=folder, recursive=True)
-    return sorted(folder / name for name in names if Path(name).suffix.lower() in READ_ENDINGS)
+    return sorted(_find_photos(folder, ()))
+
+
+def _find_photos(folder: Path, above: Sequence[Path]) -> Iterator[Path]:
+    """`above`: the folders that led here. A link back to one of them would lead on for ever."""
+    here = folder.resolve()
+    if here in above:
+        return
+    try:
+        entries = [each for each in os.scandir(folder) if not each.name.startswith(".")]
+    except OSError:  # it is missing, or nobody may look into it
+        return
+    for entry in entries:
+        path = folder / entry.name
+        if entry.is_dir():
+            yield from _find_photos(path, (*above, here))
+        elif path.suffix.lower() in READ_ENDINGS:
+            yield path

@@ -219,13 +219,15 @@ def fingerprint(path: Path) -> Fingerprint:
     left out.
     """
     entries = []
-    for file in path.rglob("*"):
-        try:
-            status = file.stat()
-        except FileNotFoundError:
-            continue
-        if stat.S_ISREG(status.st_mode):
-            relative = file.relative_to(path).as_posix()
-            times = status.st_mtime_ns, status.st_ctime_ns
-            entries.append((relative, status.st_size, *times))
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = Path(folder, name)
+            try:
+                status = file.stat()
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                relative = file.relative_to(path).as_posix()
+                times = status.st_mtime_ns, status.st_ctime_ns
+                entries.append((relative, status.st_size, *times))
     return tuple(sorted(entries))
