@@ -37,7 +37,9 @@ def read_text(file: Path) -> str:
     try:
         text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
         if "\0" in text:
-            raise UnicodeDecodeError("utf-8", content, content.find(0), 0, "a null character")
+            raise ValueError(
+                f"{file} is no text: character {text.index(chr(0))} is a null character"
+            )
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{file} is no text in UTF-8: {error.reason} at byte {error.start}; save it as UTF-8"

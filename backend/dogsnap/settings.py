@@ -45,7 +45,7 @@ LINE = re.compile(
 ROUTE = re.compile(r"(/[^\s<>?#]*)?")
 # What no shell has filled in, as ${TOKEN} or Kubernetes' $(TOKEN).
 REFERENCE = re.compile(r"(?<!\\)\$[{(]|\A\$[A-Z_]+\Z")
-MOST = 1e9  # of any number: Python's clocks wait for no longer
+MOST = 2**32  # of any number, so that Python's clocks can wait for it (threading.TIMEOUT_MAX)
 MEBIBYTE = 2**20
 MAX_PHOTO_PIXELS = 50_000_000
 # Settings that this release ignores, and what holds in their place; the next one does not know them.
@@ -382,7 +382,7 @@ def _parse(row: dataclasses.Field[Any], value: Any) -> Any:
     try:
         found = click_type(row).convert(value, param=None, ctx=None)
         if isinstance(found, int | float) and not found <= MOST:
-            raise click.BadParameter(f"{value} is out of range; expected at most {MOST:g}")
+            raise click.BadParameter(f"{value} is out of range; expected at most {MOST}")
         return found
     except click.BadParameter as error:
         error.param_hint = f"{flag(row.name)} ({variable(row.name)})"

@@ -128,6 +128,13 @@ def test_probes_of_platforms_need_no_key_and_are_in_no_rate(models: Path, tmp_pa
     assert client.post("/invocations", json={"instances": [1.0]}).status_code == 401
 
 
+def test_a_health_route_with_the_name_of_another_leaves_that_as_it_is(tmp_path: Path) -> None:
+    empty = tmp_path / "models"
+    empty.mkdir()
+    client = client_of(empty, health_route="/healthz")
+    assert (client.get("/healthz").status_code, client.get("/ping").status_code) == (200, 503)
+
+
 def test_sagemakers_attributes_name_model_and_version(client: FlaskClient) -> None:
     headers = {
         "X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=half_plus_three,tfs-model-version=7"

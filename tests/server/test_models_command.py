@@ -58,6 +58,14 @@ def test_a_password_in_netrc_takes_the_place_of_no_token(server, tmp_path, monke
     assert "token" in refusal(address, "list", token="")
 
 
+@pytest.mark.parametrize("scheme", ["", "http://", "https://"])
+def test_no_sentence_shows_a_password_in_which_a_slash_stands(scheme):
+    output = run(f"{scheme}me:se/cret@127.0.0.1:1", "list").output
+    assert "127.0.0.1" in output
+    assert "se/" not in output
+    assert "cret" not in output
+
+
 def test_the_list_shows_every_version_and_what_sends_requests_to_it(server):
     said(server, "label", "set", "listed", "1")
     lines = [line.split() for line in said(server, "list").splitlines()]

@@ -63,6 +63,8 @@ def create_app(
     app.before_request(access_control.check_request)
     overload.init_app(app, predictor)
     feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor, is_patient)
+    # First, since a route that a setting names may be one of these: /healthz stays what it is.
+    app.register_blueprint(http_health.blueprint(settings, predictor))
     for protocol in (app_api, admin, console_pages):
         app.register_blueprint(protocol.blueprint(settings, predictor, feedback))
     for protocol in (
@@ -71,7 +73,6 @@ def create_app(
         simple_tensorflow_serving,
         model_repository,
         invocations,
-        http_health,
     ):
         app.register_blueprint(protocol.blueprint(settings, predictor))
     app.register_blueprint(openapi.blueprint(settings))

@@ -16,6 +16,13 @@ from dogsnap.errors import NoRoom
 from dogsnap.server.bodies.receiving import RECEIVE_SECONDS, HeldMemory
 from dogsnap.serving.metrics import COUNTED, Metrics
 
+# Ask whether the server lives and is ready: as by HTTP they need no key, are in no rate,
+# and are answered by a full server, too.
+PROBES = (
+    "/inference.GRPCInferenceService/ServerLive",
+    "/inference.GRPCInferenceService/ServerReady",
+)
+
 PROTOCOL = "grpc"  # in the metrics
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
 # A message that is sent with its call has arrived by then, even on a busy machine.
@@ -67,7 +74,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
     def _receiving(self, handler: grpc.RpcMethodHandler, method: str) -> grpc.RpcMethodHandler:
         if handler.request_streaming:
             return self._stream(handler)
-        is_probe = method.startswith(f"/{health.SERVICE_NAME}/")
+        is_probe = method.startswith(f"/{health.SERVICE_NAME}/") or method in PROBES
         behaviour = handler.unary_stream or handler.unary_unary
 
         def answer(

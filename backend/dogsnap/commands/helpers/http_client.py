@@ -39,7 +39,7 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
     Raises NoAnswer if there is none.
     """
     if not url.startswith(("http://", "https://")):
-        host = url.partition("/")[0].rpartition("@")[2]
+        host = _host_of(url)
         raise NoAnswer(
             f"the URL starts with {host!r}; expected http:// or https:// before it, "
             f"such as http://{host}"
@@ -74,8 +74,13 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
 
 
 def _server_of(url: str) -> str:
-    """Without what may be a password."""
-    return without_secrets("/".join(url.split("/")[:3]))
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{_host_of(rest)}"
+
+
+def _host_of(address: str) -> str:
+    """Without what may be a password, in which a slash may stand."""
+    return address.rpartition("@")[2].partition("/")[0]
 
 
 def _proxy(url: str) -> str:

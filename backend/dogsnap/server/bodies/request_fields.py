@@ -50,6 +50,6 @@ def refuse_choice_in_query() -> None:
     """For protocols that choose a version otherwise. Raises InvalidArgument."""
     if beside := sorted({"model", "version", "label"} & set(request.args)):
         raise InvalidArgument(
-            f"{', '.join(beside)} stands in the query, which chooses a version at /api/classify "
-            "alone; name it as this protocol does, see docs/protocols.md"
+            f"{', '.join(beside)} stands in the query, which this protocol does not read; "
+            "name it as this protocol does, see docs/protocols.md"
         )

@@ -37,6 +37,7 @@ SIDES = (1, 224, 256, 299, 128, 64, 32, 28, 96, 160, 192, 240, 384, 512, 150, 18
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "clients"),
     keep_trailing_newline=True,
+    auto_reload=False,
 )
 
 
@@ -65,6 +66,7 @@ LITERALS: dict[str, Callable[[Any], str]] = {
 }
 # Read with the code: while the server runs, another release may replace the files.
 CLIENTS = {name: TEMPLATES.get_template(f"{name}.jinja") for name in LITERALS}
+TEMPLATES.get_template("request.jinja")  # which these import
 
 
 def write_client(name: str, endpoint: str, request: dict[str, Any]) -> str:

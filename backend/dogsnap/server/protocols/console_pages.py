@@ -84,7 +84,9 @@ class View:
         """
         names, troubles = self._repository.models(), self._troubles()
         if asked and asked not in names:
-            troubles.append(f"there is no model {asked!r} any more; this is another one")
+            troubles.append(
+                f"there is no model {asked!r}{'; this is another one' if names else ''}"
+            )
         default = self._predictor.default_model()
         name = next((each for each in (asked, default, *names) if each in names), "")
         models = {each["name"]: each for each in overview(self._predictor, names)}

@@ -40,6 +40,7 @@ from dogsnap.logs import REQUEST_ID
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Who, check_author
 from dogsnap.server.bodies.receiving import HeldMemory
+from dogsnap.server.grpc_admission import PROBES
 from dogsnap.server.middleware.access_control import AccessControl
 from dogsnap.server.middleware.admin_auth import check_access
 from dogsnap.server.middleware.request_ids import begin_request, log_access
@@ -60,7 +61,6 @@ SERVICES = (
     "inference.GRPCInferenceService",
 )
 RUNS = ("Predict", "Classify", "Regress", "MultiInference", "ModelInfer")  # the metrics count them
-PROBES = ("ServerLive", "ServerReady")  # need no key, and are in no rate, as by HTTP
 ADMINISTRATION = (  # needs the admin token instead of an API key
     "HandleReloadConfigRequest",
     "RepositoryIndex",
@@ -97,19 +97,22 @@ class CallInterceptor(grpc.ServerInterceptor):
         details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
         handler = continuation(details)
-        service, _, name = details.method.removeprefix("/").rpartition("/")
+        service = details.method.removeprefix("/").rpartition("/")[0]
         if handler is None or service not in SERVICES:
             return handler
         return grpc.unary_unary_rpc_method_handler(
-            lambda request, context: self._answer(handler.unary_unary, request, context, name),
+            lambda request, context: self._answer(
+                handler.unary_unary, request, context, details.method
+            ),
             handler.request_deserializer,
             handler.response_serializer,
         )
 
     def _answer(
-        self, method: Callable[..., Any], request: Any, context: ServicerContext, name: str
+        self, method: Callable[..., Any], request: Any, context: ServicerContext, path: str
     ) -> Any:
         started = time.perf_counter()
+        name = path.rpartition("/")[2]
         headers = headers_of(context.invocation_metadata())
         forwarded = headers.get("X-Forwarded-For", "")
         address = client_address(peer_address(context.peer()), forwarded, self._trusted_proxies)
@@ -120,7 +123,7 @@ class CallInterceptor(grpc.ServerInterceptor):
             self._leave()
         code, size = grpc.StatusCode.OK, 0
         try:
-            if name not in PROBES:
+            if path not in PROBES:
                 needs_key = name not in ADMINISTRATION
                 self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
             response = method(request, context)

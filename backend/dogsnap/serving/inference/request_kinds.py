@@ -287,7 +287,7 @@ class Photos(_OneSignature):
         self._signature.check_outputs(self._filter)
         return self._signature
 
-    def _pictures(self, servable: BaseServable, places: Sequence[int]) -> list[bytes]:
+    def _upright(self, servable: BaseServable, places: Sequence[int]) -> list[bytes]:
         """Photos as `Photo.upright` makes them for the size that a version takes."""
         size = servable.description.input_size
         least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
@@ -297,10 +297,14 @@ class Photos(_OneSignature):
                 self._ready[place, least] = self._photos[place].upright(least)
         return [self._ready[place, least] for place in places]
 
+    def _pictures(self, servable: BaseServable) -> list[bytes]:
+        return self._upright(servable, range(self.size))
+
+    def _picture(self, servable: BaseServable, place: int) -> bytes:
+        return self._upright(servable, [place])[0]
+
     def run(self, servable: BaseServable, signature: Signature, metrics: Metrics) -> Run:
-        return self._run(
-            servable, signature, lambda version: self._pictures(version, range(self.size))
-        )
+        return self._run(servable, signature, self._pictures)
 
     def _run(
         self,
@@ -372,7 +376,7 @@ class Breeds(Photos):
     ) -> Run:
         """Run a photo, and what else of it may say more."""
         began = time.monotonic()
-        whole = self._run(servable, signature, lambda version: self._pictures(version, [place]))
+        whole = self._run(servable, signature, lambda version: self._upright(version, [place]))
         if not _sees_dog(whole):
             in_window = self._look_into_windows(place, whole.servable, signature)
             if in_window:
@@ -397,14 +401,13 @@ class Breeds(Photos):
         self, place: int, servable: BaseServable, signature: Signature
     ) -> Run | None:
         """The run of the window that shows a dog the most; None if none does."""
-        (picture,) = self._pictures(servable, [place])
-        windows = photo.windows(picture)
+        windows = photo.windows(self._picture(servable, place))
         if not windows:
             return None
         found = self._run(
             servable,
             signature,
-            lambda version: photo.cut_windows(*self._pictures(version, [place]), windows),
+            lambda version: photo.cut_windows(self._picture(version, place), windows),
         )
         best = int(np.argmax(found.outputs["dog"]))
         part = _row_of(found.outputs, best)
@@ -420,7 +423,7 @@ class Breeds(Photos):
             turned = self._run(
                 servable,
                 signature,
-                lambda version: photo.turn(*self._pictures(version, [place]), TURNS),
+                lambda version: photo.turn(self._picture(version, place), TURNS),
             )
             for row, degrees in enumerate(TURNS):
                 back = turned_back(_row_of(turned.outputs, row), degrees)
