@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def test_a_folder_of_photos_becomes_two_versions_that_know_their_classes(
     model = photos.parent / "models" / "mine"
     held_out = own_classes.read_classes(photos, print).held_out
     assert f"of {len(held_out)} photos held out" in said
+    assert re.search(r"upper blocks: (\d+) of \1 steps", said)  # there is no terminal
     assert {"1", "2", STORED_WEIGHTS, STATISTICS_FILE, "scores.json"} <= {
         path.name for path in model.iterdir()
     }

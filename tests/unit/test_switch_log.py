@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -606,9 +607,10 @@ def test_a_load_that_another_client_has_made_at_this_moment_is_no_conflict(
 
 
 def test_an_entry_has_a_field_that_0_2_0_does_not_know_only_where_it_says_something():
-    plain = switch_log.Switch(1, "2026-01-01T00:00:00Z", Who("x"), ())
+    change = Change("half", "label", "stable", 1, 2)
+    plain = switch_log.Switch(1, "2026-01-01T00:00:00Z", Who("x"), (change,))
     known = {"format", "at", "by", "changes", "undoes"}
     assert json.loads(plain.to_text()).keys() == known
-    told = switch_log.Switch(1, "2026-01-01T00:00:00Z", Who("x"), (), reason="slower")
+    told = replace(plain, reason="slower")
     assert json.loads(told.to_text()).keys() == {*known, "reason"}
     assert switch_log.Switch.from_text(1, told.to_text()) == told

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import keras
@@ -163,7 +164,7 @@ def train(
     model.load_weights(head)
     before = accuracy(model, photos.held_out)
     report(f"head alone: {before:.1%} of {len(photos.held_out)} photos held out are right")
-    _train_upper_blocks(model, photos, work, is_mirrored)
+    _train_upper_blocks(model, photos, work, is_mirrored, report)
     after = accuracy(model, photos.held_out)
     report(f"with the upper blocks: {after:.1%}")
     if after < before:
@@ -275,7 +276,7 @@ def _loss() -> keras.losses.Loss:
 
 
 def _train_upper_blocks(
-    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool
+    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool, report: Report
 ) -> None:
     """Train the blocks behind LAST_FROZEN and the head; goes on where a call
     before was ended.
@@ -300,10 +301,17 @@ def _train_upper_blocks(
             str(work / "backup"), save_freq=max(steps // 2, 1)
         )
         whole = UPPER_EPOCHS * steps
+
+        def tell_of(bar: Any) -> None:
+            """Where no terminal shows it."""
+            if not sys.stderr.isatty():
+                report(f"upper blocks: {bar.pos} of {whole} steps, {bar.format_eta()} left")
+
         with click.progressbar(length=whole, label="upper blocks", file=sys.stderr) as bar:
             progress = keras.callbacks.LambdaCallback(
                 on_epoch_begin=lambda epoch, logs: bar.update(epoch * steps - bar.pos),
                 on_train_batch_end=lambda batch, logs: bar.update(1),
+                on_epoch_end=lambda epoch, logs: tell_of(bar),
             )
             learner.fit(
                 views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=[backup, progress]
