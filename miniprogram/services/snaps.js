@@ -71,9 +71,15 @@ function keep(id, path, outcome, isRaw) {
 /** What the phone itself says of a photo, kept beside it. @returns {Promise<News>}  {} where it can say nothing */
 async function guess(id, kind, path) {
   const outcome = await offline.guess(kind, path)
-  if (!outcome) return {}
+  if (!outcome || isAnswered(id)) return {}
   history.change(id, { onPhone: outcome })
   return { outcome }
+}
+
+/** Whether the history has what a server said of it. */
+function isAnswered(id) {
+  const { outcome = null } = history.find(id) || {}
+  return Boolean(outcome)
 }
 
 /** The photo of a snap as it is shown and sent: small and upright once that was made. @returns {string}  '' where there is none */
@@ -103,7 +109,7 @@ async function prepare(id) {
   if (small.tooSmall) throw new Failure('tooSmall')
   const after = history.find(id)
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
-  if (!(after && after.outcome) && !small.unshown) keep(id, small.path, null, false)
+  if (!isAnswered(id) && !small.unshown) keep(id, small.path, null, false)
   await of(id).kept
   return Object.assign({ id }, small)
 }
@@ -158,14 +164,15 @@ function ask(small) {
 
 /** What cannot be prepared, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<Small[]>} */
 async function prepareOthers(ids) {
-  const open = ids.filter((id) => !(history.find(id) || { outcome: null }).outcome)
+  const open = ids.filter((id) => !isAnswered(id))
   const prepared = await Promise.all(open.map((id) => prepare(id).catch(() => null)))
   return prepared.filter(Boolean)
 }
 
-/** What a failure means for a photo that is kept: it is not sent any more, or later. @returns {never} */
+/** What a failure means for a photo that is kept and still without an answer: it is not sent any more, or later. @returns {never} */
 function note(id, failure) {
   const { kind, retryAfter } = failure
+  if (isAnswered(id)) throw failure
   if (REFUSALS.includes(kind)) history.change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
   else if (kind !== 'cancelled') history.change(id, { why: kind, until: retryAfter ? Date.now() + retryAfter * 1000 : 0 })
   throw failure

@@ -185,8 +185,9 @@ Page({
   /** What is refused is not kept: here the reason is seen. Else the photo waits. */
   fail(problem) {
     if (!problem.kind) console.error(problem)
-    const { outcome: refused = null } = history.find(this.snapId) || {}
-    if (!refused) waiting.accept(this.snapId)
+    const { outcome = null } = history.find(this.snapId) || {}
+    if (outcome && outcome.state !== 'refused') return this.answer(outcome) // it came with another photo's
+    if (!outcome) waiting.accept(this.snapId)
     else if (this.isNew) history.remove(this.snapId)
     this.problem = problem
     this.show()

@@ -81,3 +81,22 @@ test('one photo alone is asked about as before, and the camera takes one', async
   await phone.open('home').onCamera()
   assert.equal(phone.chooseOptions.count, 1)
 })
+
+for (const [what, end] of [
+  ['is lost', (request) => request.lose('request:fail ')],
+  ['is refused', (request) => request.answer(415, { error: 'no photo' })],
+]) {
+  test(`a photo whose own request ${what} shows and keeps the answer that came with the others meanwhile`, async () => {
+    const first = await choosing()
+    first.onUnload()
+    const { id } = history.list().find(({ id }) => id !== first.snapId)
+    const second = phone.open('result', { id })
+    await wait()
+    await classified()[0].answer(200, joint({ same_dog: true }))
+    await wait()
+    await end(classified()[1])
+    await wait()
+    assert.equal(second.data.state, 'breed')
+    assert.deepEqual(names(), ['n01', 'n01', 'n01'])
+  })
+}
