@@ -59,8 +59,13 @@ function find(id) {
  */
 async function add(id, outcome, photo, isRaw = false) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}${isRaw ? '' : '.jpg'}`
+  const wasThere = Boolean(find(id))
   if (photo !== kept && !(await copy(photo, kept))) return false
   const before = list()
+  if (wasThere && !find(id)) {
+    removePhoto({ photo: kept }) // deleted during the copy
+    return false
+  }
   const { onPhone = null } = before.find((other) => other.id === id) || {}
   const entry = { id, time: Date.now(), photo: kept, outcome, isRaw, onPhone }
   const entries = [entry, ...before.filter((other) => other.id !== id)]
@@ -83,6 +88,7 @@ async function turn(id, photo, outcome) {
   if (!before) return
   const kept = `${wx.env.USER_DATA_PATH}/${id}-${Date.now().toString(36)}.jpg` // pictures are shown as their names were first seen
   if (!(await copy(photo, kept))) return
+  if (!find(id)) return removePhoto({ photo: kept })
   const { said = null, saidOfOthers = {} } = outcome ? before : {}
   if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false, onPhone: null })) removePhoto(before)
 }

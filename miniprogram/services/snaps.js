@@ -222,7 +222,7 @@ function run(id, tell) {
   let stopped = false
   const snap = of(id)
   const together = [snap, ...snap.others.map(of)]
-  for (const each of together) each.state = 'watched'
+  for (const each of together) if (each.state !== 'cancelled') each.state = 'watched'
   const say = (news) => {
     if (!stopped) tell(news)
   }
@@ -269,7 +269,7 @@ function run(id, tell) {
 function cancel(id) {
   const snap = of(id)
   snap.others.forEach(cancel)
-  snap.state = 'cancelled'
+  Object.assign(snap, { state: 'cancelled', photo: '' })
   snap.abort()
   snap.kept.then(() => history.remove(id))
 }

@@ -431,6 +431,42 @@ test('what is cancelled is neither kept nor sent later', async () => {
   assert.deepEqual(phone.files, { 'tmp/dog.jpg': 'dog', 'tmp/small-1.jpg': phone.files['tmp/small-1.jpg'] })
 })
 
+test('what was cancelled stays so when its page is opened again', async () => {
+  const { page } = await asking()
+  page.onCancel()
+  await settle()
+  const again = phone.open('result', { id: page.snapId })
+  await settle()
+  assert.deepEqual([again.data.state, phone.requests.length], ['failed', 1])
+  assert.deepEqual(phone.service('history').list(), [])
+})
+
+/** Copies end when they are told to. */
+function holdCopies() {
+  const files = phone.wx.getFileSystemManager()
+  const { copyFile } = files
+  const held = []
+  files.copyFile = (options) => held.push(() => copyFile(options))
+  return held
+}
+
+for (const [what, copy] of [
+  ['answered', (history, id) => history.add(id, { state: 'breed', breeds: GUESSES, feedbackId: '' }, 'tmp/dog.jpg')],
+  ['turned', (history, id) => history.turn(id, 'tmp/dog.jpg', null)],
+]) {
+  test(`a snap that is deleted while it is ${what} stays deleted, with its files`, async () => {
+    const { snapId } = await answered()
+    const history = phone.service('history')
+    const held = holdCopies()
+    const copying = copy(history, snapId)
+    history.remove(snapId)
+    held.forEach((end) => end())
+    await copying
+    assert.deepEqual(history.list(), [])
+    assert.deepEqual(Object.keys(phone.files).filter((path) => path.startsWith('usr/')), [])
+  })
+}
+
 test('an answer never appears under another photo than its own', async () => {
   const first = await asking()
   phone.files['tmp/other.jpg'] = 'other'
