@@ -5,6 +5,7 @@
  * @typedef {import('./offline').Network} Network
  */
 const { claim } = require('./levels')
+const { Failure } = require('./request')
 const { resample } = require('./resample')
 
 const FILE = 'network.onnx'
@@ -74,23 +75,31 @@ function forget(kept = { digest: '' }) {
 /**
  * @param {Network} network
  * @param {import('./offline').Picture} picture
- * @returns {Promise<ReturnType<typeof claim>>}  what it claims; rejects where its file is gone, or it does not run here
+ * @param {number} silenceMs  after so long it is ended
+ * @returns {Promise<ReturnType<typeof claim>>}  what it claims; rejects where its file is gone, or it does not run here; of kind 'timeout' where it is silent
  */
-async function run(network, picture) {
-  const { side } = network
+async function run(network, picture, silenceMs) {
   const session = wx.createInferenceSession({ model: pathOf(network) })
+  let timer
+  const silence = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Failure('timeout')), silenceMs)
+  })
   try {
-    await new Promise((resolve, reject) => {
-      session.onLoad(resolve)
-      session.onError(reject)
-    })
-    const data = /** @type {ArrayBuffer} */ (resample(picture, side).buffer)
-    const image = { type: 'float32', data, shape: [1, side, side, 3] }
-    const { output0 } = await session.run({ image })
+    const { output0 } = await Promise.race([silence, runLoaded(session, network, picture)])
     return claim(Array.from(new Float32Array(output0.data)), network)
   } finally {
+    clearTimeout(timer)
     session.destroy()
   }
+}
+
+async function runLoaded(session, { side }, picture) {
+  await new Promise((resolve, reject) => {
+    session.onLoad(resolve)
+    session.onError(reject)
+  })
+  const data = /** @type {ArrayBuffer} */ (resample(picture, side).buffer)
+  return session.run({ image: { type: 'float32', data, shape: [1, side, side, 3] } })
 }
 
 module.exports = { isPossible, bytesOf, keep, forget, run }

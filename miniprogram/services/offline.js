@@ -119,12 +119,9 @@ async function fetchAll() {
   if (!storage.write(KEY, network)) throw new Error('the storage does not take the description')
 }
 
-/** @param {Network} network @param {Picture} picture @returns {Promise<any>}  what it claims; rejects where it does not run here */
+/** @param {Network} network @param {Picture} picture @returns {Promise<any>}  what it claims; rejects where it does not run here, or is silent, and then it is ended */
 function run(network, picture) {
-  return new Promise((resolve, reject) => {
-    setTimeout(() => reject(new Error('the network does not answer')), SILENCE_MS)
-    engine.run(network, picture).then(resolve, reject)
-  })
+  return engine.run(network, picture, SILENCE_MS)
 }
 
 /** What takes longest in a browser is to load it: that begins while a photo is made small. */
@@ -146,7 +143,7 @@ async function guess(kind, path) {
     const claim = await run(network, picture)
     return Object.assign({ model: { name: '', version: 0 }, box: null, feedbackId: '', onPhone: true }, claim)
   } catch (error) {
-    storage.remove(KEY) // its files may be gone: the next start looks
+    if (error.kind !== 'timeout') storage.remove(KEY) // its files may be gone: the next start looks
     return null
   }
 }

@@ -243,6 +243,7 @@ function run(id, tell) {
       try {
         return { outcome: await ask(small) }
       } catch (failure) {
+        clearTimeout(slow)
         const guessed = await guess(id, failure.kind, small.path)
         if (guessed.outcome) return guessed
         const stage = pause && !stopped && (await stageOf(failure))

@@ -35,9 +35,15 @@ async function keep({ digest, address, files }, headers, tell) {
   await cache.addAll(LIBRARY)
   let come = 0
   for (const name of FILES) {
-    const file = await download(`${address}/${name}`, headers, (bytes) => tell((come += bytes)))
+    const path = `${address}/${name}`
+    const hear = (bytes) => tell((come += bytes))
+    if (await cache.match(path)) {
+      hear(files[name].bytes) // it was whole
+      continue
+    }
+    const file = await download(path, headers, hear)
     if ((await sha1Of(file)) !== files[name].sha1) throw new Error(`${name} is another file than expected`)
-    await cache.put(`${address}/${name}`, new Response(file))
+    await cache.put(path, new Response(file))
   }
   const former = (await cache.keys()).filter(({ url }) => url.includes('/api/offline/') && !url.includes(digest))
   await Promise.all(former.map((request) => cache.delete(request)))

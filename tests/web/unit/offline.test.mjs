@@ -304,6 +304,88 @@ test('where the phone has deleted its file, the photo waits as without it, and t
   assert.ok((await snapped()).data.answer.onPhone)
 })
 
+/** Lets promises run and the time of the app pass. */
+async function pass(t, milliseconds) {
+  for (let turn = 0; turn < 9; turn++) await settle()
+  t.mock.timers.tick(milliseconds)
+  for (let turn = 0; turn < 9; turn++) await settle()
+}
+
+test('a network that does not answer is ended, the photo waits, and the next photo asks it again', async (t) => {
+  await ready()
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  phone.isSilent = true
+  const page = phone.snap()
+  await pass(t, 1)
+  await asked('/api/classify').at(-1).lose('request:fail')
+  await pass(t, 1)
+  await pass(t, 20_000)
+  assert.deepEqual([page.data.state, phone.sessions.at(-1).state], ['failed', 'destroyed'])
+  assert.equal(phone.service('offline').state().isReady, true)
+})
+
+/** The browser's side of it, and the workers that it starts; what those are asked, tests answer by hand. */
+async function inBrowser() {
+  const workers = []
+  globalThis.Worker = class {
+    questions = []
+    postMessage(question, [port]) {
+      this.questions.push({ question, port })
+    }
+    terminate() {
+      this.isEnded = true
+    }
+    constructor() {
+      workers.push(this)
+    }
+  }
+  globalThis.caches = { delete: async () => true }
+  const { offlineNetwork } = await import(`../../../backend/web/runtime/wx/offline.js?${Math.random()}`)
+  return { workers, ...offlineNetwork }
+}
+
+const IN_BROWSER = { files: { 'model.json': { bytes: 1 }, 'weights.bin': { bytes: 9 } } }
+const TIMEOUT = { kind: 'timeout' }
+
+test('in a browser a worker that does not answer is ended with all that it was asked, and another one answers', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { workers, run, keep } = await inBrowser()
+  const open = [run(IN_BROWSER, {}, 20_000), keep(IN_BROWSER, {}, () => {})].map((answer) => assert.rejects(answer, TIMEOUT))
+  t.mock.timers.tick(20_000)
+  await Promise.all(open)
+  const next = run(IN_BROWSER, {}, 20_000)
+  assert.deepEqual(workers.map(({ isEnded = false }) => isEnded), [true, false])
+  workers[1].questions[0].port.postMessage({ claim: 'dog' })
+  assert.equal(await next, 'dog')
+  t.mock.timers.tick(20_000)
+  assert.equal(workers[1].isEnded, undefined)
+})
+
+test('in a browser a download lasts as long as something comes, and no longer', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { workers, keep } = await inBrowser()
+  let heard
+  const ended = assert.rejects(keep(IN_BROWSER, {}, (share) => heard(share)), TIMEOUT)
+  for (const come of [1, 2]) {
+    t.mock.timers.tick(50_000)
+    workers[0].questions[0].port.postMessage({ come })
+    assert.equal(await new Promise((resolve) => (heard = resolve)), come / 10)
+  }
+  t.mock.timers.tick(60_000)
+  await ended
+  assert.equal(workers[0].isEnded, true)
+})
+
+test('in a browser a worker that cannot be started, or whose network is deleted, leaves no question open', async () => {
+  const { workers, run, keep, forget } = await inBrowser()
+  for (const end of [() => workers[0].onerror({}), forget]) {
+    const open = [run(IN_BROWSER, {}, 20_000), keep(IN_BROWSER, {}, () => {})].map((answer) => assert.rejects(answer))
+    end()
+    await Promise.all(open)
+  }
+  assert.deepEqual(workers.map(({ isEnded }) => isEnded), [true, true])
+})
+
 test('a photo that this phone cannot show waits as without it', async () => {
   await ready()
   delete phone.pictures['tmp/dog.jpg']

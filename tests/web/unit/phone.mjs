@@ -355,6 +355,7 @@ function inferenceSession(phone, { model }) {
   const isGood = model.endsWith('.onnx') && model in phone.files && phone.files[model] !== 'half'
   setTimeout(() => {
     session.state = isGood ? 'loaded' : 'failed'
+    if (phone.isSilent) return
     if (isGood) session.onLoad()
     else session.onError({ errMsg: 'createInferenceSession:fail' })
   }, 0)
