@@ -33,8 +33,13 @@ function pathOf({ digest }) {
  * @param {(share: number) => void} tell  of its bytes, which have come
  */
 async function keep(network, header, tell) {
-  if (!(await isWhole(network))) await download(network, header, tell)
-  if (!(await isWhole(network))) throw new Error('another file than expected')
+  try {
+    if (!(await isWhole(network))) await download(network, header, tell)
+    if (!(await isWhole(network))) throw new Error('another file than expected')
+  } catch (error) {
+    remove(pathOf(network))
+    throw error
+  }
   forget(network)
 }
 
@@ -67,9 +72,22 @@ function isWhole(network) {
 
 /** Deletes what lies there, but for one. @param {{digest: string}} [kept] */
 function forget(kept = { digest: '' }) {
-  const files = wx.getFileSystemManager()
-  const paths = files.readdirSync(wx.env.USER_DATA_PATH).map((name) => `${wx.env.USER_DATA_PATH}/${name}`)
-  paths.filter((path) => path.endsWith('.onnx') && path !== pathOf(kept)).forEach((path) => files.unlinkSync(path))
+  const paths = list().map((name) => `${wx.env.USER_DATA_PATH}/${name}`)
+  paths.filter((path) => path.endsWith('.onnx') && path !== pathOf(kept)).forEach(remove)
+}
+
+/** @returns {string[]}  names of the user's files, as far as they can be read */
+function list() {
+  try {
+    return wx.getFileSystemManager().readdirSync(wx.env.USER_DATA_PATH)
+  } catch (error) {
+    return []
+  }
+}
+
+/** What cannot be deleted is left: the next download tries again. */
+function remove(path) {
+  wx.getFileSystemManager().unlink({ filePath: path, fail: () => {} })
 }
 
 /**

@@ -244,6 +244,33 @@ test('it is replaced when the server has another, and until that is whole the on
   assert.equal(phone.service('offline').kept().digest, 'd2')
 })
 
+test('a download that fails leaves no part of it, and the network before answers on', async () => {
+  await ready()
+  phone.network = 'wifi'
+  const renewed = phone.service('offline').renew()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, { ...NETWORK, digest: 'd2' })
+  await wait()
+  await phone.downloads.at(-1).lose('downloadFile:fail')
+  await renewed
+  assert.deepEqual([PATH in phone.files, 'usr/d2.onnx' in phone.files], [true, false])
+  assert.ok((await snapped()).data.answer.onPhone)
+})
+
+for (const name of ['unlinkSync', 'readdirSync']) {
+  test(`files that cannot be deleted keep nobody from choosing it and switching it off: ${name} throws`, async () => {
+    phone.files['usr/d0.onnx'] = 'of before'
+    const files = phone.wx.getFileSystemManager()
+    files[name] = () => {
+      throw Object.assign(new Error(), { errMsg: `${name}:fail permission denied` })
+    }
+    const page = await settings()
+    assert.equal((await choose(page)).isChosen, true)
+    await page.onOffline()
+    assert.equal(page.data.offline.isChosen, false)
+  })
+}
+
 test('mobile data are used only where the user says so', async () => {
   const page = await settings()
   Object.assign(phone, { network: '5g', answerModal: false })
