@@ -109,6 +109,12 @@ class Photos:
     one_source: Sequence[str] = ()
     left_out: Sequence[str] = ()
 
+    def read_taught_breeds(self) -> list[teaching.NewBreed]:
+        """Raises DatasetError, TeachingError."""
+        if not self.taught:
+            return []
+        return teaching.breeds_in(self.taught, {}, self.one_source, self.left_out)
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -330,11 +336,7 @@ def calibrate(
     from where the same call was interrupted; it is removed in the end. Raises
     ExportError, DatasetError, FreezingError, TeachingError, OSError.
     """
-    breeds = (
-        teaching.breeds_in(photos.taught, {}, photos.one_source, photos.left_out)
-        if photos.taught
-        else []
-    )
+    breeds = photos.read_taught_breeds()
     teaching.check_kept(
         folder / TAUGHT,
         [breed.id for breed in breeds],

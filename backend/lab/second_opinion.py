@@ -81,11 +81,7 @@ def fit(
     and `weight`. The arguments are those of `calibrate`. Raises ExportError,
     DatasetError, TeachingError, OSError.
     """
-    breeds = (
-        teaching.breeds_in(photos.taught, {}, photos.one_source, photos.left_out)
-        if photos.taught
-        else []
-    )
+    breeds = photos.read_taught_breeds()
     stated = read_json(folder / SECOND_OPINION)
     stored, opinion = _unfitted(folder, stated)
     training = with_whole_pictures(photos.training)

@@ -21,6 +21,7 @@ FLOORS = (
         "tensorflow_import",
         "memory",
         "message_files",
+        "schemas",
         "processor",
         "logs",
         "photo_endings",

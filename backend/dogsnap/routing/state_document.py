@@ -2,21 +2,18 @@
 applied again.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
-
 from dogsnap.errors import InvalidArgument
 from dogsnap.routing.choices import HIDDEN, Choices
 from dogsnap.routing.planners import Versions, change_label, change_load, change_unload
+from dogsnap.schemas import find_fault, read_schema
 
 FORMAT = 1
 # Read with the code: while the server runs, another release may replace the file.
-SCHEMA = json.loads(Path(__file__).with_name("state.schema.json").read_text(encoding="utf-8"))
+SCHEMA = read_schema(Path(__file__).with_name("state.schema.json"))
 
 
 def describe_state(models: Mapping[str, Choices]) -> dict[str, Any]:
@@ -51,12 +48,9 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
             f"the state has format {written}, this release reads {FORMAT}: a newer release wrote "
             "it; update this server"
         )
-    error = best_match(Draft202012Validator(SCHEMA).iter_errors(document))
-    if error is not None:
-        place = error.json_path.removeprefix("$.")
+    if fault := find_fault(document, SCHEMA):
         raise InvalidArgument(
-            f"the state is wrong at {place}: {error.message:.200}; `dogsnap models export` shows "
-            "what is expected"
+            f"the state is wrong at {fault}; `dogsnap models export` shows what is expected"
         )
     models: dict[str, dict[str, Any]] = document["models"]
     for model, wanted in models.items():

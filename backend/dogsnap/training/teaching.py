@@ -34,10 +34,10 @@ from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_pass import SecondPass, second_images
 from dogsnap.networks.temperature import softmax
 from dogsnap.photo_endings import READ_ENDINGS
+from dogsnap.schemas import check_schema, read_schema
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
-from dogsnap.serving.versions.description import check_schema
 from dogsnap.serving.versions.servable import kernel_sentence
 from dogsnap.training import dataset
 from dogsnap.training.class_statistics import ClassStatistics
@@ -650,5 +650,5 @@ def read_facts(file: Path) -> list[dict[str, Any]]:
     """
     read = read_json(file)
     entries = read if isinstance(read, list) else [read]
-    check_schema(entries, read_json(FACTS_SCHEMA), str(file), FACTS_SCHEMA)
+    check_schema(entries, read_schema(FACTS_SCHEMA), str(file), FACTS_SCHEMA)
     return entries

@@ -39,7 +39,7 @@ def work_option(name: str) -> Callable[[Decorated], Decorated]:
     PATH,
     default=Path("models/inception_v3/float16.weights.h5"),
 )
-@option("--recipe", "a recipe of training/recipes.py", name="recipe_name", default="inception_v3")
+@option("--recipe", "a recipe of lab/recipes.py", name="recipe_name", default="inception_v3")
 @option("--not-dogs", "folder of photos without a dog: every second one teaches what is none", PATH)
 @option("--out", "where the artefacts go, such as models/mine", PATH)
 @work_option("RECIPE")

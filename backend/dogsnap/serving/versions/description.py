@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dogsnap.schemas import check_schema, read_schema
 from dogsnap.serving.answers.levels import Decision, Levels
 
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
 SCHEMA_FILE = Path(__file__).with_name("description.schema.json")
 # Read with the code: while the server runs, another release may replace the file.
-SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+SCHEMA = read_schema(SCHEMA_FILE)
 
 
 @dataclass(frozen=True)
@@ -90,32 +91,17 @@ def check_fields(raw: Any, name: str) -> None:
     schema = copy.deepcopy(SCHEMA)
     schema["additionalProperties"] = False
     schema["properties"]["decision"]["additionalProperties"] = False
-    check_schema(raw, schema, name)
+    check_schema(raw, schema, name, SCHEMA_FILE)
 
 
 def check(raw: Any, name: str) -> Levels:
     """What answers claim. Raises ValueError for what does not fit the schema:
     better no version than one that fails on every photo.
     """
-    check_schema(raw, SCHEMA, name)
+    check_schema(raw, SCHEMA, name, SCHEMA_FILE)
     try:
         return Levels.read(raw)
     except KeyError as error:
         raise ValueError(f"{name}: levels of an answer need {error.args[0]} as well") from error
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-
-
-def check_schema(raw: Any, schema: Mapping[str, Any], name: str, file: Path = SCHEMA_FILE) -> None:
-    """Raises ValueError, a sentence that names the field, for what does not fit
-    the schema in `file`.
-    """
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    error = best_match(Draft202012Validator(schema).iter_errors(raw))
-    if error is not None:
-        where = error.json_path.removeprefix("$").removeprefix(".")
-        raise ValueError(
-            f"{name}: {where + ': ' if where else ''}{error.message} ({file.name} has the format)"
-        )
