@@ -29,7 +29,7 @@ class Files(BaseHTTPRequestHandler):
         name = self.path.split("?")[0].lstrip("/") or "index.html"
         file = self.site.folder / name
         contents, kind, status = LOGIN, "text/html", 200
-        if self.site.mood == "portal":
+        if self.site.mood == "portal" or name in self.site.taken:
             pass
         elif name in self.site.broken or not file.is_file():
             contents, status = b"none", 404
@@ -47,10 +47,12 @@ class Files(BaseHTTPRequestHandler):
 
 
 class Site:
-    """A server of a copy of the built app; `mood`: "well", "portal" or "silent"; `broken`: files that it lacks."""
+    """A server of a copy of the built app; `mood`: "well", "portal" or "silent"; `broken`: files that it lacks;
+    `taken`: those for which the portal answers.
+    """
 
     def __init__(self, folder):
-        self.folder, self.mood, self.broken = folder, "well", set()
+        self.folder, self.mood, self.broken, self.taken = folder, "well", set(), set()
         self.over = threading.Event()
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, self))
         self.port = self.http.server_port
@@ -98,21 +100,39 @@ def test_whoever_answers_instead_of_the_server_the_kept_app_opens_at_every_addre
         page.locator(".page").wait_for(timeout=10_000)
 
 
-def test_a_page_whose_script_comes_late_is_shown_once_it_is_there(browser, site):
-    site.broken = {"pages.js"}
+@pytest.mark.parametrize("kind", ["broken", "taken"])
+def test_a_page_whose_script_comes_late_has_a_way_back_and_is_shown_once_it_is_there(
+    browser, site, kind
+):
+    setattr(site, kind, {"pages.js"})
     context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{site.port}/")
-    page.get_by_role("button", name="Take a photo").wait_for()
+    camera = page.get_by_role("button", name="Take a photo")
     page.get_by_role("button", name="Settings").click()
+    page.wait_for_url("**#/pages/settings/settings")
+    assert page.locator("h1:visible").inner_text()
+    assert not camera.is_visible()
+    page.get_by_role("button", name="Back").click()
+    camera.wait_for()
+    page.wait_for_url("**#/pages/home/home")
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("button", name="Back").wait_for()
+    page.go_back()
+    camera.wait_for()
+    page.go_forward()
+    page.wait_for_url("**#/pages/settings/settings")
     other = context.new_page()
     other.goto(f"http://127.0.0.1:{site.port}/#/pages/settings/settings")
     other.wait_for_timeout(300)
     assert [each.locator(".page.settings").count() for each in (page, other)] == [0, 0]
-    site.broken = set()
+    setattr(site, kind, set())
     for each in (page, other):
         each.locator(".page.settings").wait_for(timeout=10_000)
         each.get_by_role("button", name="Model (for developers)").wait_for()
+        assert each.locator(".wx-frame:not([hidden])").count() == 1
+        each.get_by_role("button", name="Back").click()
+        each.get_by_role("button", name="Take a photo").wait_for()
     context.close()
 
 

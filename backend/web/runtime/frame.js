@@ -7,7 +7,7 @@ import { create } from './wx/dialogs.js'
 
 /**
  * @param {{title: string, canGoBack: boolean, isHome: boolean, goBack: () => void, goHome: () => void}} options
- * @returns {{element: HTMLElement, placeholder: HTMLElement, setTitle: (title: string) => void, rememberFocus: () => void,
+ * @returns {{element: HTMLElement, bar: HTMLElement, placeholder: HTMLElement, setTitle: (title: string) => void, rememberFocus: () => void,
  *   takeFocus: () => void}}
  */
 export function createFrame({ title, canGoBack, isHome, goBack, goHome }) {
@@ -23,6 +23,7 @@ export function createFrame({ title, canGoBack, isHome, goBack, goHome }) {
   let focused = heading
   return {
     element,
+    bar,
     placeholder,
     setTitle: (text) => {
       heading.textContent = text

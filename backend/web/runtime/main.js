@@ -36,7 +36,8 @@ function run(program) {
   app.onLaunch?.({ path: program.app.pages[0], query: {} })
   app.onShow?.({ path: program.app.pages[0], query: {} })
   router.start()
-  loadRest(document.currentScript.src.replace('app.js', 'pages.js'))
+  const isWhole = () => Object.keys(program.units).every(engine.isThere)
+  loadRest(document.currentScript.src.replace('app.js', 'pages.js'), isWhole)
   followVisibility({ app: () => app, router })
   acceptPhotos({ app: () => app, router, materials: program.app.supportedMaterials ?? [] })
   offerShare({ router, wx })
@@ -45,10 +46,11 @@ function run(program) {
   nameInstalled()
 }
 
-/** What the first page does not need. */
-function loadRest(src) {
-  const script = document.createElement('script')
-  document.head.append(Object.assign(script, { src, onerror: () => setTimeout(loadRest, RETRY_MS, src) }))
+/** What the first page does not need. A script that loads and makes nothing whole is another page, as of a login. */
+function loadRest(src, isWhole) {
+  const onerror = () => setTimeout(loadRest, RETRY_MS, src, isWhole)
+  const onload = () => isWhole() || onerror()
+  document.head.append(Object.assign(document.createElement('script'), { src, onload, onerror }))
 }
 
 /** The installed app is called by its name in the language of the phone. */

@@ -142,21 +142,22 @@ export class Router {
 
   /**
    * Takes the focus along; but in a window that was just opened it is where the browser puts it. A page whose script has not
-   * come yet is shown once it has, if it is still the one that is wanted.
+   * come yet has its frame, with the way back, and the rest once it has, if it is still the one that is wanted.
    */
   reveal(entry, takesFocus = this.isStarted) {
     cancelDialogs()
-    const isThere = this.engine.isThere(parseUrl(entry.url).path)
-    if (!isThere) return this.engine.whole.then(() => this.top === entry && this.reveal(entry, takesFocus))
+    if (!entry.frame) this.frame(entry)
     const isNew = !entry.page
-    if (isNew) this.create(entry)
+    const isThere = this.engine.isThere(parseUrl(entry.url).path)
+    if (isNew && isThere) this.create(entry)
     this.show(entry)
-    if (isNew) this.call(entry, 'onReady')
-    return takesFocus && entry.frame.takeFocus()
+    if (isNew && isThere) this.call(entry, 'onReady')
+    if (takesFocus) entry.frame.takeFocus()
+    if (!isThere) this.engine.whole.then(() => this.top === entry && !entry.page && this.reveal(entry, false))
   }
 
-  create(entry) {
-    const { path, query } = parseUrl(entry.url)
+  frame(entry) {
+    const { path } = parseUrl(entry.url)
     const { navigationBarTitleText: title = '' } = { ...this.app.window, ...this.units[path].config }
     entry.frame = createFrame({
       title,
@@ -166,12 +167,16 @@ export class Router {
       goHome: () => this.goHome(),
     })
     this.mount.append(entry.frame.element)
+    if (this.isTab(entry.url)) this.tabs.set(path, entry)
+  }
+
+  create(entry) {
+    const { path, query } = parseUrl(entry.url)
     entry.root = this.engine.createPage(path)
     entry.page = Object.assign(entry.root.get(), { route: path, options: query })
     this.call(entry, 'onLoad', query)
     entry.root.attach(entry.frame.element, entry.frame.placeholder)
-    entry.frame.element.lastElementChild.setAttribute('is', path)
-    if (this.isTab(entry.url)) this.tabs.set(path, entry)
+    entry.frame.bar.nextElementSibling.setAttribute('is', path)
   }
 
   show(entry) {
@@ -185,7 +190,7 @@ export class Router {
   }
 
   hide(entry) {
-    if (!entry.page) return
+    if (!entry.frame) return
     entry.frame.rememberFocus()
     entry.frame.element.hidden = true
   }
@@ -196,11 +201,12 @@ export class Router {
   }
 
   release(entry) {
+    entry.frame?.element.remove()
+    entry.frame = null
     if (!entry.page) return
     this.call(entry, 'onUnload')
     entry.page.setData = () => {} // what was under way may end later, as in WeChat
     entry.root.release()
-    entry.frame.element.remove()
     entry.page = null
   }
 
