@@ -115,7 +115,8 @@ async function prepare(id) {
 }
 
 /**
- * Sends a photo and keeps its answer, once: who asks meanwhile gets the same answer.
+ * Sends a photo and keeps its answer, once: who asks meanwhile gets the same answer. Of a photo that was turned meanwhile
+ * nothing is kept.
  * @param {Small} small
  * @returns {Promise<classifier.Outcome>}  rejects with a Failure
  */
@@ -124,19 +125,27 @@ function ask(small) {
   const snap = of(id)
   if (snap.asked) return snap.asked
   const wasKept = Boolean(history.find(id))
-  snap.asked = storage.alone(`snap-${id}`, send)
+  const asked = storage.alone(`snap-${id}`, send)
   const forget = () => {
-    snap.asked = null
+    if (snap.asked === asked) snap.asked = null
   }
-  snap.asked.then(forget, forget)
-  return snap.asked
+  snap.asked = asked
+  asked.then(forget, forget)
+  return asked
+
+  function check() {
+    if (snap.asked !== asked || snap.state === 'cancelled') throw new Failure('cancelled')
+  }
 
   async function send() {
     if (snap.state === 'cancelled') throw new Failure('cancelled')
     const before = history.find(id)
     if (wasKept && !before) throw new Failure('photoGone') // deleted while another window was asked
     if (before && before.outcome) return before.outcome
-    const answer = await askTogether().catch((failure) => note(id, failure))
+    const answer = await askTogether().catch((failure) => {
+      check()
+      return note(id, failure)
+    })
     if (!wasKept || history.find(id)) keep(id, small.path, answer, false)
     await of(id).kept
     return answer
@@ -146,6 +155,7 @@ function ask(small) {
   async function askTogether() {
     const others = await prepareOthers(snap.others)
     const classify = (images) => {
+      check()
       const { outcome, cancel } = classifier.classify(images)
       snap.abort = cancel
       return outcome
@@ -155,6 +165,7 @@ function ask(small) {
       if (images.length < 2 || failure.kind !== 'refused') throw failure
       return classify(images.slice(0, 1))
     })
+    check()
     const { together } = answer
     if (!together) return answer
     others.forEach((other, place) => history.find(other.id) && keep(other.id, other.path, together.others[place], false))
@@ -192,7 +203,14 @@ async function send(id) {
  */
 async function turn(id, degrees, outcome) {
   const path = await photo.turn(original(id), degrees).catch(() => '')
+  if (path && !outcome) drop(of(id))
   return path && replace(id, path, outcome)
+}
+
+/** The answer under way is of no use any more. */
+function drop(snap) {
+  snap.asked = null
+  snap.abort()
 }
 
 /** Asks once more for a copy of a kept photo that this phone can show. @returns {Promise<string>}  '' where there is none; rejects with a Failure where the photo is gone */
@@ -227,6 +245,7 @@ function run(id, tell) {
     if (!stopped) tell(news)
   }
   const stop = () => {
+    if (stopped) return // another run may watch by now
     stopped = true
     for (const each of together) if (each.state === 'watched') each.state = 'resting'
   }
@@ -271,7 +290,7 @@ function cancel(id) {
   const snap = of(id)
   snap.others.forEach(cancel)
   Object.assign(snap, { state: 'cancelled', photo: '' })
-  snap.abort()
+  drop(snap)
   snap.kept.then(() => history.remove(id))
 }
 

@@ -107,6 +107,7 @@ Page({
   },
 
   start() {
+    this.stop()
     this.problem = null
     this.setData({ state: 'working', stage: 'shrinking', wasAsked: true, answer: null })
     this.stop = snaps.run(this.snapId, (news) => this.hear(news))

@@ -463,6 +463,33 @@ test('a server that is slow is not waited for: the phone answers meanwhile, and 
   assert.deepEqual([page.data.answer.onPhone, page.data.state], ['', 'breed'])
 })
 
+for (const [what, end] of [
+  ['comes late', (request) => request.answer(200, answerBody())],
+  ['is refused', (request) => request.answer(415, { error: 'no photo' })],
+]) {
+  test(`a photo that is turned while the server is slow is asked about as it lies now: what ${what} for the other is not kept`, async (t) => {
+    await ready()
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const page = phone.snap()
+    await pass(t, 8000)
+    for (let turn = 0; turn < 9; turn++) await pass(t, 1)
+    assert.ok(page.data.answer.onPhone)
+    const [former] = asked('/api/classify')
+    page.onTurn()
+    for (let turn = 0; turn < 9; turn++) await pass(t, 1)
+    assert.equal(former.aborted, true)
+    await end(former)
+    await pass(t, 1)
+    assert.equal(asked('/api/classify').length, 2)
+    assert.deepEqual(phone.service('history').list().map(({ outcome }) => outcome), [null])
+    assert.equal(phone.service('snaps').of(page.snapId).state, 'watched')
+    await asked('/api/classify')[1].answer(200, answerBody({ breeds: [...GUESSES].reverse() }))
+    await pass(t, 1)
+    assert.equal(page.data.answer.rows[0].id, 'n04')
+    assert.equal(phone.service('history').find(page.snapId).outcome.breeds[0].id, 'n04')
+  })
+}
+
 test('where the photo was refused, the phone says nothing', async () => {
   await ready()
   const page = phone.snap()
