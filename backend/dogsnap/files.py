@@ -38,7 +38,8 @@ def read_text(file: Path) -> str:
         text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
         if "\0" in text:
             raise ValueError(
-                f"{file} is no text: character {text.index(chr(0))} is a null character"
+                f"{file} is no text in UTF-8: character {text.index(chr(0))} is a null character;"
+                " save it as UTF-8"
             )
     except UnicodeDecodeError as error:
         raise ValueError(

@@ -721,7 +721,7 @@ def test_a_model_that_is_gone_is_told_and_another_one_is_shown(server, open_cons
     page = open_console(server)
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     page.evaluate("location.hash = 'model=gone'")
-    expect(page.locator("#banners")).to_contain_text("here is no model 'gone' any more")
+    expect(page.locator("#banners")).to_contain_text("there is no model 'gone'")
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     page.locator("nav a", has_text="half").click()
     expect(page.locator("#banners")).to_be_empty()

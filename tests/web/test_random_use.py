@@ -58,6 +58,7 @@ class Person:
     def __init__(self, phone: Phone, seed: int, folder):
         self.phone, self.folder, self.chance = phone, folder, random.Random(seed)
         self.expected: dict[str, str] = {}  # id of a snap -> colour of its photo
+        self.removed: dict[str, str] = {}  # id of a snap -> what took it away
         self.connection = "well"
         self.choosers: list[FileChooser] = []
         self.unanswered: list[Route] = []
@@ -131,7 +132,8 @@ class Person:
 
         def is_there() -> bool:
             ids = {entry["id"] for entry in self.phone.page.evaluate(ENTRIES)}
-            fresh = ids - set(self.expected)
+            fresh = ids - set(self.expected) - set(self.removed)
+            assert len(fresh) <= 1, f"{len(fresh)} new ones by: {self.done[-1]}"
             self.expected.update(dict.fromkeys(fresh, colour))
             return bool(fresh)
 
@@ -174,6 +176,10 @@ class Person:
             assert any(word in last for word in TAKES_AWAY), f"lost by: {last}"
             for id_ in gone:
                 del self.expected[id_]
+                self.removed[id_] = last
+        back = [self.removed[id_] for id_ in ids & set(self.removed)]
+        assert not back, f"taken away by {back}, and back after: {last}"
+        assert ids == set(self.expected), f"{ids - set(self.expected)} came by: {last}"
         assert self.phone.complaints == []
         assert page.locator(".wx-frame:not([hidden])").count() == 1
 

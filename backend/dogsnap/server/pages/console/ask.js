@@ -11,10 +11,13 @@ try {
 // `status`: 0 if the server does not answer.
 const refusal = (sentence, status) => Object.assign(new Error(sentence), { status });
 
+const TIMEOUT_MS = 20000; // of what is read; a switch may take as long as its versions take to load
+
 export async function ask(path, options = {}) {
   const headers = new Headers(options.headers);
   if (session.dogsnapToken) headers.set("Authorization", `Bearer ${session.dogsnapToken}`);
-  const response = await fetch(path, { ...options, headers }).catch(() => null);
+  const signal = options.method ? null : AbortSignal.timeout(TIMEOUT_MS);
+  const response = await fetch(path, { signal, ...options, headers }).catch(() => null);
   if (!response) throw refusal("The server does not answer. Is it running?", 0);
   if (response.ok) return response;
   const { error } = await response.json().catch(() => ({}));

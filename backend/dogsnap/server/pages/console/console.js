@@ -6,7 +6,7 @@ import { openChange } from "./change.js";
 import "./photos.js";
 import { drawBanner, seconds, showPictures } from "./pictures.js";
 
-const REFRESH_MS = 5000, TIMEOUT_MS = 20000;
+const REFRESH_MS = 5000;
 
 const asked = (name) => new URLSearchParams(location.hash.slice(1)).get(name) ?? "";
 
@@ -27,7 +27,7 @@ let asks = 0, shownAt;
 async function refresh() {
   const number = ++asks, query = new URLSearchParams({ model: asked("model"), seconds: seconds() });
   try {
-    const response = await ask(`console/models?${query}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const response = await ask(`console/models?${query}`);
     const html = await response.text();
     if (number !== asks) return; // another one was asked for meanwhile
     shownAt = Date.parse(response.headers.get("Date")) || Date.now();

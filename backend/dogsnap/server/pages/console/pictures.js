@@ -83,7 +83,9 @@ export const seconds = () => Number(one("[name=span]:checked").value);
 export async function showPictures(model) {
   one("#pictures").hidden = !model;
   if (!model) return;
-  series = await fetchSeries(model, seconds());
+  const span = seconds(), fetched = await fetchSeries(model, span);
+  if (span !== seconds() || model !== one("#model-title").dataset.model) return; // others were asked for meanwhile
+  series = fetched;
   fillTable();
   const Plot = await library;
   if (!Plot) return; // the page says so
