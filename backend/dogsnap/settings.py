@@ -43,8 +43,8 @@ LINE = re.compile(
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<plain>[^"'\s].*?)?)(?:\s+\#.*)?"""
 )
 ROUTE = re.compile(r"(/[^\s<>?#]*)?")
-# What no shell has filled in, as ${TOKEN} or Kubernetes' $(TOKEN).
-REFERENCE = re.compile(r"(?<!\\)\$[{(]|\A\$[A-Z_]+\Z")
+# What no shell has filled in, as ${TOKEN}, Kubernetes' $(TOKEN), or $HOME as a part of a path or URL.
+REFERENCE = re.compile(r"(?<!\\)\$[{(]|(?:\A|(?<=[/:@,]))\$[A-Za-z_]\w*(?=\Z|[/:@,])")
 MOST = 2**32  # of any number, so that Python's clocks can wait for it (threading.TIMEOUT_MAX)
 MEBIBYTE = 2**20
 MAX_PHOTO_PIXELS = 50_000_000
@@ -272,6 +272,8 @@ class Settings:
             stated: Any = flags.get(row.name)
             if stated is None:
                 stated = given.get(variable(row.name))
+            elif isinstance(stated, str):  # as `args` of Kubernetes or Docker, which no shell reads
+                _refuse_reference(flag(row.name), stated)
             if stated is not None:
                 values[row.name] = _parse(row, stated)
         for name in ("health_route", "predict_route"):
@@ -301,7 +303,7 @@ def _read_variables(environ: Mapping[str, str], settings_file: str | None) -> di
             given[name] = _without_line_end(name, value)
     for name, theirs in VERTEX_VARIABLES.items():
         if environ.get(theirs):
-            given.setdefault(variable(name), environ[theirs])
+            given.setdefault(variable(name), _without_line_end(theirs, environ[theirs]))
     file = settings_file or given.get(variable("settings_file"))
     return {**_read_settings_file(Path(file)), **given} if file else given
 

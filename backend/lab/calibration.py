@@ -21,6 +21,7 @@ import keras
 import numpy as np
 from dogsnap.exporting import TAUGHT, Report
 from dogsnap.exporting.export import (
+    NOT_TRAINED,
     STATISTICS_FILE,
     Stored,
     breed_weights,
@@ -343,8 +344,8 @@ def calibrate(
         "of which --taught gives no photos; give their folder, or remove the file",
     )
     keras.config.set_dtype_policy("float32")
-    labels = read_json(folder / "labels.json")
-    recipe = read_json(folder / "recipe.json")
+    labels = read_json(folder / "labels.json", NOT_TRAINED)
+    recipe = read_json(folder / "recipe.json", NOT_TRAINED)
     weights = checksums.digest(folder / STORED_WEIGHTS)
     training = with_whole_pictures(photos.training)
     validation = with_whole_pictures(photos.validation)

@@ -30,7 +30,7 @@ class Recipe:
     """Everything that determines a training, except the photos and the starting
     weights.
 
-    `soup`: stages ("head": the start) and their shares in the mean of the
+    `soup`: stages ("start": the starting weights) and their shares in the mean of the
     weights that the network ends with (model soups, Wortsman et al. 2022);
     empty: the last stage's weights. The layers of the box are the last stage's.
     `teacher_share`: of the starting network's answer to the crop of the dog in
@@ -73,7 +73,7 @@ INCEPTION_V3 = Recipe(
     ),
     teacher_share=0.4,
     average=0.997,
-    soup=(("head", 0.2), ("full", 0.8)),
+    soup=(("start", 0.2), ("full", 0.8)),
 )
 
 RECIPES = {"inception_v3": INCEPTION_V3}

@@ -25,7 +25,7 @@ from lab.losses import box_loss
 from lab.recipes import Recipe, Stage
 
 ADAM = (0.9, 0.999)  # decay of the mean and of the squares
-WEIGHTS = ".weights.h5"  # of the head, and of every stage that is finished
+WEIGHTS = ".weights.h5"  # of the start, and of every stage that is finished
 BOX_LAYERS = ("box_channels", "box_surroundings", "cells")
 FRESH = ("features", *BOX_LAYERS)  # layers that Adam trains
 
@@ -56,13 +56,13 @@ def train(
         architectures.ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout
     )
     model = build(recipe.size)
-    head = folder / f"head{WEIGHTS}"
-    if head.is_file():
-        model.load_weights(head)
+    start = folder / f"start{WEIGHTS}"
+    if start.is_file():
+        model.load_weights(start)
     else:
         architectures.load_stored_weights(model, weights)
         remember(run, folder)
-        _save_weights(model, head)
+        _save_weights(model, start)
     remember(run, folder)
     teacher = None
     if recipe.teacher_share:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from dogsnap.exporting.export import STATISTICS_FILE, export_stored
+from dogsnap.exporting.export import STATISTICS_FILE, ExportError, export_stored, read_json
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
 from dogsnap.serving.tensors.signatures import ServableId
@@ -194,6 +194,11 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, 
         done = dogsnap("export", "tiny", "--from", artefacts, "--out", disk / "models")
         assert not list(disk.glob("models*"))
     refused(done, "No space left on device")
+
+
+def test_a_file_that_no_training_writes_is_missing_without_a_word_about_training(tmp_path) -> None:
+    with pytest.raises(ExportError, match=r"facts\.json does not exist\Z"):
+        read_json(tmp_path / "facts.json")
 
 
 OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'

@@ -72,11 +72,13 @@ def test_a_row_of_several_columns_is_an_instance_of_several_inputs(client: Flask
 
 
 def test_json_lines_are_instances(client: FlaskClient) -> None:
-    response = client.post("/invocations", data=b"1.0\n\n2.0\r\n", content_type=JSON_LINES)
+    response = client.post(
+        "/invocations", data=b" \n1.0\n\n \t\r\n2.0\r\n\t", content_type=JSON_LINES
+    )
     assert response.json == {"predictions": [2.5, 3.0]}
 
 
-@pytest.mark.parametrize(("line", "status"), [(b"\n", 400), (b"11\n", 413)])
+@pytest.mark.parametrize(("line", "status"), [(b"\n", 400), (b" \n", 400), (b"11\n", 413)])
 def test_any_number_of_lines_costs_little_more_than_its_size(
     client: FlaskClient, line: bytes, status: int
 ) -> None:

@@ -76,6 +76,7 @@ def test_the_loss_falls_and_no_weight_of_the_backbone_stays_as_it_came(
     load_stored_weights(start, run.starting)
     assert _loss(run.model, run) < 0.5 * _loss(start, run)
     came, went = (backbone_of(model).trainable_weights for model in (start, run.model))
+    assert len(came) == 4  # kernels and offsets: the statistics are those that are stored
     assert [
         a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())
     ] == []
@@ -100,7 +101,7 @@ def test_a_second_call_takes_the_finished_stages_and_trains_nothing(run: SimpleN
 def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(
     run: SimpleNamespace, tmp_path: Path
 ) -> None:
-    parts = {"head": 0.25, "all": 0.75}
+    parts = {"start": 0.25, "all": 0.75}
     recipe = dataclasses.replace(RECIPE, soup=tuple(parts.items()))
     work = shutil.copytree(run.folder / "work", tmp_path / "work")
     (work / "run.json").unlink()
@@ -207,7 +208,7 @@ def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
     assert begun[0] == (resumes_at, 15 * resumes_at), (
         f"went on at {begun[0]}, not where it stopped: {begun}"
     )
-    left = ["all.weights.h5", "head.weights.h5", "run.json", "teacher.npy"]
+    left = ["all.weights.h5", "run.json", "start.weights.h5", "teacher.npy"]
     assert sorted(path.name for path in work.iterdir()) == left
     if torn != "latest.weights.h5":
         assert seen[-1] == 15 * resumes_at * RECIPE.batch

@@ -1,5 +1,6 @@
 """The repository: loads beside, warms up, switches, unloads after the last request, and survives whatever lies in a folder."""
 
+import dataclasses
 import logging
 import shutil
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from dogsnap.commands.helpers.local_models import only_model
-from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from dogsnap.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from dogsnap.routing.planners import change_load
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Who
@@ -75,6 +76,14 @@ def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_co
 def load_version_2(repository: LocalRepository) -> None:
     plan = Switcher(repository).plan({"half": partial(change_load, version=2, value=True)})
     Switcher(repository).apply(plan, Who("somebody"))
+
+
+def test_a_plan_of_what_is_chosen_no_more_is_refused_also_where_no_switch_is_known(watched):
+    watched.put(1, 2)
+    watched.repository.scan(skip_settling=True)
+    plan = watched.switcher.plan({"half": partial(change_load, version=2, value=True)})
+    with pytest.raises(Aborted, match="what is chosen has changed meanwhile; look at it"):
+        watched.switcher.apply(dataclasses.replace(plan, changes=()), Who("somebody"))
 
 
 def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):

@@ -120,6 +120,17 @@ def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, tex
                 "${ADMIN_TOKEN_OF_OURS}",
                 "$(ADMIN_TOKEN_OF_OURS)",
                 "$ADMIN_TOKEN_OF_OURS",
+                "$token",
+            )
+        ),
+        *(
+            (name, value, "refers to a variable, which is not filled in")
+            for name, value in (
+                ("DOGSNAP_MODELS", "$HOME/models"),
+                ("DOGSNAP_MODELS", "s3://$bucket/models"),
+                ("DOGSNAP_SWITCH_LOG", "redis://:$PASSWORD@host:6379"),
+                ("AIP_STORAGE_URI", "gs://$BUCKET/models"),
+                ("AIP_HEALTH_ROUTE", "$(ROUTE)"),
             )
         ),
         # These only look like a service link of Kubernetes.
@@ -134,6 +145,11 @@ def test_what_is_misspelt_or_out_of_range_is_refused_by_name(name, value, senten
         Settings.from_environment({name: value})
     assert sentence in error.value.format_message()
     assert name in error.value.format_message()
+
+
+def test_a_flag_that_no_shell_has_read_is_refused_as_well():
+    with pytest.raises(click.UsageError, match="--models refers to a variable"):
+        Settings.from_environment({}, models="$(MODELS)")
 
 
 def test_what_is_withdrawn_is_named_in_one_warning_and_otherwise_ignored(tmp_path, caplog):

@@ -51,6 +51,8 @@ POPULARITY_FILE = "popularity.json"
 # of the photos that trained: see `training.class_statistics`
 STATISTICS_FILE = "class_statistics.npz"
 
+# What `read_json` says of a file of a trained network that does not exist.
+NOT_TRAINED = "does not exist; `python -m lab train` or `python -m lab calibrate` writes it"
 INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds
 
 
@@ -169,9 +171,9 @@ def read_stored(
     Raises ExportError, OSError or ValueError for missing artefacts, and for
     those of other weights.
     """
-    recipe = read_json(artefacts / "recipe.json")
-    labels = read_json(artefacts / "labels.json")
-    scores = read_json(artefacts / "scores.json")
+    recipe = read_json(artefacts / "recipe.json", NOT_TRAINED)
+    labels = read_json(artefacts / "labels.json", NOT_TRAINED)
+    scores = read_json(artefacts / "scores.json", NOT_TRAINED)
     architecture = recipe.get("architecture", name)
     if architecture not in ARCHITECTURES:
         raise ExportError(
@@ -359,10 +361,7 @@ def stated_groups(
     return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]
 
 
-def read_json(
-    path: Path,
-    missing: str = "does not exist; `python -m lab train` or `python -m lab calibrate` writes it",
-) -> Any:
+def read_json(path: Path, missing: str = "does not exist") -> Any:
     """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:
         return json.loads(read_text(path))

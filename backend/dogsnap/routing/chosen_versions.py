@@ -294,9 +294,9 @@ class ChosenVersions:
         raise NotFound(f"there is no switch {number} in the log")
 
 
-def was_second(first: Switch) -> Aborted:
-    """The error for a switch that was planned before another one was made."""
-    return Aborted(
-        f"{first.by.name} {first.by.address} was first: switch {first.id} ({first}); look at it "
-        "and try again"
-    )
+def was_second(first: Switch | None) -> Aborted:
+    """The error for a switch that was planned before another one was made; None: it is not known which."""
+    what = "what is chosen has changed meanwhile"
+    if first:
+        what = f"{first.by.name} {first.by.address} was first: switch {first.id} ({first})"
+    return Aborted(f"{what}; look at it and try again")

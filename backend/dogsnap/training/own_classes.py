@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.exporting import Report
-from dogsnap.exporting.export import read_json
+from dogsnap.exporting.export import NOT_TRAINED, read_json
 from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
 from dogsnap.photo_endings import READ_ENDINGS
@@ -131,8 +131,8 @@ class Start:
 
         Raises ExportError where one is missing.
         """
-        recipe = read_json(folder / "recipe.json")
-        labels = read_json(folder / "labels.json")
+        recipe = read_json(folder / "recipe.json", NOT_TRAINED)
+        labels = read_json(folder / "labels.json", NOT_TRAINED)
         height, width = recipe["size"]
         weights = folder / architectures.STORED_WEIGHTS
         return cls(recipe.get("architecture", folder.name), (height, width), len(labels), weights)

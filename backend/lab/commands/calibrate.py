@@ -84,15 +84,15 @@ def calibrate(
     again when the weights change.
     """
     refuse_unwritable(folder)
-    from dogsnap.exporting.export import read_json
+    from dogsnap.exporting.export import NOT_TRAINED, read_json
     from dogsnap.training import dataset
 
     from lab import calibration, phone, second_opinion
     from lab.boxes import with_boxes
     from lab.dogs_training import read_judged
 
-    labels = read_json(folder / "labels.json")
-    recipe = read_json(folder / "recipe.json")
+    labels = read_json(folder / "labels.json", NOT_TRAINED)
+    recipe = read_json(folder / "recipe.json", NOT_TRAINED)
     listed = dataset.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [with_boxes(part, data, frames, click.echo) for part in parts]

@@ -496,7 +496,7 @@ class LocalRepository(ModelRepository):
         except OSError as error:
             trouble = describe_unreadable(version.path, error)
         if trouble:
-            trouble += "; it is loaded when that has changed"
+            trouble += "; it is loaded once a scan finds it whole and readable"
         newest = max((entry[-1] for entry in version.files), default=0) / 1e9
         is_old = not self.started and time.time() - newest > SETTLED_SECONDS
         is_settled = not trouble and (is_old or version.files == files_before)

@@ -113,9 +113,7 @@ class Switcher:
 
         def make() -> Sequence[Change]:
             if plan.find_changes() != plan.changes:
-                newest = self._chosen.newest_switch(plan.models)
-                assert newest is not None  # what is chosen changes by switches alone
-                raise was_second(newest)
+                raise was_second(self._chosen.newest_switch(plan.models))
             return plan.changes
 
         return self._chosen.switch(
