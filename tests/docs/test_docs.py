@@ -239,6 +239,13 @@ def test_every_document_can_be_reached_from_the_readme() -> None:
 # -- capacity ----------------------------------------------------------------------------------------------------------
 
 
+def test_a_switch_that_may_undo_itself_is_called_guarded_everywhere() -> None:
+    package = ROOT / "backend/dogsnap"
+    texts = [*package.glob("server/pages/console/*"), *package.glob("commands/texts/*")]
+    texts += [package / "serving/inference/guard.py", ROOT / "docs/operating.md"]
+    assert [file.name for file in texts if re.search(r"\bwatch(ed|es)?\b", file.read_text())] == []
+
+
 def test_the_table_of_capacity_follows_from_its_figures() -> None:
     """The arithmetic that docs/deployment.md describes, with the figures that it lists."""
     text = DOCUMENTS["docs/deployment.md"]

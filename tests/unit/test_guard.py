@@ -24,7 +24,7 @@ from dogsnap.routing.sequential_test import (
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.sticky_split import Split
 from dogsnap.routing.switch_log import Switch, Who
-from dogsnap.serving.inference.guard import NOTES, Guard, Pieces, WatchedSplit, seconds_of
+from dogsnap.serving.inference.guard import NOTES, Guard, GuardedSplit, Pieces, seconds_of
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.tensors.signatures import ServableId
 
@@ -171,7 +171,7 @@ def test_the_steps_of_a_rollout_share_the_rate_of_false_alarms():
     rollout = Change("half", "rollout", "", None, plan)
     for changes, tests in (([change], 1), ([change, rollout], 3)):
         split = Switch(1, "2026-01-01T00:00:00Z", Who("x"), changes, is_guarded=True)
-        assert WatchedSplit(split, change).tests == tests
+        assert GuardedSplit(split, change).tests == tests
 
 
 @pytest.mark.parametrize("tests", [1, len(STEPS)])
@@ -404,7 +404,7 @@ def test_labels_that_do_not_exist_leave_nothing_behind():
     assert not server.guard._pieces
 
 
-def test_a_move_is_watched_for_an_hour_and_its_pieces_are_the_next_ones_hour_before():
+def test_a_move_is_guarded_for_an_hour_and_its_pieces_are_the_next_ones_hour_before():
     server = WatchingServer(Change("half", "default", "", 1, 2))
     assert "cannot be judged yet" in server.texts()[0]
 

@@ -132,13 +132,15 @@ def compare(page, *photos: Path) -> None:
 
 def test_it_shows_versions_labels_states_and_the_reason_of_a_failed_load(server, open_console):
     page = open_console(server)
-    expect(page.locator("nav a")).to_have_text(["half", "inception_v3 failed"])
+    expect(page.locator("nav a")).to_have_text(["half", "inception_v3 version 4 failed"])
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     expect(row(page, "")).to_contain_text("version 3")
     expect(card(page, 3)).to_contain_text("default")
     expect(card(page, 4)).to_contain_text("failed")
     expect(card(page, 4).get_by_role("button", name="Load")).to_be_visible()
-    expect(page.locator(".happens.bad")).to_contain_text("Version 4 could not be loaded: ")
+    failed = page.locator(".happens.bad")
+    expect(failed).to_contain_text("Version 4 could not be loaded: ")
+    expect(failed).to_contain_text("Versions that answer: 3, 2, 1.")
     page.locator("nav a", has_text="half").click()
     expect(page.locator("#model-title")).to_have_text("half")
     assert page.locator("article").count() == 1
@@ -306,7 +308,7 @@ def test_a_rollout_is_started_now_or_later_paused_resumed_and_ended(server, open
     back.click()
     says(page, "rollout of label rolled of inception_v3: to 2 by 5, 50, 100 %")
     button = change(page, "rolled", "2", **plan)
-    expect(page.locator("#change")).to_contain_text("by steps, each of them watched")
+    expect(page.locator("#change")).to_contain_text("by steps, each of them guarded")
     do(page, button, "Roll rolled out to version 2 by 5, 50 %", "none -> 5 % to 2; rollout of")
     (running,) = server.get("/api/admin/models/inception_v3").json()["model"]["rollouts"]
     assert (running["label"], running["steps"], running["every"]) == ("rolled", [5, 50, 100], 30)
@@ -401,14 +403,21 @@ def test_a_version_that_fails_15_percent_is_undone_and_banner_and_picture_show_i
         re.compile(r"Worse than version 1, the default: \d+\.\d % errors against 0\.0 %")
     )
     expect(card(page, 1)).to_contain_text("others are compared with it")
+    last = page.locator(".last")
+    expect(last).to_contain_text("by guard: the default sends nothing to version 2 any more")
+    assert last.bounding_box()["y"] < banner.bounding_box()["y"]
+    assert "Since then" not in banner.inner_text()
+    post(server, "models/half/labels/other", version=1)  # it is about another label
+    post(server, "models/half/default", version=2, force=True, by="carol")
+    expect(banner).to_contain_text(
+        re.compile("Since then, .+, carol 127.0.0.1: the default answers with version 2, not 1")
+    )
     page.reload()
     expect(banner).to_be_visible()
     banner.get_by_role("button", name="Close").click()
     expect(banner).to_have_count(0)
     page.reload()
-    expect(page.locator(".last")).to_contain_text(
-        "by guard: the default sends nothing to version 2 any more"
-    )
+    expect(last).to_contain_text("by carol")
     expect(banner).to_have_count(0)
 
 
@@ -695,7 +704,7 @@ def test_a_store_that_lost_its_switches_and_a_missing_library_are_told(
     expect(row(page, "stable")).to_be_visible()
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("DELETE FROM switches")
-    expect(page.locator("#banners")).to_contain_text(
+    expect(page.locator("#now")).to_contain_text(
         "witches are refused for now: the store has lost switch"
     )
     expect(row(page, "stable")).to_contain_text("version 1")
@@ -721,10 +730,10 @@ def test_a_model_that_is_gone_is_told_and_another_one_is_shown(server, open_cons
     page = open_console(server)
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     page.evaluate("location.hash = 'model=gone'")
-    expect(page.locator("#banners")).to_contain_text("there is no model 'gone'")
+    expect(page.locator("#now")).to_contain_text("there is no model 'gone'")
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     page.locator("nav a", has_text="half").click()
-    expect(page.locator("#banners")).to_be_empty()
+    expect(page.locator("#now")).not_to_contain_text("there is no model")
 
 
 def test_the_longest_name_fits_a_narrow_screen(server, open_console):
@@ -747,7 +756,8 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     server = start_server(tmp_path / "models", "--poll-seconds", "0.2", wait=False)
     server.wait_until_ready("/healthz")
     page = open_console(server)
-    expect(page.locator("#glance")).to_contain_text("No model is served here yet")
+    expect(page.locator("#now")).to_contain_text("No model is served here yet")
+    expect(page.locator("#glance")).to_be_hidden()
     expect(page.locator("#trial")).to_be_hidden()
     expect(page.locator("#pictures")).to_be_hidden()
     for number in range(40):

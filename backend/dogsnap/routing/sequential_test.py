@@ -37,7 +37,7 @@ MOST_CLIENTS = 2000  # that a server remembers for one switch
 # found, with SURE (95 %, as a quantile of the normal distribution).
 SURE_RATE, SURE = 0.03, 1.645
 MISMATCH_RATE = 0.001  # below it, the sides differ in who asks (sample ratio mismatch)
-HOUR = 3600.0  # a move is compared with the one before it, and watched for as long
+HOUR = 3600.0  # a move is compared with the one before it, and guarded for as long
 PIECE_SECONDS, PIECE_CLIENTS = 10.0, 10  # the least of a piece
 LEAST_PIECES = 100  # in the hour before: with fewer, no rank is rare enough
 TWICE = 2.0  # a piece of a worse version has more than twice the value of most before

@@ -30,6 +30,7 @@ from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.report import wilson
+from dogsnap.serving.inference.guard import GUARDED_KINDS
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview
 from dogsnap.settings import Settings
@@ -142,14 +143,25 @@ class View:
         return [trouble for trouble in troubles if trouble]
 
     def _undone_by_guard(self) -> list[dict[str, Any]]:
-        """The switches of the last day that the guard has made, newest first."""
+        """The switches of the last day that the guard has made, newest first, each
+        with the newest one of its label or default since then.
+        """
         day = iso(datetime.now(UTC) - timedelta(days=1))
+        newest: dict[tuple[str, str], Switch] = {}
         found = []
         for switch in self._chosen.switches():
+            changes = [each for each in switch.changes if each.kind in GUARDED_KINDS]
             if switch.by == GUARD and switch.at > day:
-                changes = [each for each in switch.changes if each.kind != HIDDEN]
-                found.append({**switch.to_json(), "what": "; ".join(map(_in_words, changes))})
+                newer = newest.get((changes[0].model, changes[0].name))
+                found.append({**_tell(switch), "newer": newer and _tell(newer)})
+            for change in changes:
+                newest.setdefault((change.model, change.name), switch)
         return found
+
+
+def _tell(switch: Switch) -> dict[str, Any]:
+    changes = [each for each in switch.changes if each.kind != HIDDEN]
+    return {**switch.to_json(), "what": "; ".join(map(_in_words, changes))}
 
 
 def _in_words(change: Change) -> str:
@@ -200,9 +212,10 @@ def _beside(old: Mapping[str, Any], usual: int, new: Mapping[str, Any]) -> dict[
 
 
 def _happens(model: dict[str, Any]) -> str:
-    """In a word, what somebody should look at."""
-    if any(version["error"] for version in model["versions"]):
-        return "failed"
+    """In a few words, what somebody should look at."""
+    failed = [str(each["version"]) for each in model["versions"] if each["state"] == "FAILED"]
+    if failed:
+        return f"version {', '.join(failed)} failed"
     if model["rollouts"]:
         return "rollout"
     return "split" if model["splits"] else ""

@@ -1,4 +1,4 @@
-"""Watches guarded switches: counts how versions answer, keeps that in the
+"""Guards switches: counts how versions answer, keeps that in the
 store, undoes the worse, and makes the steps of rollouts whose guard is content.
 """
 
@@ -46,7 +46,7 @@ NOTES = "guard"  # kind of the notes: <switch>/<server> -> what that server has 
 LOOK_SECONDS = 1.0
 FIRST_CLIENTS = 10  # whose first runs tell what time is usual
 SLOW = 2.0  # times the lower quartile of these
-WATCHED_KINDS = ("split", "label", "default")
+GUARDED_KINDS = ("split", "label", "default")
 NOTHING = Finding("nothing was counted yet")
 Setting = tuple[str, str]  # model and label, "" for the default
 
@@ -90,14 +90,14 @@ class Pieces:
         self.start()
 
 
-class BaseWatched(ABC):
+class GuardedSwitch(ABC):
     """A guarded switch, what this server has counted of it, and the finding."""
 
     version: int
-    until = math.inf  # seconds since 1970; a split is watched while it lasts
+    until = math.inf  # seconds since 1970; a split is guarded while it lasts
 
     def __init__(self, switch: Switch, change: Change):
-        """`change`: of one of WATCHED_KINDS."""
+        """`change`: of one of GUARDED_KINDS."""
         self.switch = switch
         self.change = change
         self.finding = NOTHING
@@ -132,7 +132,7 @@ class BaseWatched(ABC):
         """
 
 
-class WatchedSplit(BaseWatched):
+class GuardedSplit(GuardedSwitch):
     def __init__(self, switch: Switch, change: Change):
         super().__init__(switch, change)
         self._split = Split(**change.after)
@@ -181,7 +181,7 @@ class WatchedSplit(BaseWatched):
         return judge(total, self._split.share, versions, self.tests)
 
 
-class WatchedMove(BaseWatched):
+class GuardedMove(GuardedSwitch):
     """Of a label or default, whose pieces go on."""
 
     def __init__(self, switch: Switch, change: Change, pieces: Pieces, now: float):
@@ -235,7 +235,7 @@ class Guard:
         self._undone = metrics.guard_undone
         self._clock = clock
         self._server = secrets.token_hex(8)
-        self._watched: dict[Setting, BaseWatched] = {}
+        self._guarded: dict[Setting, GuardedSwitch] = {}
         self._pieces: dict[Setting, Pieces] = defaultdict(Pieces)
         self._waits: dict[Setting, str] = {}  # what rollouts wait for
         self._lock = threading.Lock()
@@ -253,16 +253,16 @@ class Guard:
         with self._lock:
             if request.servable is None and setting not in self._pieces:  # perhaps no such label
                 return
-            if watched := self._watched.get(setting):
-                watched.count(spec, request, has_failed)
+            if guarded := self._guarded.get(setting):
+                guarded.count(spec, request, has_failed)
             # Of both sides: the next move is judged by all clients, and so is its hour before.
             pieces = self._pieces[setting]
             pieces.add(self._clock(), spec.sticky_key, has_failed, request.run_seconds)
 
     def describe(self, model: str) -> dict[str, list[dict[str, object]]]:
         """The guarded switches of a model and its rollouts, each with a sentence."""
-        watched = self._watched_now()
-        guards = [each.to_json() for each in watched if each.change.model == model]
+        guarded = self._guarded_now()
+        guards = [each.to_json() for each in guarded if each.change.model == model]
         rollouts = []
         for label, rollout in self._chosen.choices(model).rollouts.items():
             value = rollout.to_value()
@@ -275,42 +275,42 @@ class Guard:
     def follow(self) -> None:
         """Do what is due, after what is chosen was read from its store."""
         if self._chosen.revision != self._revision:
-            self._watch_guarded()
+            self._find_guarded()
         if time.monotonic() >= self._looked + LOOK_SECONDS:
             self._looked = time.monotonic()
             self.look()
 
-    def _watch_guarded(self) -> None:
-        """The newest switch of each setting is watched if it is guarded."""
+    def _find_guarded(self) -> None:
+        """The newest switch of each setting, if it is guarded."""
         self._revision = self._chosen.revision
         newest: dict[Setting, tuple[Switch, Change]] = {}
         for switch in self._chosen.switches():
             for change in switch.changes:
-                if change.kind in WATCHED_KINDS:
+                if change.kind in GUARDED_KINDS:
                     newest.setdefault((change.model, change.name), (switch, change))
-        watched = {}
+        guarded = {}
         for setting, (switch, change) in sorted(newest.items()):
-            known = self._watched.get(setting)
+            known = self._guarded.get(setting)
             if known is not None and known.switch.id == switch.id:
-                watched[setting] = known
+                guarded[setting] = known
             elif switch.is_guarded and change.after is not None:  # no end of a split or label
-                watched[setting] = self._watch(switch, change)
+                guarded[setting] = self._begin(switch, change)
         with self._lock:
-            self._watched = watched
+            self._guarded = guarded
 
-    def _watch(self, switch: Switch, change: Change) -> BaseWatched:
+    def _begin(self, switch: Switch, change: Change) -> GuardedSwitch:
         version = change.after["version"] if change.kind == "split" else change.after
         self._undone.labels(change.model, change.name, version)  # it begins at 0
         if change.kind == "split":
-            return WatchedSplit(switch, change)
+            return GuardedSplit(switch, change)
         with self._lock:
             pieces = self._pieces[change.model, change.name]
-            return WatchedMove(switch, change, pieces, self._clock())
+            return GuardedMove(switch, change, pieces, self._clock())
 
-    def _watched_now(self) -> list[BaseWatched]:
+    def _guarded_now(self) -> list[GuardedSwitch]:
         """In the order of models and labels."""
         now = self._clock()
-        return [watched for watched in self._watched.values() if now <= watched.until]
+        return [guarded for guarded in self._guarded.values() if now <= guarded.until]
 
     def look(self) -> None:
         """Write what was counted, judge every guarded switch, undo the worse
@@ -320,33 +320,33 @@ class Guard:
         with self._lock:
             for pieces in self._pieces.values():
                 pieces.close(now)
-        for watched in self._watched_now():
+        for guarded in self._guarded_now():
             try:
-                self._judge(watched)
+                self._judge(guarded)
             except DogsnapError as error:  # another server was first, or the store is away
-                watched.finding = Finding(f"the guard waits: {error.message}")
-                log.debug("switch %d: %s", watched.switch.id, watched.finding.text)
+                guarded.finding = Finding(f"the guard waits: {error.message}")
+                log.debug("switch %d: %s", guarded.switch.id, guarded.finding.text)
         with suppress(Unavailable):
             self._forget_old_notes()
         self._advance_rollouts()
 
-    def _judge(self, watched: BaseWatched) -> None:
-        prefix = f"{watched.switch.id}/"
+    def _judge(self, guarded: GuardedSwitch) -> None:
+        prefix = f"{guarded.switch.id}/"
         own_name = prefix + self._server
         with self._lock:
-            own_text = watched.to_text()
+            own_text = guarded.to_text()
         notes = self._chosen.store.notes(NOTES)
         if own_text and own_text != notes.get(own_name):
             self._chosen.store.note(NOTES, own_name, own_text)
             notes[own_name] = own_text
         texts = tuple(text for name, text in sorted(notes.items()) if name.startswith(prefix))
-        watched.finding = watched.judge_once(texts, self._version_before(watched.change))
-        if watched.finding.is_worse:
-            change = watched.change
-            planners = {change.model: partial(withdraw, switch=watched.switch, change=change)}
-            plan = self._switcher.plan(planners, is_compared=False, undoes=watched.switch)
-            self._switcher.apply(plan, GUARD, reason=watched.finding.text)
-            self._undone.labels(change.model, change.name, watched.version).inc()
+        guarded.finding = guarded.judge_once(texts, self._version_before(guarded.change))
+        if guarded.finding.is_worse:
+            change = guarded.change
+            planners = {change.model: partial(withdraw, switch=guarded.switch, change=change)}
+            plan = self._switcher.plan(planners, is_compared=False, undoes=guarded.switch)
+            self._switcher.apply(plan, GUARD, reason=guarded.finding.text)
+            self._undone.labels(change.model, change.name, guarded.version).inc()
 
     def _version_before(self, change: Change) -> int | None:
         """The version that a split takes requests from, or that a move left."""
@@ -359,11 +359,11 @@ class Guard:
         return None
 
     def _forget_old_notes(self) -> None:
-        """Delete what was counted for switches that are watched no longer."""
-        numbers = {watched.switch.id for watched in self._watched_now()}
+        """Delete what was counted for switches that are guarded no longer."""
+        numbers = {guarded.switch.id for guarded in self._guarded_now()}
         for name in self._chosen.store.notes(NOTES):
             number = int(name.partition("/")[0])
-            # Another server may watch a switch that is not known here yet.
+            # Another server may guard a switch that is not known here yet.
             if number not in numbers and number <= self._chosen.revision:
                 self._chosen.store.forget_note(NOTES, name)
 
@@ -388,8 +388,8 @@ class Guard:
             percent = rollout.steps[rollout.step + 1]
             return f"{percent:g} % from {iso(datetime.fromtimestamp(due, UTC))[:19]}Z"
         if rollout.step >= 0:
-            watched = self._watched.get((model, label))
-            finding = watched.finding if watched else NOTHING
+            guarded = self._guarded.get((model, label))
+            finding = guarded.finding if guarded else NOTHING
             if not finding.is_content:
                 return f"waits: {finding.text}"
             if finding.requests < rollout.requests:
