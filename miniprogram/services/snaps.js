@@ -16,6 +16,7 @@ const { Failure } = request
  * What is known of a snap in this session.
  * @typedef {object} Snap
  * @property {'resting' | 'watched' | 'cancelled'} state  watched: its page asks about it; cancelled: the user does not want it
+ * @property {boolean} isNew  whether its page asks about it for the first time, or has yet to: until then it can be cancelled
  * @property {string} photo  as large as there is one; '' where only the history has it
  * @property {Promise<boolean>} kept  whether the phone keeps it: its storage may be full, or its owner forbids it
  * @property {string[]} others  ids of the snaps that were chosen with it, and are asked about together
@@ -28,7 +29,7 @@ const snaps = new Map()
 
 /** @returns {Snap}  not to be changed by others */
 function of(id) {
-  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), others: [], asked: null, abort() {} })
+  if (!snaps.has(id)) snaps.set(id, { state: 'resting', isNew: false, photo: '', kept: Promise.resolve(true), others: [], asked: null, abort() {} })
   return snaps.get(id)
 }
 
@@ -57,7 +58,7 @@ const REFUSALS = ['refused', 'tooLarge', 'notPhoto', 'notAllowed', 'tooSmall', '
 function open(...[path, ...others]) {
   const ids = others.map((other) => open(other))
   const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
-  Object.assign(of(id), { photo: path, others: ids })
+  Object.assign(of(id), { isNew: true, photo: path, others: ids })
   keep(id, path, null, true)
   return id
 }
@@ -191,6 +192,7 @@ function note(id, failure) {
 
 /** Prepares and sends the photo of a kept snap. @returns {Promise<classifier.Outcome>}  rejects with a Failure */
 async function send(id) {
+  of(id).isNew = false
   return ask(await prepare(id).catch((failure) => note(id, failure)))
 }
 
@@ -247,7 +249,10 @@ function run(id, tell) {
   const stop = () => {
     if (stopped) return // another run may watch by now
     stopped = true
-    for (const each of together) if (each.state === 'watched') each.state = 'resting'
+    for (const each of together) {
+      each.isNew = false
+      if (each.state === 'watched') each.state = 'resting'
+    }
   }
 
   /** @returns {Promise<News>}  the last */
@@ -285,10 +290,11 @@ function run(id, tell) {
   return stop
 }
 
-/** The user does not want it: it is neither kept nor sent later. */
+/** The user does not want what was just chosen: it is neither kept nor sent later. What came to anything since stays. */
 function cancel(id) {
   const snap = of(id)
   snap.others.forEach(cancel)
+  if (!snap.isNew || isAnswered(id)) return
   Object.assign(snap, { state: 'cancelled', photo: '' })
   drop(snap)
   snap.kept.then(() => history.remove(id))

@@ -15,7 +15,8 @@ BUSY = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "busy"
 SIZES = [(390, 844), (844, 390), (360, 640)]
 WORDS = ["red", "zzz", "犬", ""]
 ASKS = ("Identify", "识别", "識別")
-TAKES_AWAY = ("Cancel", "取消", "Delete", "Yes", "删除", "刪除")
+CANCELS = ("Cancel", "取消")
+TAKES_AWAY = (*CANCELS, "Delete", "Yes", "删除", "刪除")
 
 # What can be tapped on the dialog in view, or else on the page.
 TARGETS = """() => {
@@ -59,6 +60,7 @@ class Person:
         self.phone, self.folder, self.chance = phone, folder, random.Random(seed)
         self.expected: dict[str, str] = {}  # id of a snap -> colour of its photo
         self.removed: dict[str, str] = {}  # id of a snap -> what took it away
+        self.answered: set[str] = set()  # ids of snaps
         self.connection = "well"
         self.choosers: list[FileChooser] = []
         self.unanswered: list[Route] = []
@@ -170,16 +172,20 @@ class Person:
     def check(self) -> None:
         page, last = self.phone.page, self.done[-1]
         assert page.url.startswith(self.phone.url), f"out of the app by: {last}"
-        ids = {entry["id"] for entry in page.evaluate(ENTRIES)}
+        entries = page.evaluate(ENTRIES)
+        ids = {entry["id"] for entry in entries}
         gone = set(self.expected) - ids
         if gone:
             assert any(word in last for word in TAKES_AWAY), f"lost by: {last}"
+            is_cancelled = any(word in last for word in CANCELS)
+            assert not (is_cancelled and gone & self.answered), f"answered, and lost by: {last}"
             for id_ in gone:
                 del self.expected[id_]
                 self.removed[id_] = last
         back = [self.removed[id_] for id_ in ids & set(self.removed)]
         assert not back, f"taken away by {back}, and back after: {last}"
         assert ids == set(self.expected), f"{ids - set(self.expected)} came by: {last}"
+        self.answered |= {entry["id"] for entry in entries if entry["outcome"]}
         assert self.phone.complaints == []
         assert page.locator(".wx-frame:not([hidden])").count() == 1
 

@@ -52,8 +52,6 @@ Page({
 
   /** @type {string} of the snap this page shows */
   snapId: '',
-  /** Whether the photo was chosen for this page, and is not one of the history. */
-  isNew: false,
   /** @type {import('../../services/classifier').Outcome | null} */
   outcome: null,
   /** When the user last asked again, in milliseconds since 1970. */
@@ -73,7 +71,6 @@ Page({
     this.snapId = id || ''
     const kept = history.find(this.snapId)
     const path = snaps.best(this.snapId)
-    this.isNew = Boolean(snaps.of(this.snapId).photo)
     this.setData({ photo: kept && !kept.isRaw ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
     this.dress()
     const outcome = kept && (kept.outcome || kept.onPhone)
@@ -189,7 +186,7 @@ Page({
     const { outcome = null } = history.find(this.snapId) || {}
     if (outcome && outcome.state !== 'refused') return this.answer(outcome) // it came with another photo's
     if (!outcome) waiting.accept(this.snapId)
-    else if (this.isNew) history.remove(this.snapId)
+    else if (snaps.of(this.snapId).isNew) history.remove(this.snapId)
     this.problem = problem
     this.show()
   },
@@ -218,8 +215,8 @@ Page({
 
   onCancel() {
     if (Math.abs(Date.now() - this.retried) < DOUBLE_TAP_MS) return // it lies where the retry was
+    snaps.cancel(this.snapId)
     this.stop()
-    if (this.isNew) snaps.cancel(this.snapId)
     routes.back()
   },
 

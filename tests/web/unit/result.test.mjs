@@ -441,6 +441,48 @@ test('what was cancelled stays so when its page is opened again', async () => {
   assert.deepEqual(phone.service('history').list(), [])
 })
 
+/** Pages whose photo is on its way again, each for another reason. */
+const AGAIN = {
+  async 'retried after it waited'() {
+    const { page, request } = await asking()
+    await request.lose('request:fail')
+    assert.ok(page.data.failure.waits)
+    page.onRetry()
+    page.retried = 0 // a while ago
+    return page
+  },
+  async 'left and opened again'() {
+    const { page } = await asking()
+    page.onUnload()
+    return phone.open('result', { id: page.snapId })
+  },
+  async 'answered, turned and asked about anew'() {
+    const page = await answered({ confident: false })
+    page.onTurn()
+    return page
+  },
+  async 'sent without its page'() {
+    const id = phone.service('snaps').open('tmp/dog.jpg')
+    phone.network = 'wifi'
+    await settle()
+    phone.open('home') // which sends what waits
+    for (let turn = 0; turn < 5; turn++) await settle()
+    await phone.requests.at(-1).lose('request:fail timeout')
+    return phone.open('result', { id })
+  },
+}
+for (const [what, open] of Object.entries(AGAIN)) {
+  test(`cancel deletes what was just chosen alone: a photo that was ${what} stays`, async () => {
+    const page = await open()
+    await settle()
+    assert.equal(page.data.state, 'working')
+    page.onCancel()
+    await settle()
+    assert.deepEqual(phone.service('history').list().map(({ id }) => id), [page.snapId])
+    assert.match(phone.routes.at(-1), /navigateBack|home/)
+  })
+}
+
 /** Copies end when they are told to. */
 function holdCopies() {
   const files = phone.wx.getFileSystemManager()

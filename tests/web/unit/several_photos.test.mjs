@@ -100,3 +100,21 @@ for (const [what, end] of [
     assert.deepEqual(names(), ['n01', 'n01', 'n01'])
   })
 }
+
+test('cancel leaves those of several photos that have their answer', async () => {
+  phone.network = 'wifi'
+  const first = await choosing()
+  first.onUnload()
+  const [{ id }] = history.list().filter(({ id }) => id !== first.snapId)
+  const second = phone.open('result', { id })
+  await wait()
+  await classified()[1].answer(200, answerBody({ level: 'breed' }))
+  await wait()
+  assert.equal(second.data.state, 'breed')
+  const again = phone.open('result', { id: first.snapId })
+  await wait()
+  again.onCancel()
+  await wait()
+  assert.equal(history.find(id).outcome.breeds[0].id, 'n01')
+  assert.equal(history.list().length, 3)
+})
