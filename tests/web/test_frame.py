@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from phone import DEVICE
+from phone import DEVICE, SCREENSHOTS
 from PIL import Image
 
 
@@ -57,6 +57,18 @@ def drag(phone, start: tuple[float, float], end: tuple[float, float]) -> None:
     touch("End") if phone.touch else mouse.up()
 
 
+# How much of each handle can be seen, 0 to 1.
+SEEN = """() => {
+    const all = (selector) => [...document.querySelectorAll(`.wx-frame:not([hidden]) ${selector}`)]
+    const edges = all(':is(.stage, .stage .photo)').map((each) => each.getBoundingClientRect())
+    const cut = (start, end, low, high) => Math.max(0, Math.min(end, high) - Math.max(start, low)) / (end - start)
+    return all('.handle').map((handle) => {
+        const {left, top, right, bottom} = handle.getBoundingClientRect()
+        return Math.min(...edges.map((edge) => cut(left, right, edge.left, edge.right) * cut(top, bottom, edge.top, edge.bottom)))
+    })
+}"""
+
+
 def asked(phone) -> Image.Image:
     """The photo that is sent when the framed part is asked about."""
     return Image.open(
@@ -88,6 +100,22 @@ def test_a_dragged_frame_is_asked_about_in_the_photos_own_resolution(open_phone,
     )  # the whole photo with its own answer
     phone.back()
     assert phone.screen.locator(".recent-item").count() == 2
+
+
+def test_a_frame_at_the_edges_of_the_photo_has_its_handles_whole(open_phone, two_dogs):
+    phone = open_phone("desktop")
+    framing(phone, two_dogs)
+    before = frame(phone)
+    for corner in ((0.0, 0.0), (1.0, 1.0)):
+        left, top, width, height = (each / 100 for each in frame(phone))
+        drag(
+            phone,
+            (left if corner[0] == 0 else left + width, top if corner[1] == 0 else top + height),
+            corner,
+        )
+    assert frame(phone) == [0, 0, 100, 100] != before
+    phone.page.screenshot(path=SCREENSHOTS / "frame-whole.png")
+    assert phone.page.evaluate(SEEN) == [1, 1, 1, 1]
 
 
 def test_the_keyboard_alone_frames_and_asks(open_phone, two_dogs):
