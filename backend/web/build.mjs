@@ -31,25 +31,28 @@ const ICON = 'icon-192.png'
 /** What answers without a connection: fetched by those alone who choose that. */
 const OFFLINE = ['offline.js', 'offline.wasm']
 
-/** What the page loads, the last once its first screen is shown. */
-const PARTS = ['app.css', 'app.js', 'pages.js']
+/** What the page loads, the last once its first screen is shown; and what the runtime then does with it, which has to be of one version. */
+const PARTS = { 'app.css': '', 'app.js': 'run', 'pages.js': 'add' }
 
 /** Throws if the template compiler reports a problem; otherwise replaces the folder. */
 export function build(source = SOURCE, target = TARGET) {
   const { script, rest, css } = compile(readProgram(source))
   fs.rmSync(target, { recursive: true, force: true })
   fs.mkdirSync(target, { recursive: true })
-  fs.writeFileSync(path.join(target, 'app.js'), bundle('runtime/main.js') + script)
-  fs.writeFileSync(path.join(target, 'pages.js'), rest)
   const own = esbuild.transformSync(css, { minify: true, loader: 'css' }).code
-  fs.writeFileSync(path.join(target, 'app.css'), bundle('runtime/runtime.css') + own)
+  const contents = [bundle('runtime/runtime.css') + own, bundle('runtime/main.js') + script, rest]
+  const version = digest(contents.join()).replace(/\W/g, '').slice(0, 12)
+  Object.entries(PARTS).forEach(([file, act], place) => {
+    const start = act && `miniProgram.${act}('${version}')`
+    fs.writeFileSync(path.join(target, file), contents[place] + start)
+  })
   fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
   writeManifests(target)
   writeTraditional(source, target)
   writePlots(target)
   writeOffline(target)
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
-  writeVersion(target)
+  writeVersion(target, version)
 }
 
 /** What is installed has a name in the language of the phone; main.js chooses the manifest. */
@@ -87,24 +90,27 @@ function writeOffline(target) {
 }
 
 /** The page asks for files of its own version alone, and the service worker keeps them only with these contents. */
-function writeVersion(target) {
+function writeVersion(target, version) {
   const read = (file) => fs.readFileSync(path.join(target, file))
-  const digest = (contents) => createHash('sha256').update(contents).digest('base64')
-  const version = digest(PARTS.map((file) => digest(read(file))).join()).replace(/\W/g, '').slice(0, 12)
+  const parts = Object.keys(PARTS)
   const html = fs.readFileSync(path.join(HERE, 'runtime/index.html'), 'utf8')
-  const ofVersion = PARTS.reduce((text, file) => text.replace(`"${file}"`, `"${file}?${version}"`), html)
+  const ofVersion = parts.reduce((text, file) => text.replace(`"${file}"`, `"${file}?${version}"`), html)
   fs.writeFileSync(path.join(target, 'index.html'), ofVersion)
   const integrity = (file) => `sha256-${digest(read(file))}`
   const asTheyAre = (names) => names.map((file) => ({ url: file, integrity: integrity(file) }))
   const files = [
     { url: './', integrity: integrity('index.html') },
-    ...PARTS.map((file) => ({ url: `${file}?${version}`, integrity: integrity(file) })),
+    ...parts.map((file) => ({ url: `${file}?${version}`, integrity: integrity(file) })),
     ...asTheyAre([MANIFEST, ICON]),
   ]
   const constants = { VERSION: version, FILES: files, OFFLINE: asTheyAre(OFFLINE) }
   const stated = Object.entries(constants).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)
   const worker = `const ${stated.join(', ')}\n${read('sw.js')}`
   fs.writeFileSync(path.join(target, 'sw.js'), worker)
+}
+
+function digest(contents) {
+  return createHash('sha256').update(contents).digest('base64')
 }
 
 /** Packages whose code or words are in what is built: their licences go along. */
@@ -124,7 +130,7 @@ function licenses() {
   return [...names].map(([words, own]) => `${own.join(', ')}\n\n${words}`).join('\n\n')
 }
 
-/** The program as a script, which starts itself once the runtime is there, another with the rest of it, and one style sheet. */
+/** The program as a script, another with the rest of it, which leave it to the runtime, and one style sheet. */
 export function compile(program) {
   const templates = compileTemplates(program, BUILTINS)
   if (templates.problems.length) throw new Error('Templates with problems:\n' + templates.problems.join('\n'))
@@ -132,9 +138,8 @@ export function compile(program) {
   const { units } = program
   const data = JSON.stringify({ app: withIcons(program), units, scopes }).slice(1, -1)
   const { first, rest } = bundleScripts(program)
-  const scripts = minified(`miniProgram.scripts=${first}`)
-  const script = `${scripts}miniProgram.run({${data},templates:${templates.code},scripts:miniProgram.scripts})`
-  return { css, script, rest: minified(`miniProgram.add(${rest})`) }
+  const script = `${minified(`miniProgram.scripts=${first}`)}miniProgram.program={${data},templates:${templates.code}};`
+  return { css, script, rest: minified(`miniProgram.rest=${rest}`) }
 }
 
 /** app.json with the pictures of its tabs in place of their paths. WeChat takes PNG alone; a browser gets the drawing beside it. */

@@ -165,6 +165,52 @@ def test_a_new_version_is_taken_at_the_next_start_and_half_a_version_never(brows
         assert page.title() == "anothername"
 
 
+def open_counted(browser, site: Site) -> tuple:
+    """A page of the app, and the addresses of the documents that it has loaded."""
+    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    page, loads = context.new_page(), []
+    page.on("request", lambda asked: asked.is_navigation_request() and loads.append(asked.url))
+    return page, loads
+
+
+def test_a_page_between_whose_scripts_the_server_was_updated_is_loaded_anew_and_is_of_one_version(
+    browser, site
+):
+    page, loads = open_counted(browser, site)
+
+    def update(route) -> None:
+        if len(loads) == 1:
+            build(site)
+        route.continue_()
+
+    page.route("**/pages.js*", update)
+    page.goto(f"http://127.0.0.1:{site.port}/")
+    page.wait_for_function("document.title == 'anothername'")
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("button", name="Model (for developers)").wait_for()
+    assert len(loads) == 2
+    page.context.close()
+
+
+def test_where_old_and_new_come_in_turn_the_page_is_loaded_anew_once_and_goes_on_when_they_fit(
+    browser, site
+):
+    own = (site.folder / "pages.js").read_bytes()
+    build(site)
+    former = (site.folder / "pages.js").read_bytes()
+    (site.folder / "pages.js").write_bytes(own)
+    page, loads = open_counted(browser, site)
+    page.goto(f"http://127.0.0.1:{site.port}/")
+    page.get_by_role("button", name="Settings").click()
+    page.wait_for_timeout(3000)  # it is asked for again every 2 s
+    assert len(loads) == 2
+    assert page.locator(".page.settings").count() == 0
+    (site.folder / "pages.js").write_bytes(former)
+    page.locator(".page.settings").wait_for(timeout=10_000)
+    assert len(loads) == 2
+    page.context.close()
+
+
 def build(site: Site) -> None:
     """The app with another title, as a new release."""
     from test_node_checks import WEB, node

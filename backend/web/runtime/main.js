@@ -1,6 +1,6 @@
 /**
  * Starts a compiled mini program in this window: makes wx, the engine and the router, and lets them know each other.
- * app.js, which build.mjs writes, calls miniProgram.run(program).
+ * app.js, which build.mjs writes, calls miniProgram.run(version), and pages.js, which comes later, miniProgram.add(version).
  */
 import * as glassEasel from 'glass-easel'
 import { createEngine } from './engine.js'
@@ -14,7 +14,8 @@ import { createWx } from './wx/index.js'
 /** After so long a part that could not be had is asked for again. */
 const RETRY_MS = 2000
 
-function run(program) {
+function run(version) {
+  const program = { ...miniProgram.program, scripts: miniProgram.scripts }
   let app = {}
   let router
   const report = (error) => console.error(error)
@@ -31,7 +32,7 @@ function run(program) {
   })
   router = new Router({ engine, mount: document.getElementById('app'), app: program.app, units: program.units, report })
 
-  globalThis.miniProgram.add = engine.add
+  miniProgram.add = (other) => (other === version ? engine.add(miniProgram.rest) : loadAnew(version))
   engine.runApp()
   app.onLaunch?.({ path: program.app.pages[0], query: {} })
   app.onShow?.({ path: program.app.pages[0], query: {} })
@@ -51,6 +52,15 @@ function loadRest(src, isWhole) {
   const onerror = () => setTimeout(loadRest, RETRY_MS, src, isWhole)
   const onload = () => isWhole() || onerror()
   document.head.append(Object.assign(document.createElement('script'), { src, onload, onerror }))
+}
+
+/** The server got another release between the two scripts. Once for each version: one that gives old and new in turn may do so for long. */
+function loadAnew(version) {
+  try {
+    if (sessionStorage.loadedAnew === version) return
+    sessionStorage.loadedAnew = version
+    location.reload()
+  } catch {} // where nothing may be kept it would have no end
 }
 
 /** The installed app is called by its name in the language of the phone. */
