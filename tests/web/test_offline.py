@@ -164,6 +164,7 @@ def test_another_network_of_the_server_takes_the_place_of_the_one_before(phone):
 
 def leave(phone) -> Phone:
     phone.page.goto("about:blank")
+    phone.sent.clear()
     return phone
 
 
@@ -182,6 +183,8 @@ def test_a_download_that_ended_with_its_window_goes_on_at_the_next_start(phone, 
     phone.context.unroute("**/weights.bin")
     phone.page.goto(f"{phone.url}#/pages/settings/settings")
     hint(phone, READY)
+    fetched = {url.rsplit("/", 1)[-1] for url in phone.sent if "api/offline/" in url}
+    assert fetched == {"weights.bin"}  # the other file was whole
 
 
 def test_a_download_that_fails_after_the_window_was_nearly_left_is_said(phone):
