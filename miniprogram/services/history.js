@@ -50,7 +50,7 @@ function find(id) {
 }
 
 /**
- * Keeps a snap, instead of the same one that waited; the oldest beyond a hundred go.
+ * Keeps a snap, instead of the same one as it was chosen; the oldest beyond a hundred go.
  * @param {string} id
  * @param {import('./classifier').Outcome | null} outcome
  * @param {string} photo  copied
@@ -77,20 +77,27 @@ async function add(id, outcome, photo, isRaw = false) {
   return isKept
 }
 
+/** Keeps what a server said of a snap, which is the newest then; what the phone does not keep of it this session still knows. */
+function answer(id, outcome) {
+  const entry = find(id)
+  if (entry) write([Object.assign({}, entry, { outcome, time: Date.now() }), ...list().filter((other) => other.id !== id)])
+}
+
 /**
- * Keeps the photo of a snap as it was turned, with an answer that fits it, or none: then it waits for another one. Where the
- * phone will not keep it, it stays as it was.
+ * Keeps the photo of a snap as it was turned, with an answer that fits it, or none: then it waits for another one.
  * @param {string} photo  copied
  * @param {import('./classifier').Outcome | null} outcome
+ * @returns {Promise<boolean>}  false where the phone has no room for the photo, and then all stays as it was
  */
 async function turn(id, photo, outcome) {
   const before = find(id)
-  if (!before) return
+  if (!before) return true
   const kept = `${wx.env.USER_DATA_PATH}/${id}-${Date.now().toString(36)}.jpg` // pictures are shown as their names were first seen
-  if (!(await copy(photo, kept))) return
-  if (!find(id)) return removePhoto({ photo: kept })
+  if (!(await copy(photo, kept))) return false
   const { said = null, saidOfOthers = {} } = outcome ? before : {}
-  if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false, onPhone: null })) removePhoto(before)
+  if (!find(id)) removePhoto({ photo: kept })
+  else if (change(id, { photo: kept, outcome, said, saidOfOthers, isRaw: false, onPhone: null })) removePhoto(before)
+  return true
 }
 
 /** Keeps some fields of a snap. @returns {boolean}  whether the phone does so beyond this session */
@@ -148,4 +155,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { choose, list, find, add, turn, change, say, remove, clear }
+module.exports = { choose, list, find, add, answer, turn, change, say, remove, clear }

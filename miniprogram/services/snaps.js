@@ -59,14 +59,14 @@ function open(...[path, ...others]) {
   const ids = others.map((other) => open(other))
   const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
   Object.assign(of(id), { isNew: true, photo: path, others: ids })
-  keep(id, path, null, true)
+  keep(id, path, true)
   return id
 }
 
-/** @param {classifier.Outcome | null} outcome @param {boolean} isRaw  whether the photo has yet to be made small */
-function keep(id, path, outcome, isRaw) {
+/** @param {boolean} isRaw  whether the photo has yet to be made small */
+function keep(id, path, isRaw) {
   const snap = of(id)
-  if (snap.state !== 'cancelled') snap.kept = history.add(id, outcome, path, isRaw)
+  if (snap.state !== 'cancelled') snap.kept = history.add(id, null, path, isRaw)
 }
 
 /** What the phone itself says of a photo, kept beside it. @returns {Promise<News>}  {} where it can say nothing */
@@ -110,7 +110,7 @@ async function prepare(id) {
   if (small.tooSmall) throw new Failure('tooSmall')
   const after = history.find(id)
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
-  if (!isAnswered(id) && !small.unshown) keep(id, small.path, null, false)
+  if (!isAnswered(id) && !small.unshown) keep(id, small.path, false)
   await of(id).kept
   return Object.assign({ id }, small)
 }
@@ -147,8 +147,7 @@ function ask(small) {
       check()
       return note(id, failure)
     })
-    if (!wasKept || history.find(id)) keep(id, small.path, answer, false)
-    await of(id).kept
+    history.answer(id, answer)
     return answer
   }
 
@@ -169,7 +168,7 @@ function ask(small) {
     check()
     const { together } = answer
     if (!together) return answer
-    others.forEach((other, place) => history.find(other.id) && keep(other.id, other.path, together.others[place], false))
+    others.forEach((other, place) => history.answer(other.id, together.others[place]))
     return Object.assign({}, answer, { together: Object.assign({}, together, { others: [] }) })
   }
 }
@@ -201,12 +200,16 @@ async function send(id) {
  * @param {string} id
  * @param {number} degrees  90, 180 or 270
  * @param {classifier.Outcome | null} outcome  null: it is to be asked about again
- * @returns {Promise<string>}  the small copy; '' where this phone cannot draw the photo
+ * @returns {Promise<string>}  the small copy; '' where this phone cannot draw the photo, or has no room for it
  */
 async function turn(id, degrees, outcome) {
-  const path = await photo.turn(original(id), degrees).catch(() => '')
-  if (path && !outcome) drop(of(id))
-  return path && replace(id, path, outcome)
+  try {
+    const path = await photo.turn(original(id), degrees)
+    if (!outcome) drop(of(id))
+    return await replace(id, path, outcome)
+  } catch (failure) {
+    return ''
+  }
 }
 
 /** The answer under way is of no use any more. */
@@ -222,12 +225,12 @@ async function show(id) {
   return path && replace(id, path, kept.outcome)
 }
 
-/** Another picture of a snap, kept if the phone does. @returns {Promise<string>}  the small copy */
+/** Another picture of a snap. @returns {Promise<string>}  the small copy; '' where the phone keeps the snap and has no room for that */
 async function replace(id, path, outcome) {
-  of(id).photo = path
   const small = await photo.prepare(path)
   await of(id).kept
-  await history.turn(id, small.path, outcome)
+  if (!(await history.turn(id, small.path, outcome))) return ''
+  of(id).photo = path
   return small.path
 }
 

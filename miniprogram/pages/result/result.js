@@ -71,9 +71,9 @@ Page({
     this.snapId = id || ''
     const kept = history.find(this.snapId)
     const path = snaps.best(this.snapId)
-    this.setData({ photo: kept && !kept.isRaw ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
-    this.dress()
     const outcome = kept && (kept.outcome || kept.onPhone)
+    this.setData({ photo: kept && (outcome || !kept.isRaw) ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
+    this.dress()
     if (outcome) this.answer(outcome)
     if (!path) this.fail({ kind: 'photoGone' })
   },

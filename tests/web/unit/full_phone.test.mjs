@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { answerBody, GUESSES, Phone, settle } from './phone.mjs'
+
+const MOST_STEPS = 40
+
+async function wait() {
+  for (let turn = 0; turn < 12; turn++) await settle()
+}
+
+/** Has the phone refuse its n-th write, or all from there on. @returns {() => boolean}  whether it came to that */
+function fill(phone, n, isForGood) {
+  let count = 0
+  const isRefused = () => (count++, isForGood ? count >= n : count === n)
+  const files = phone.wx.getFileSystemManager()
+  const { copyFile } = files
+  const { setStorageSync } = phone.wx
+  const FULL = 'fail the maximum size of the file storage limit is exceeded'
+  files.copyFile = (options) => (isRefused() ? options.fail({ errMsg: `copyFile:${FULL}` }) : copyFile(options))
+  phone.wx.setStorageSync = (key, value) => {
+    if (isRefused()) throw Object.assign(new Error(), { errMsg: `setStorageSync:${FULL}` })
+    setStorageSync(key, value)
+  }
+  return () => count >= n
+}
+
+const open = (phone, part) => phone.requests.filter(({ url, ended }) => url.includes(part) && !ended)
+
+async function answerAll(phone, part, body) {
+  for (const request of open(phone, part)) await request.answer(200, body)
+  await wait()
+}
+
+/** A photo that is answered, confirmed and turned, and one that is answered once there is a connection. */
+async function use(phone) {
+  const page = phone.snap()
+  await wait()
+  await answerAll(phone, 'classify', answerBody({ level: 'unsure', feedback_id: 'f1' }))
+  page.onTurn()
+  await wait()
+  await answerAll(phone, 'classify', answerBody({ level: 'breed', feedback_id: 'f2' }))
+  if (page.data.answer.feedback === 'open') page.onRight()
+  await wait()
+  await answerAll(phone, 'feedback', {})
+  const other = phone.snap('tmp/two.jpg')
+  await wait()
+  await open(phone, 'classify')[0].lose('request:fail')
+  await wait()
+  phone.network = 'wifi'
+  phone.service('waiting').send()
+  await wait()
+  await answerAll(phone, 'classify', answerBody({ breeds: [...GUESSES].reverse(), level: 'breed' }))
+  other.onShow()
+  await wait()
+  return [page, other]
+}
+
+for (const isForGood of [false, true]) {
+  test(`a phone that is full ${isForGood ? 'from some moment on' : 'at some moment'} loses no photo and no answer of what it keeps`, async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    for (let n = 1; n < MOST_STEPS; n++) {
+      const phone = new Phone()
+      Object.assign(phone.files, { 'tmp/two.jpg': 'two' })
+      phone.pictures['tmp/two.jpg'] = phone.pictures['tmp/dog.jpg']
+      const isFull = fill(phone, n, isForGood)
+      const pages = await use(phone)
+      if (!isFull()) return
+      assert.notEqual(pages[0].data.state, 'failed')
+      for (const { id, photo, outcome } of phone.service('history').list()) {
+        assert.ok(photo in phone.files, `the photo is gone, full at ${n}`)
+        assert.ok(outcome, `the answer is gone, full at ${n}`)
+        const page = pages.find(({ snapId }) => snapId === id)
+        assert.deepEqual([page.data.state, page.data.answer.rows[0].id], [outcome.state, outcome.breeds[0].id])
+      }
+    }
+    assert.fail(`more than ${MOST_STEPS} writes`)
+  })
+}
+
+test('a photo that cannot be read while it is turned stays as it is, and the next tap turns it', async () => {
+  const phone = new Phone()
+  const page = phone.snap()
+  await wait()
+  await answerAll(phone, 'classify', answerBody({ level: 'breed' }))
+  const files = phone.wx.getFileSystemManager()
+  const { readFile } = files
+  files.readFile = ({ fail }) => fail({ errMsg: 'readFile:fail IndexedDB does not answer' })
+  const { photo } = page.data
+  await page.onTurn()
+  assert.deepEqual([page.data.photo, phone.toast], [photo, page.data.text.notTurned])
+  files.readFile = readFile
+  await page.onTurn()
+  assert.notEqual(page.data.photo, photo)
+})
