@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkModal, checkRequests, checkStored, checkToast, widthOf } from '../../../backend/web/runtime/wx/limits.js'
 import { LEVELS, answerBody, Phone, program, settle, tap } from './phone.mjs'
+import { rulesOf } from './strict.mjs'
 
 const TEXTS = ['en', 'zh'].map((language) => new Phone().load(`i18n/${language}.js`))
 
@@ -16,6 +17,54 @@ test('what the documents of WeChat forbid is refused, and no less', () => {
   assert.throws(() => checkStored('x', 10 * 1024 * 1024), /storage max size/)
   checkRequests(9)
   assert.throws(() => checkRequests(10), /max task count/)
+})
+
+/** Of each function what WeChat refuses, beside the limits above. */
+const FORBIDDEN = {
+  navigateTo: [{}, { url: 'pages/breed/breed' }, { url: '/pages/none/none' }, { url: '/pages/home/home' }],
+  redirectTo: [{ url: '/pages/history/history' }],
+  switchTab: [{ url: '/pages/result/result' }, { url: '/pages/home/home?id=1' }],
+  setNavigationBarTitle: [{}, { title: null }],
+  setNavigationBarColor: [{ frontColor: 'black', backgroundColor: '#ffffff' }, { frontColor: '#000000', backgroundColor: 'white' }],
+  setTabBarItem: [{ index: 4, text: 'x' }, { index: 0 }],
+  setTabBarStyle: [{ borderStyle: '#000000' }, { borderStyle: 'black', color: 'red' }],
+  showToast: [{}, { title: 'x', icon: 'warning' }, { title: 'x', duration: 0.5 }],
+  showModal: [{}, { title: 1 }, { title: 'x', confirmColor: 'red' }],
+  chooseMedia: [{ count: 0 }, { count: 21 }, { mediaType: ['photo'] }, { sourceType: [] }, { sizeType: ['small'] }],
+  getImageInfo: [{ src: 'tmp/none.jpg' }],
+  saveImageToPhotosAlbum: [{ filePath: 'https://host/a.jpg' }],
+  canvasToTempFilePath: [{}, { canvas: { width: 1, height: 0 } }, { canvas: { width: 9, height: 9 }, destWidth: 5000, destHeight: 9 }],
+  request: [{ url: '/api' }, { url: 'https://host', method: 'get' }, { url: 'https://host', header: { a: 1 } }, { url: 'https://host', data: 1 }],
+}
+
+test('what the documents forbid of a parameter is refused, and so is an eleventh page', () => {
+  const phone = new Phone()
+  const home = phone.open('home')
+  const rules = rulesOf(program, phone)
+  assert.deepEqual(Object.keys(FORBIDDEN), Object.keys(rules))
+  for (const [name, all] of Object.entries(FORBIDDEN)) {
+    for (const options of all) assert.throws(() => rules[name](options), { errno: 1001 }, `${name} ${JSON.stringify(options)}`)
+  }
+  phone.pages = Array(9).fill(home)
+  rules.navigateTo({ url: '/pages/breed/breed?id=1' })
+  phone.pages = Array(10).fill(home)
+  assert.throws(() => rules.navigateTo({ url: '/pages/breed/breed?id=1' }), /limit exceed/)
+  phone.pages = [phone.open('result', { id: '' })]
+  assert.throws(() => rules.setTabBarItem({ index: 0, text: 'x' }), /not TabBar page/)
+})
+
+test('what cannot be set on a page, or kept among 200 MB of files, is refused', () => {
+  const phone = new Phone()
+  const page = phone.open('home')
+  for (const changes of [{ a: undefined }, { a: { b: () => {} } }, { a: 'x'.repeat(1024 * 1024) }]) assert.throws(() => page.setData(changes))
+  const said = []
+  const copy = (srcPath, destPath) =>
+    phone.wx.getFileSystemManager().copyFile({ srcPath, destPath, success: () => said.push('kept'), fail: ({ errMsg }) => said.push(errMsg) })
+  phone.sizes['tmp/dog.jpg'] = 100 * 1024 * 1024
+  for (const path of ['usr/a', 'usr/b', 'usr/b', 'usr/c', 'tmp/a']) copy('tmp/dog.jpg', path)
+  assert.deepEqual(said.slice(0, 3), ['kept', 'kept', 'kept'])
+  assert.match(said[3], /maximum size/)
+  assert.match(said[4], /permission denied/)
 })
 
 test('every word on a button of a dialog has at most four characters, and every toast fits into two lines, in each language', () => {

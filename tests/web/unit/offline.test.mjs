@@ -257,13 +257,19 @@ test('a download that fails leaves no part of it, and the network before answers
   assert.ok((await snapped()).data.answer.onPhone)
 })
 
-for (const name of ['unlinkSync', 'readdirSync']) {
-  test(`files that cannot be deleted keep nobody from choosing it and switching it off: ${name} throws`, async () => {
+const denied = (name) => ({ errMsg: `${name}:fail permission denied` })
+for (const [name, act] of [
+  ['unlink', ({ fail }) => fail(denied('unlink'))],
+  [
+    'readdirSync',
+    () => {
+      throw Object.assign(new Error(), denied('readdirSync'))
+    },
+  ],
+]) {
+  test(`files that cannot be deleted keep nobody from choosing it and switching it off: ${name} fails`, async () => {
     phone.files['usr/d0.onnx'] = 'of before'
-    const files = phone.wx.getFileSystemManager()
-    files[name] = () => {
-      throw Object.assign(new Error(), { errMsg: `${name}:fail permission denied` })
-    }
+    phone.wx.getFileSystemManager()[name] = act
     const page = await settings()
     assert.equal((await choose(page)).isChosen, true)
     await page.onOffline()

@@ -8,8 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { readProgram } from '../../../backend/web/compiler/source.mjs'
 import { MODULE_GLOBALS } from '../../../backend/web/compiler/scripts.mjs'
 import { createLoader } from '../../../backend/web/runtime/modules.js'
-import { checkModal, checkRequests, checkStored, checkToast } from '../../../backend/web/runtime/wx/limits.js'
+import { checkRequests, checkStored } from '../../../backend/web/runtime/wx/limits.js'
 import { createCanvas, plain } from './canvas.mjs'
+import { checkSet, MOST_FILED, rulesOf, strict } from './strict.mjs'
 
 export const program = readProgram(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../miniprogram'))
 const scripts = Object.fromEntries(
@@ -123,7 +124,11 @@ export class Phone {
     this.infers = false // whether WeChat is new enough to run networks
     this.downloads = []
     this.sessions = []
+    this.sizes = {} // bytes of files, where they are more than what stands for them here
     this.wx = fakeWx(this)
+    for (const [name, rule] of Object.entries(rulesOf(program, this))) {
+      if (name in this.wx) this.wx[name] = strict(name, rule, this.wx[name])
+    }
     this.load = createLoader(scripts, () => [
       this.wx,
       (app) => {
@@ -152,8 +157,10 @@ export class Phone {
     const definition = this.pageDefinition(name)
     const page = {
       ...definition,
+      route: `pages/${name}/${name}`,
       data: structuredClone(definition.data),
       setData(changes) {
+        checkSet(changes)
         Object.assign(this.data, structuredClone(changes))
       },
     }
@@ -195,15 +202,23 @@ function fakeWx(phone) {
         ? success({ data: phone.files[filePath] })
         : fail({ errMsg: 'readFile:fail no such file' }),
     copyFile: ({ srcPath, destPath, success, fail }) => {
+      const bytesOf = (path) => phone.sizes[path] ?? phone.files[path].length
+      const filed = Object.keys(phone.files).filter((path) => path.startsWith('usr/') && path !== destPath)
       if (!(srcPath in phone.files)) return fail({ errMsg: 'copyFile:fail no such file' })
+      if (!destPath.startsWith('usr/')) return fail({ errMsg: `copyFile:fail permission denied, open ${destPath}` })
+      if (filed.reduce((sum, path) => sum + bytesOf(path), bytesOf(srcPath)) > MOST_FILED) {
+        return fail({ errMsg: 'copyFile:fail the maximum size of the file storage limit is exceeded' })
+      }
+      phone.sizes[destPath] = bytesOf(srcPath)
       if (srcPath in phone.pictures) phone.pictures[destPath] = phone.pictures[srcPath]
       return success((phone.files[destPath] = phone.files[srcPath]))
     },
-    unlink: ({ filePath, complete = () => {} }) => {
+    unlink: ({ filePath, success = () => {}, fail = () => {} }) => {
+      if (!(filePath in phone.files)) return fail({ errMsg: 'unlink:fail no such file or directory' })
+      if (!filePath.startsWith('usr/')) return fail({ errMsg: 'unlink:fail permission denied' })
       delete phone.files[filePath]
-      complete()
+      return success()
     },
-    unlinkSync: (path) => delete phone.files[path],
     readdirSync: (folder) => {
       const inside = Object.keys(phone.files).filter((path) => path.startsWith(`${folder}/`))
       return inside.map((path) => path.slice(folder.length + 1))
@@ -311,7 +326,6 @@ function fakeWx(phone) {
       phone.bar = colours
     },
     showToast: async (options) => {
-      refuse('showToast', () => checkToast(options))
       phone.toast = options.title
     },
     openSetting: async () => {
@@ -321,7 +335,6 @@ function fakeWx(phone) {
     downloadFile: (options) => download(phone, options),
     createInferenceSession: (options) => inferenceSession(phone, options),
     showModal: async (options) => {
-      refuse('showModal', () => checkModal(options))
       phone.modals.push(options)
       return { confirm: phone.answerModal }
     },
