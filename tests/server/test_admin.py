@@ -167,7 +167,9 @@ def test_a_switch_says_why_and_one_that_has_not_seen_anothers_is_refused_with_wh
         ("models/half/shadow", {"version": 2}),
         ("models/half/rollout", {"version": 1, "steps": [5], "every": 60, "label": "known"}),
         ("models/half/versions/1/load", {}),
+        ("models/half/rollout/pause", {"label": "known"}),  # there is none by now
         ("undo", {"id": second["id"]}),
+        ("undo", {"id": first["id"]}),  # not in force by now
         ("undo", {"model": "half"}),
         ("apply", {"state": {"format": 1, "models": {"half": {"shadow": 2}}}}),
     ):

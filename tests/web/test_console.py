@@ -213,7 +213,7 @@ def test_what_somebody_else_changed_meanwhile_is_told_with_who_and_nothing_is_ch
     would(page, "bob 127.0.0.1 was first: switch")
     log = server.get("/api/admin/switches").json()["switches"]
     assert log[0]["by"]["name"] == "bob"
-    page.locator("[name=reason]").fill("seen")  # whoever has looked goes on
+    would(page, "label raced of inception_v3: 1 -> 2")  # whoever has looked goes on
     expect(button).to_be_enabled()
     post(server, "models/inception_v3/default", version=1, force=True, by="dora")
     expect(page.locator(".log li").first).to_contain_text(
@@ -482,13 +482,34 @@ def test_photos_are_tried_on_two_versions_and_nothing_is_wider_than_the_screen(
     bad.write_bytes(b"no photo at all")
     compare(page, bad)
     expect(tried).to_contain_text("xpected a JPEG, PNG")
-    expect(outcome).to_contain_text("Different first answers: 0 of 0.")
+    expect(outcome).to_contain_text(
+        "Different first answers: 0 of 0. Without an answer, at the end: 1."
+    )
     many = [photos[0].rename(tmp_path / "0.jpg")]
     many += [Path(shutil.copy(many[0], tmp_path / f"{number}.jpg")) for number in range(1, 22)]
     compare(page, *many)
     expect(outcome).to_contain_text("0 of 20", timeout=60_000)
     expect(outcome).to_contain_text("2 more were left out")
     assert tried.count() == 20
+
+
+ANOTHER_MODEL_MEANWHILE = """
+const realFetch = fetch
+window.fetch = async (path, ...more) => {
+  const isPhoto = String(path).startsWith("api/classify")
+  if (isPhoto) location.hash = "model=half"
+  while (isPhoto && !document.querySelector("#model-title[data-model=half]")) await new Promise(requestAnimationFrame)
+  return realFetch(path, ...more)
+}
+"""
+
+
+def test_photos_are_tried_on_the_model_that_was_shown_when_that_began(server, open_console, photos):
+    page = open_console(server)
+    expect(page.locator("#second")).to_have_value("3")
+    page.evaluate(ANOTHER_MODEL_MEANWHILE)
+    compare(page, photos[1])
+    expect(page.locator("#outcome")).to_contain_text("Different first answers: 1 of 1.")
 
 
 def test_photos_can_be_dropped_and_a_box_is_drawn_where_the_dog_is(server, open_console, photos):
@@ -542,6 +563,23 @@ def test_without_the_token_it_explains_itself_and_with_it_all_is_shown(guarded, 
     expect(page.locator("#login")).to_be_visible()
     assert page.evaluate("sessionStorage.length") == 0
     assert page.locator("article").count() == 0
+
+
+def test_a_token_that_is_no_longer_this_servers_closes_the_panel_and_asks_anew(
+    guarded, open_console
+):
+    page = open_console(guarded)
+    log_in(page)
+    change(page, "default", "1")
+    would(page, "This would change")
+    page.evaluate("window.realFetch = fetch; window.fetch = () => Promise.reject(Error()); 0")
+    expect(page.locator("#away")).to_contain_text("The server does not answer")
+    page.evaluate("sessionStorage.dogsnapToken = 'before'; window.fetch = window.realFetch; 0")
+    says(page, "the token is not this server's")
+    expect(page.locator("#change")).to_be_hidden()
+    expect(page.locator("#away")).to_be_hidden()  # it answers again
+    log_in(page)
+    expect(page.locator("#message")).to_be_hidden()
 
 
 def log_in(page) -> None:
@@ -767,6 +805,16 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     page.locator("nav a").last.click()
     expect(page.locator("#model-title")).to_have_text("model_39")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    button = change(page, "default", "1")
+    expect(button).to_be_enabled()
+    shutil.rmtree(tmp_path / "models" / "model_39")
+    expect(page.locator("#now")).to_contain_text("there is no model 'model_39'")
+    button.click()
+    would(page, "Servable not found for request: Latest(model_39)")  # and no other one is switched
+    expect(button).to_be_disabled()
+    page.evaluate("location.hash = 'model=model_00'")
+    expect(page.locator("#model-title")).to_have_text("model_00")
+    expect(page.locator("#change")).to_be_hidden()
 
 
 def test_what_users_said_is_shown_by_version_and_breed(

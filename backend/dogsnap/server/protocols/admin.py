@@ -10,7 +10,6 @@ from flask import Blueprint, Response, request
 from dogsnap.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from dogsnap.routing import planners
 from dogsnap.routing.choices import HIDDEN, Choices
-from dogsnap.routing.chosen_versions import was_second
 from dogsnap.routing.planners import ANY, Versions
 from dogsnap.routing.rollout import (
     pause_rollout,
@@ -127,7 +126,7 @@ def _add_switches(routes: Blueprint, predictor: Predictor) -> None:
         planners = {}
         for name, wanted in read_state(fields["state"]).items():
             planners[name] = partial(change_state, wanted=wanted)
-        response = _answer(predictor, switcher.plan(planners), fields)
+        response = _answer(predictor, switcher.plan(planners, seen=fields.get("seen")), fields)
         if not fields.get("dry_run"):
             for name in planners:
                 repository.try_again(name)
@@ -136,7 +135,7 @@ def _add_switches(routes: Blueprint, predictor: Predictor) -> None:
     @routes.post("/undo", endpoint="undo")
     def undo_switch() -> Response:
         fields = _fields()
-        plan = switcher.plan_undo(fields.get("id"), fields.get("model", ""))
+        plan = switcher.plan_undo(fields.get("id"), fields.get("model", ""), fields.get("seen"))
         return _answer(predictor, plan, fields, plan.undoes.model if plan.undoes else "")
 
 
@@ -244,7 +243,8 @@ def _switch(
     def planner(choices: Choices, versions: Versions) -> Choices:
         return change(choices, versions, *values)
 
-    plan = predictor.switcher.plan({model: planner}, fields.get("guard", False))
+    is_guarded, seen = fields.get("guard", False), fields.get("seen")
+    plan = predictor.switcher.plan({model: planner}, is_guarded, seen=seen)
     return _answer(predictor, plan, fields, model)
 
 
@@ -252,7 +252,6 @@ def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str
     """What a switch would change, as sentences, or the switch (null if nothing
     changed); and the status of its model (null if it was about all models).
     """
-    _check_seen(predictor, plan, fields.get("seen"))
     found = plan.differences
     more: dict[str, Any] = {"switch": None, "differences": found.felt, "notes": found.noted}
     if fields.get("dry_run"):
@@ -263,15 +262,6 @@ def _answer(predictor: Predictor, plan: Plan, fields: dict[str, Any], model: str
         switched = predictor.switcher.apply(plan, fields["by"], is_forced, reason)
         more["switch"] = switched and switched.to_json()
     return json_response({**more, **_state(predictor, model)})
-
-
-def _check_seen(predictor: Predictor, plan: Plan, seen: int | None) -> None:
-    """Raises Aborted if one of the plan's models was switched after the switch
-    `seen`, the last one that the client knows.
-    """
-    newest = predictor.repository.chosen.newest_switch(plan.models)
-    if seen is not None and newest and newest.id > seen:
-        raise was_second(newest)
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:

@@ -52,13 +52,15 @@ class Switcher:
         is_guarded: bool = False,
         is_compared: bool = True,
         undoes: Switch | None = None,
+        seen: int | None = None,
     ) -> Plan:
         """What the planner of each model, of `dogsnap.routing.planners`, makes of
         what is chosen now.
 
         To undo, it is enough that the engines that answer have a version.
-        Raises what planners raise, and InvalidArgument if a guard has nothing
-        to compare with.
+        Raises what planners raise, InvalidArgument if a guard has nothing to
+        compare with, and Aborted if one of the models was switched after the
+        switch `seen`, the last one that the client knows.
         """
         versions = {}
         for model in planners:
@@ -74,21 +76,28 @@ class Switcher:
                 changes += find_changes(planner, choices, versions[model], is_guarded)
             return changes
 
-        changes, differences = find(), Differences()
+        try:
+            changes, differences = find(), Differences()
+        finally:  # who was first says more than what became impossible by it
+            newest = self._chosen.newest_switch(planners.keys())
+            if seen is not None and newest and newest.id > seen:
+                raise was_second(newest)
         if is_compared:
             for model in planners:
                 of_model = [change for change in changes if change.model == model]
                 differences += self._compare(versions[model], of_model, is_guarded)
         return Plan(frozenset(planners), find, changes, differences, is_guarded, undoes)
 
-    def plan_undo(self, number: int | None = None, model: str = "") -> Plan:
+    def plan_undo(
+        self, number: int | None = None, model: str = "", seen: int | None = None
+    ) -> Plan:
         """Of the switch with this id, or of the last one in force (of a model).
 
         Raises Aborted for one that cannot be undone, NotFound, FailedPrecondition.
         """
         switch = self._chosen.find(number, model, self.is_undoable)
         planners = dict.fromkeys(switch.models, partial(undo, switch=switch))
-        return self.plan(planners, is_compared=False, undoes=switch)
+        return self.plan(planners, is_compared=False, undoes=switch, seen=seen)
 
     def apply(
         self, plan: Plan, by: Who, is_forced: bool = False, reason: str = ""

@@ -8,7 +8,8 @@ let setting, page, wanted, timer;
 
 // The button's data say what is changed: a "label" with its `name`, "default", "shadow" or "new", which is `at` a version.
 export function openChange(button, functions) {
-  [setting, page] = [{ id: button.id, ...button.dataset }, functions];
+  const { path } = one("#model-title").dataset; // before this is done the page may show another model
+  [setting, page] = [{ id: button.id, path, ...button.dataset }, functions];
   form.reset();
   one("#change-title").textContent = button.ariaLabel;
   fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value;
@@ -40,12 +41,12 @@ function read() {
   return { path, words, fields: { ...asked, reason, force: force && true, seen: seen() } };
 }
 
-const send = ({ path, fields }, more) => switchTo(`${one("#model-title").dataset.path}/${path}`, { ...fields, ...more });
+const send = ({ path, fields }, more) => switchTo(`${setting.path}/${path}`, { ...fields, ...more });
 const list = (title, items) => (items.length ? [element("p", title), element("ul", items.map((text) => element("li", text)))] : []);
 const would = (...content) => one("#would").replaceChildren(...content);
-const refuse = ({ message }) => would(element("p", message, { className: "bad sentence" }));
+const refusal = ({ message }) => element("p", message, { className: "bad sentence" });
 
-async function tryIt() {
+async function tryIt(...before) {
   const tried = wanted = read();
   one("#do").textContent = tried.words;
   one("#do").disabled = true;
@@ -54,6 +55,7 @@ async function tryIt() {
     const { would: changes, differences, notes } = await send(tried, { dry_run: true });
     if (tried !== wanted) return; // something else was chosen meanwhile
     would(
+      ...before,
       ...(changes.length ? list("This would change:", changes) : ["Nothing would change: it is so already."]),
       ...list("Clients would feel it, so it is refused unless you say so:", differences),
       ...list("Also:", notes),
@@ -61,7 +63,7 @@ async function tryIt() {
     one("#force").hidden = one("#force").disabled = !differences.length;
     one("#do").disabled = !changes.length || (differences.length > 0 && !tried.fields.force);
   } catch (error) {
-    if (tried === wanted) refuse(error);
+    if (tried === wanted) would(refusal(error));
   }
 }
 
@@ -80,8 +82,8 @@ form.addEventListener("submit", async (event) => {
     panel.close();
     await page.done(answer);
   } catch (error) {
-    await page.refresh(); // somebody may have been first: what is true now, and the sentence
-    refuse(error);
+    await page.refresh(); // somebody may have been first: the sentence, and what would change now
+    await tryIt(refusal(error));
   }
 });
 panel.addEventListener("close", () => document.getElementById(setting.id)?.focus());

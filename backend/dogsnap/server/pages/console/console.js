@@ -100,6 +100,7 @@ one("main").addEventListener("click", ({ target, detail }) => {
 
 function logOut() {
   delete session.dogsnapToken;
+  one("#away").textContent = ""; // it answers
   one("#change").close();
   one("#login").hidden = false;
   one("#all").hidden = one("#forget").hidden = true;
@@ -136,6 +137,9 @@ async function follow() {
 one("#who").value = local.dogsnapWho ?? "";
 one("#who").addEventListener("change", () => { local.dogsnapWho = one("#who").value.trim(); });
 one(".spans").addEventListener("change", refresh);
-addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
+addEventListener("hashchange", () => { // another model, or a link that is opened where the page is open
+  one("#change").close();
+  begin();
+});
 begin();
 setTimeout(follow, REFRESH_MS);

@@ -4,8 +4,8 @@ import { all, ask, element, one } from "./ask.js";
 
 const MOST = 20, SHOWN = 3;
 
-async function classify(photo, version) {
-  const query = new URLSearchParams({ model: one("#model-title").dataset.model, version, top_k: SHOWN });
+async function classify(photo, model, version) {
+  const query = new URLSearchParams({ model, version, top_k: SHOWN });
   const started = performance.now();
   const answer = await (await ask(`api/classify?${query}`, { method: "POST", body: photo })).json();
   return { ...answer, milliseconds: performance.now() - started };
@@ -26,11 +26,11 @@ function side({ model, breeds, level, box, milliseconds }, address) {
 }
 
 // A row, whose class says what was found.
-async function tryPhoto(photo, versions) {
+async function tryPhoto(photo, model, versions) {
   const title = element("h3", `${photo.name} `);
   try {
     const answers = [];
-    for (const version of versions) answers.push(await classify(photo, version)); // one by one, for their times' sake
+    for (const version of versions) answers.push(await classify(photo, model, version)); // one by one, for their times' sake
     const address = URL.createObjectURL(photo);
     const found = first(answers[0]) === first(answers[1]) ? "same" : "different";
     title.append(element("span", found, { className: "chip" }));
@@ -42,17 +42,20 @@ async function tryPhoto(photo, versions) {
 
 async function tryAll() {
   const photos = [...one("#photos").files], versions = [one("#first").value, one("#second").value];
+  const { model } = one("#model-title").dataset; // meanwhile the page may show another one
   const [outcome, list, button] = [one("#outcome"), one("#tried"), one("#try button")];
   for (const picture of all("img", list)) URL.revokeObjectURL(picture.src);
   list.replaceChildren();
   button.disabled = true;
   for (const [place, photo] of photos.slice(0, MOST).entries()) {
     outcome.textContent = `Photo ${place + 1} of ${Math.min(MOST, photos.length)} …`;
-    const row = await tryPhoto(photo, versions);
+    const row = await tryPhoto(photo, model, versions);
     list.insertBefore(row, row.className === "different" ? one("#tried > :not(.different)") : null);
   }
   const left = photos.length > MOST ? ` ${photos.length - MOST} more were left out.` : "";
-  outcome.textContent = `Different first answers: ${all(".different", list).length} of ${all(".different, .same", list).length}.${left}`;
+  const [different, same, bad] = [".different", ".same", ".bad"].map((kind) => all(kind, list).length);
+  const refused = bad ? ` Without an answer, at the end: ${bad}.` : "";
+  outcome.textContent = `Different first answers: ${different} of ${different + same}.${refused}${left}`;
   button.disabled = false;
 }
 
