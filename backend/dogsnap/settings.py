@@ -167,9 +167,8 @@ class Settings:
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(
         "",
-        "bearer token for administration and the metrics; without one, a random one in "
-        "a file that only the server's "
-        "user can read. Better set in the environment",
+        "bearer token for administration and the metrics. Without one, a random one in "
+        "a file that only the server's user can read. Better set in the environment",
         secret=True,
     )
     switch_log: str = setting(
@@ -419,7 +418,7 @@ def options(*names: str) -> Callable[[Decorated], Decorated]:
             name = flag(row.name)
             if row.type is bool:
                 name = f"{name}/--no-{name.removeprefix('--')}"
-            shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
+            shown = f"{row.metadata['help']}  [{variable(row.name)}, default: {row.default}]"
             command = click.option(name, type=click_type(row), default=None, help=shown)(command)
         for name in withdrawn:
             more = f"{flag(name)}/{flag(f'no_{name}')}" if name == "warm_up" else flag(name)

@@ -195,7 +195,7 @@ def test_every_setting_is_a_flag_of_serve_with_variable_and_default_in_its_help(
     )
     for row in table():
         assert flag(row.name) in text
-        assert f"[{variable(row.name)}; default: {row.default}]" in text
+        assert f"[{variable(row.name)}, default: {row.default}]" in text
 
 
 def test_the_largest_number_that_clients_of_tensorflow_serving_write_is_taken():

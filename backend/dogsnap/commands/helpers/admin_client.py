@@ -32,7 +32,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(Remote(url or local_url(settings), token, model), **arguments)
 
     url = option(
-        "--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default=""
+        "--url", "URL of the server, if not the one on this machine at DOGSNAP_PORT", default=""
     )
     return url(options("admin_token")(with_server))
 
