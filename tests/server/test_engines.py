@@ -100,6 +100,8 @@ def test_one_engine_that_hangs_costs_at_most_the_requests_that_are_there(
         assert lost <= (module.AHEAD + 2 if hanging is whose_runs_are_stuck else 0)
         if hanging is not whose_runs_are_stuck:
             wait_until(lambda: sample(gateway, "dogsnap_engines_silent") == 1)
+            shown = gateway.get("/console/models").text
+            assert f"the engine at {address} does not answer" in shown
             assert max(seconds) < DEADLINE_MS / 1000
         assert answers(f"{gateway.url}/readyz")
 
@@ -164,7 +166,9 @@ def test_an_engine_that_comes_back_without_the_chosen_version_leaves_it_to_the_o
         wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 1)
         assert {gateway.classify(RED, **asked).status_code for _ in range(10)} == {200}
         assert listed() == {2: "1 of 2 engines lack it", 1: ""}
-        wait_until(lambda: "lacks version 2 of inception_v3, which is chosen" in gateway.log())
+        lacks = "lacks version 2 of inception_v3, which is chosen"
+        wait_until(lambda: lacks in gateway.log())
+        assert lacks in gateway.get("/console/models").text
         assert answers(f"{gateway.url}/readyz")
         first.versions = {1}
         refused = gateway.classify(RED, **asked)

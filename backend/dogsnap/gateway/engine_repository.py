@@ -70,7 +70,7 @@ class EngineRepository(ModelRepository):
         self._configs, self._only, self._is_named = configs, only, is_named
         self._files = files
         self._were_ready: set[str] = set()  # models of which a version was available once
-        self._lacks: set[str] = set()  # as of the last poll, as sentences for the log
+        self._known_lacks: list[str] = []  # as of the last poll
         self._folders: dict[str, Path] = {}  # of the models
         self._statuses: dict[str, list[VersionStatus]] = {}  # as of the last poll
         # By model and label, None for the default.
@@ -242,6 +242,10 @@ class EngineRepository(ModelRepository):
     def not_ready(self) -> str:
         return self._trouble
 
+    def troubles(self) -> list[str]:
+        silent = [each.address for each in self.engine.engines.all() if not each.answers]
+        return [f"the engine at {address} does not answer" for address in silent] + self._lacks()
+
     def start(
         self,
         poll_seconds: float,
@@ -321,15 +325,22 @@ class EngineRepository(ModelRepository):
                 lacking[engine.address] = lacks
         return lacking
 
-    def _log_lacks(self) -> None:
-        """Log what an engine lacks when that begins."""
-        lacks = set()
+    def _lacks(self) -> list[str]:
+        """What `lacking` says, as sentences."""
+        lacks = []
         for address, specs in self.lacking().items():
             for spec in specs:
-                lacks.add(f"the engine at {address} lacks version {spec.version} of {spec.name}")
-        for sentence in sorted(lacks - self._lacks):
-            log.warning("%s, which is chosen", sentence)
-        self._lacks = lacks
+                what = f"version {spec.version} of {spec.name}, which is chosen"
+                lacks.append(f"the engine at {address} lacks {what}")
+        return lacks
+
+    def _log_lacks(self) -> None:
+        """Log what an engine lacks when that begins."""
+        lacks = self._lacks()
+        for sentence in lacks:
+            if sentence not in self._known_lacks:
+                log.warning(sentence)
+        self._known_lacks = lacks
 
     def _poll_model(self, name: str) -> str:
         """Ask for its versions and default; returns why it does not answer, or ""."""

@@ -137,10 +137,12 @@ class View:
         }
 
     def _troubles(self) -> list[str]:
-        troubles = [self._repository.not_ready() if self._repository.models() else ""]
+        troubles = self._repository.troubles()
+        if self._repository.models() and (not_ready := self._repository.not_ready()):
+            troubles.append(not_ready)
         if self._chosen.trouble:
             troubles.append(f"switches are refused for now: {self._chosen.trouble}")
-        return [trouble for trouble in troubles if trouble]
+        return troubles
 
     def _undone_by_guard(self) -> list[dict[str, Any]]:
         """The switches of the last day that the guard has made, newest first, each

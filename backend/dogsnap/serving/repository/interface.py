@@ -84,6 +84,10 @@ class ModelRepository(ABC):
         available, at least one.
         """
 
+    def troubles(self) -> list[str]:
+        """What is amiss although all models may answer, as sentences."""
+        return []
+
     @abstractmethod
     def scan_safely(self) -> None:
         """Look once which versions there are, and log what prevents that when it begins."""
