@@ -257,7 +257,7 @@ def _measure_precision(
     network = Network(folder / NETWORK, precision, outputs, one_caller=True)
     judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
     difference = judge(network, acceleration.reference, TOLERANCES[precision])
-    grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    grey = network.run_grey()
     speedup = round(_speedup(network, acceleration.reference), 2)
     return NetworkManifest(
         precision=precision,

@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 
-from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef, Node
+from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef, Node, inputs_of
 from dogsnap.message_files import add_messages
 
 LARGEST = 127
@@ -111,7 +111,7 @@ class _OnnxWriter:
         self._same: dict[str, str] = {}  # what an Identity takes, by its name
         for node in graph.graph_def.node:
             if node.op == "Identity":
-                self._same[node.name] = _sources(node)[0]
+                self._same[node.name] = inputs_of(node)[0]
         last = told.split(":")[0]
         self._last = self._same.get(last, last)
         self._values: dict[str, np.ndarray] = {}
@@ -128,7 +128,7 @@ class _OnnxWriter:
 
     def write(self, node: Node) -> None:
         """Add the counterpart of a node, behind what it takes."""
-        sources = [self._same.get(source, source) for source in _sources(node)]
+        sources = [self._same.get(source, source) for source in inputs_of(node)]
         side = next((self._sides[source] for source in sources if source in self._sides), 0)
         if node.op == "Const":
             self._values[node.name] = tf.make_ndarray(node.attr["value"].tensor)
@@ -204,16 +204,12 @@ class _OnnxWriter:
         return name
 
 
-def _sources(node: Node) -> list[str]:
-    return [name.split(":")[0] for name in node.input if not name.startswith("^")]
-
-
 def _kernels(graph: FrozenGraph) -> dict[str, int]:
     """Where the output channels of each kernel are, by its name."""
     found = {}
     for node in graph.graph_def.node:
         if node.op in CHANNELS:
-            found[_sources(node)[1]] = CHANNELS[node.op]
+            found[inputs_of(node)[1]] = CHANNELS[node.op]
     return found
 
 

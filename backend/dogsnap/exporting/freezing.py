@@ -77,6 +77,11 @@ class FrozenGraph:
         return tf.function(network, autograph=False).get_concrete_function(*specs)
 
 
+def inputs_of(node: Node) -> list[str]:
+    """The nodes whose values a node takes."""
+    return [name.split(":")[0] for name in node.input if not name.startswith("^")]
+
+
 def freeze(signature: Function) -> FrozenGraph:
     """The same network with its variables replaced by constants.
 

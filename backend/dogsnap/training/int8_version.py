@@ -165,7 +165,7 @@ def _quantise(
         os.replace(other / name, runtime / name)
     other.rmdir()
     network = Network(runtime / NETWORK, INT8, manifest.outputs, one_caller=True)
-    grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    grey = network.run_grey()
     quantised = replace(
         manifest,
         precision=INT8,

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.exporting import layers
-from dogsnap.exporting.freezing import FrozenGraph, Node
+from dogsnap.exporting.freezing import FrozenGraph, Node, inputs_of
 from dogsnap.exporting.merging.options import PREPROCESSING, MergeError, Options
 
 # Operations that give a picture in the numbers of the one they take: Keras'
@@ -102,7 +102,7 @@ def find_rescaling(graph: FrozenGraph, alias: str) -> tuple[float, float]:
     for node in graph.graph_def.node:
         if node.op == "Const":
             constants[node.name] = node
-        for name in _inputs(node):
+        for name in inputs_of(node):
             consumers.setdefault(name, []).append(node)
     begin = graph.inputs[alias].split(":")[0]
     scales = {begin: NO_RESCALING}
@@ -121,11 +121,6 @@ def find_rescaling(graph: FrozenGraph, alias: str) -> tuple[float, float]:
     return last
 
 
-def _inputs(node: Node) -> list[str]:
-    """The nodes whose values a node takes."""
-    return [name.split(":")[0] for name in node.input if not name.startswith("^")]
-
-
 def _scale_behind(
     node: Node, picture: str, scale: tuple[float, float], constants: Mapping[str, Node]
 ) -> tuple[float, float] | None:
@@ -134,7 +129,7 @@ def _scale_behind(
     """
     if node.op in SAME_NUMBERS:
         return scale
-    inputs = _inputs(node)
+    inputs = inputs_of(node)
     beside = [constants[name] for name in inputs if name in constants]
     if node.op not in RESCALING or not beside:
         return None

@@ -305,6 +305,10 @@ class Network:
             outputs[name] = np.stack(values)[: len(images)]
         return outputs
 
+    def run_grey(self) -> Arrays:
+        """The outputs for one grey image, which an export records."""
+        return self.run(np.full((1, *self.shape), 0.5, np.float32))
+
     def _rows(
         self, parts: Sequence[np.ndarray], deadline: float, is_only_caller: bool
     ) -> list[list[np.ndarray]]:
@@ -383,7 +387,7 @@ def self_test(network: Network, manifest: NetworkManifest) -> None:
     """Raises IncompatibleNetwork unless the outputs for a grey image equal
     those recorded at the export. Also a warm-up.
     """
-    answers = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    answers = network.run_grey()
     for name, expected in manifest.grey.items():
         difference = float(np.abs(answers[name] - np.asarray(expected)).max())
         if not difference <= manifest.tolerance:
