@@ -66,7 +66,8 @@ function fetchOnce(name) {
 
 async function fetchAll(name) {
   const answer = await request.send(`/api/${name}`, { timeoutMs: TIMEOUT_MS }).answer
-  if (!answer || !Array.isArray(answer.breeds)) throw new request.Failure('unreadable')
+  const isBreed = (breed) => breed && breed.id && typeof breed.name === 'string'
+  if (!answer || !Array.isArray(answer.breeds) || !answer.breeds.every(isBreed)) throw new request.Failure('unreadable')
   storage.write(name, answer.breeds)
   return answer.breeds
 }

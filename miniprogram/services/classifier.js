@@ -80,9 +80,9 @@ function toOutcome(answer) {
   if (Array.isArray(answer.photos) && answer.photos.length > 1) return ofSeveral(answer)
   const { model, dogs = [], more_dogs: moreDogs, turned = 0 } = answer
   const first = Object.assign(toDog(answer, model), turned ? { turned } : {})
-  if (dogs.length < 2 || !dogs.every(({ box }) => box)) return first
-  const others = dogs.slice(1).map((dog) => toDog(Object.assign({ dog: true }, dog), model))
-  return Object.assign({}, first, { dogs: [first, ...others], chosen: 0, moreDogs: Boolean(moreDogs) })
+  const all = [first, ...dogs.slice(1).map((dog) => toDog(Object.assign({ dog: true }, dog), model))]
+  if (all.length < 2 || !all.every(({ box }) => box)) return first
+  return Object.assign({}, first, { dogs: all, chosen: 0, moreDogs: Boolean(moreDogs) })
 }
 
 /**

@@ -54,7 +54,7 @@ function download(network, header, tell) {
       success,
       fail,
     })
-    task.onProgressUpdate(({ totalBytesWritten }) => tell(totalBytesWritten / bytesOf(network)))
+    task.onProgressUpdate(({ totalBytesWritten }) => tell(totalBytesWritten / network.bytes))
   })
 }
 

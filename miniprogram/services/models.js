@@ -20,9 +20,11 @@ const DOGS_KEY = 'areDogs'
  */
 async function all() {
   const answer = await request.send('/api/models', { timeoutMs: TIMEOUT_MS }).answer
-  if (!answer || !Array.isArray(answer.models)) throw new request.Failure('unreadable')
+  const isModel = (model) => model && Array.isArray(model.versions) && model.versions.every(Boolean)
+  if (!answer || !Array.isArray(answer.models) || !answer.models.every(isModel)) throw new request.Failure('unreadable')
   learn(answer)
-  return { models: answer.models, feedbackDays: answer.feedback_days || 0 }
+  const models = answer.models.map((model) => Object.assign({}, model, { labels: model.labels || {} }))
+  return { models, feedbackDays: answer.feedback_days || 0 }
 }
 
 /** Called when the classes are of another kind than before. */
@@ -61,7 +63,7 @@ function choices(models) {
   return models.flatMap(({ name, versions, labels }) => {
     const naming = versions.filter(({ state, classes }) => state === 'AVAILABLE' && classes !== 0)
     const numbers = naming.map(({ version }) => version)
-    const usable = Object.keys(labels || {}).filter((label) => numbers.includes(labels[label]))
+    const usable = Object.keys(labels).filter((label) => numbers.includes(labels[label]))
     return [...usable.map((label) => ({ model: name, label })), ...numbers.map((version) => ({ model: name, version }))]
   })
 }

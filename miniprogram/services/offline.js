@@ -5,6 +5,7 @@
  * @typedef {object} Network  as the server describes it
  * @property {string} digest
  * @property {string} address  of the folder with its files
+ * @property {number} bytes  of the files that this phone needs
  * @property {Record<string, {bytes: number, sha1: string}>} files
  * @property {number} side  of the picture that it sees, in pixels
  *
@@ -42,12 +43,12 @@ function follow(listener) {
   tell = listener
 }
 
-/** @returns {Promise<Network>}  the server's; rejects with a Failure, also where this phone cannot run it */
+/** @returns {Promise<Network>}  the server's; rejects where there is none that can be read, or this phone cannot run it */
 async function offered() {
   if (!engine.isPossible()) throw new request.Failure('noModel')
   const found = await request.send('/api/offline', { timeoutMs: TIMEOUT_MS }).answer
-  if (!found.digest || !found.files || !found.labels) throw new request.Failure('unreadable')
-  return Object.assign(found, { address: `${baseUrl}/api/offline/${found.digest}` })
+  if (!found.digest || !found.labels) throw new request.Failure('unreadable')
+  return Object.assign(found, { address: `${baseUrl}/api/offline/${found.digest}`, bytes: engine.bytesOf(found) })
 }
 
 /** @returns {Network | null}  the one that is whole on this phone */
@@ -148,4 +149,4 @@ async function guess(kind, path) {
   }
 }
 
-module.exports = { offered, kept, state, follow, isMetered, choose, forget, renew, warm, guess, bytesOf: (network) => engine.bytesOf(network) }
+module.exports = { offered, kept, state, follow, isMetered, choose, forget, renew, warm, guess }

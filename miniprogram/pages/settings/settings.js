@@ -111,7 +111,7 @@ Page({
 function offlineRow(network, text) {
   const { isChosen, isReady, share, problem } = offline.state()
   if (!network) return { label: '', hint: '', isChosen }
-  const size = Math.ceil(offline.bytesOf(network) / 1e6)
+  const size = Math.ceil(network.bytes / 1e6)
   const fetching = isChosen && !isReady ? wording.fill(text.fetching, { percent: wording.percent(share) }) : ''
   return { label: wording.fill(text.label, { size }), hint: problem ? text[problem] : fetching || text[isReady ? 'ready' : 'worth'], isChosen }
 }

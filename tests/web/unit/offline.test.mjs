@@ -313,6 +313,18 @@ test('where this WeChat runs no networks, or the server has none, there is no ro
   assert.equal((await settings(null)).data.offline.label, '')
 })
 
+for (const [what, network] of [
+  ['without files', { ...NETWORK, files: {} }],
+  ['without labels', { ...NETWORK, labels: undefined }],
+  ['that is nothing', 'x'],
+]) {
+  test(`a description ${what} is taken for none, and the other settings are there`, async () => {
+    const page = await settings(network)
+    assert.deepEqual([page.data.offline.label, page.data.groups.length], ['', 2])
+    page.show()
+  })
+}
+
 test('without a connection the row is there to switch it off', async () => {
   await ready()
   const page = phone.open('settings')
@@ -377,7 +389,7 @@ async function inBrowser() {
   return { workers, ...offlineNetwork }
 }
 
-const IN_BROWSER = { files: { 'model.json': { bytes: 1 }, 'weights.bin': { bytes: 9 } } }
+const IN_BROWSER = { bytes: 10, files: {} }
 const TIMEOUT = { kind: 'timeout' }
 
 test('in a browser a worker that does not answer is ended with all that it was asked, and another one answers', async (t) => {

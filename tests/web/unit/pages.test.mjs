@@ -447,3 +447,37 @@ test('what opens a page opens it once, also where a second finger taps before th
     assert.equal(phone.routes.length, 1, name)
   }
 })
+
+// --- answers without fields
+
+const UNREADABLE_BREEDS = { 'that is none': 'x', 'with nothing': [null], 'without ids': [{ name: 'beagle' }], 'without names': [{ id: 'n01', name_zh: '比格犬' }] }
+for (const [what, breeds] of Object.entries(UNREADABLE_BREEDS)) {
+  test(`a list of breeds ${what} cannot be read, is not kept, and a retry shows the next one`, async () => {
+    const page = phone.open('breeds')
+    await phone.requests.find(({ url }) => url.endsWith('/api/breeds')).answer(200, { breeds })
+    assert.equal(page.data.state, 'failed')
+    assert.equal('breeds' in phone.storage, false)
+    page.onShow()
+    await settle()
+    await phone.requests.filter(({ url }) => url.endsWith('/api/breeds')).at(-1).answer(200, { breeds: [{ id: 'n01', name: 'beagle' }] })
+    assert.equal(page.data.groups.flatMap(({ breeds }) => breeds).length, 1)
+  })
+}
+
+const UNREADABLE_MODELS = { 'that is none': 'x', 'with nothing': [null], 'without versions': [{ name: 'm' }], 'with a version that is none': [{ name: 'm', versions: [null] }] }
+for (const [what, models] of Object.entries(UNREADABLE_MODELS)) {
+  test(`a list of models ${what} leaves the other settings as they are`, async () => {
+    const page = phone.open('settings')
+    await phone.requests.find(({ url }) => url.endsWith('/api/models')).answer(200, { models })
+    assert.deepEqual([page.data.modelState, page.data.groups.length], ['failed', 2])
+    page.onOption(tap({ name: 'theme', value: 'dark' }))
+    assert.equal(page.data.theme, 'dark')
+  })
+}
+
+test('a model without labels can be chosen', async () => {
+  phone.storage.settings = { model: { model: 'm', label: 'stable' } }
+  const page = phone.open('settings')
+  await phone.requests.find(({ url }) => url.endsWith('/api/models')).answer(200, { models: [{ name: 'm', versions: [{ version: 1, state: 'AVAILABLE' }] }] })
+  assert.deepEqual(page.data.modelOptions.map(({ chosen }) => chosen), [false, false, true])
+})

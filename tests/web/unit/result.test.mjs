@@ -616,3 +616,11 @@ test('a breed that is named has its look-alikes in a smaller line, and only wher
   assert.equal((await answered(LEVELS.breed)).data.answer.alike, '')
   assert.equal((await answered(LEVELS.group)).data.answer.alike, '')
 })
+
+for (const box of [null, 'left', [0, 0, 1], [0, 0, 1, NaN]]) {
+  test(`a second dog of which nobody can say where it is (${box}) is left out`, async () => {
+    const dogs = [{ ...answerBody(), box: [0, 0, 0.5, 1] }, { ...answerBody(), box }]
+    const page = await answered({ box: [0, 0, 0.5, 1], dogs })
+    assert.deepEqual([page.data.state, page.data.answer.dogs], ['breed', []])
+  })
+}

@@ -17,15 +17,12 @@ let worker = null
 /** Of each open question: tells it that the worker has ended. @type {Set<(error: Error) => void>} */
 const open = new Set()
 
-/** How many bytes it has. @param {Network} network */
-const bytesOf = ({ files }) => files['model.json'].bytes + files['weights.bin'].bytes
-
 /** As services/inference.js. */
 export const offlineNetwork = {
   /** Not by plain http, where browsers have no cache. */
   isPossible: () => 'caches' in globalThis && WebAssembly.validate(SIMD),
-  bytesOf,
-  keep: (network, headers, tell) => ask({ network, headers }, SILENCE_MS, (come) => tell(come / bytesOf(network))),
+  bytesOf: ({ files }) => files['model.json'].bytes + files['weights.bin'].bytes,
+  keep: (network, headers, tell) => ask({ network, headers }, SILENCE_MS, (come) => tell(come / network.bytes)),
   forget() {
     end(new Error('forgotten'))
     return caches.delete('offline')
