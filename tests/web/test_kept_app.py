@@ -222,17 +222,34 @@ def build(site: Site) -> None:
     node(WEB / "build.mjs", program, site.folder)
 
 
+# Sends what is chosen in the form's field as another app of the phone does.
+SHARE = """() => {
+    const form = Object.assign(document.createElement('form'), {
+        action: 'shared', method: 'post', enctype: 'multipart/form-data'})
+    form.append(Object.assign(document.createElement('input'), {type: 'file', name: 'photo'}))
+    document.body.append(form)
+}"""
+SEND = "HTMLFormElement.prototype.submit.call(document.querySelector('form'))"
+
+
+def share(page, photo) -> None:
+    page.reload()
+    page.evaluate(SHARE)
+    page.set_input_files("form input", photo)
+    page.evaluate(SEND)
+
+
 def test_a_photo_that_another_app_shares_is_taken(browser, site, red_dog):
     with kept_app(browser, site) as page:
-        page.reload()
-        page.evaluate(
-            """() => {
-                const form = Object.assign(document.createElement('form'), {
-                    action: 'shared', method: 'post', enctype: 'multipart/form-data'})
-                form.append(Object.assign(document.createElement('input'), {type: 'file', name: 'photo'}))
-                document.body.append(form)
-            }"""
-        )
-        page.set_input_files("form input", red_dog)
-        page.evaluate("HTMLFormElement.prototype.submit.call(document.querySelector('form'))")
+        share(page, red_dog)
         page.locator(".result").wait_for()
+
+
+def test_where_there_is_no_room_for_a_shared_photo_the_app_opens_without_it(browser, site, red_dog):
+    with kept_app(browser, site) as page:
+        origin = f"http://127.0.0.1:{site.port}"
+        session = page.context.new_cdp_session(page)
+        session.send("Storage.overrideQuotaForOrigin", {"origin": origin, "quotaSize": 1})
+        share(page, red_dog)
+        page.wait_for_url(f"{origin}/#/pages/home/home")
+        page.get_by_role("button", name="Take a photo").wait_for()

@@ -46,11 +46,15 @@ async function answer(request, file) {
   return kept ?? (await caches.match(request, { ignoreVary: true })) ?? fetch(request)
 }
 
-/** Kept until the page takes them (incoming.js), which also survives a reload. */
+/** Kept until the page takes them (incoming.js), which also survives a reload. Where there is no room for them the app opens without. */
 async function takeShared(request) {
+  await keepShared(request).catch(() => {})
+  return Response.redirect('./', 303)
+}
+
+async function keepShared(request) {
   const photos = (await request.formData()).getAll('photo')
   const cache = await caches.open(SHARED)
   const keep = (photo, number) => cache.put(`shared-${number}`, new Response(photo, { headers: { 'x-name': encodeURI(photo.name) } }))
   await Promise.all(photos.map(keep))
-  return Response.redirect('./', 303)
 }
