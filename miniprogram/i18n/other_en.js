@@ -7,20 +7,20 @@ module.exports = {
     result: {
       frame: 'Frame a part',
       mix: "These don't look alike.",
-      together: 'Judged from {count} photos',
-      apartPhotos: 'The photos do not show the same: each has its own answer in the history.',
+      together: 'Based on {count} photos',
+      apartPhotos: 'These photos show different things. Each has its own answer in the history.',
       remarks: {
         unsure: 'It looks a bit like these:',
         unknown: "It doesn't quite look like anything I know. The closest are:",
-        no_dog: "I can't see anything that I know in this photo.",
+        no_dog: "I can't see anything I know in this photo.",
       },
       about: 'About this',
-      note: 'Judged by looks alone.',
-      questions: { no_dog: 'Is there really nothing known here?', unknown: "Is it something that's not listed?" },
+      note: 'Based on looks alone.',
+      questions: { no_dog: 'Is there really nothing from the list here?', unknown: "Is it something that's not listed?" },
     },
     frame: {
       title: 'Frame a part',
-      hint: 'Drag the frame or its corners until one thing is inside, or tap it. Pinch to enlarge the photo. Only what is inside is looked at, in full detail.',
+      hint: 'Drag the frame or its corners until one thing is inside, or tap it. Pinch to zoom in. Only what is inside is looked at, in full detail.',
     },
     correct: {
       title: 'What is it?',
@@ -30,7 +30,7 @@ module.exports = {
     },
     breeds: {
       title: 'What it knows',
-      count: 'Things that the app knows: {count}',
+      count: 'Things the app knows: {count}',
       mixOf: '',
       mix: 'Nothing called “{words}” is known here.',
     },
@@ -48,7 +48,7 @@ module.exports = {
   },
   captions: {
     unknown: "Perhaps something I don't know",
-    no_dog: 'Nothing known seen',
+    no_dog: 'Nothing I recognise',
     oneOf: 'One of {count}',
     probablyOneOf: 'Probably one of {count}',
     unknownShort: 'Unknown',

@@ -14,7 +14,7 @@ MOST_WAITING = 9  # the app keeps ten
 BUSY = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "busy"}}
 SIZES = [(390, 844), (844, 390), (360, 640)]
 WORDS = ["red", "zzz", "犬", ""]
-ASKS = ("Identify", "识别", "識別")
+ASKS = ("Identify", "识别", "辨識")
 CANCELS = ("Cancel", "取消")
 TAKES_AWAY = (*CANCELS, "Delete", "Yes", "删除", "刪除")
 

@@ -7,7 +7,7 @@ SIZES = [(390, 844), (360, 640), (375, 553), (844, 390), (1280, 720)]
 TABS = {
     "en-US": ["Identify", "History", "Breeds", "Settings"],
     "zh-CN": ["识狗", "识别记录", "品种", "设置"],
-    "zh-TW": ["識狗", "識別記錄", "品種", "設定"],
+    "zh-TW": ["識狗", "辨識紀錄", "品種", "設定"],
 }
 STACK = "history.state.stack.map(({url}) => url.split('/').pop())"
 

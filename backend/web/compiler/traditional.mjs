@@ -10,15 +10,18 @@ const { rewrite } = createRequire(import.meta.url)('../../../miniprogram/service
 /** Longer words than these hardly decide how a character is written. */
 const LONGEST = 8
 
-/** Words that OpenCC takes for others: noodles, to knead dough, a tortuous sound. */
-const OWN_WORDS = { 黑面罩: '黑面罩', 和面部: '和面部', 回音: '回音', 线条: '線條' }
+/** Words that OpenCC takes for others (noodles, to knead dough, a tortuous sound), and those that Taiwan says otherwise than it. */
+export const OWN_WORDS = {
+  ...{ 黑面罩: '黑面罩', 和面部: '和面部', 回音: '回音', 线条: '線條' },
+  ...{ 台: '台', 厘米: '公分', 反馈: '回饋', 识别: '辨識', 记录: '紀錄', 权限: '權限', 声明: '聲明', 撤销: '復原', 裁剪: '裁切' },
+}
 
 /**
  * @param {{app: any, facts: any}} texts  app: in Taiwan's own words, such as 伺服器 for 服务器; facts: in its characters
  * @returns {Record<string, string>}
  */
 export function traditionalTable({ app, facts }) {
-  const table = {}
+  const table = { '“': '「', '”': '」' }
   add(table, runsOf(app), converter('twp'))
   add(table, runsOf(facts), converter('tw'))
   return table

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import OpenCC from '../../../backend/web/node_modules/opencc-js/dist/esm/full.js'
-import { traditionalTable } from '../../../backend/web/compiler/traditional.mjs'
+import { OWN_WORDS, traditionalTable } from '../../../backend/web/compiler/traditional.mjs'
 import { Phone, settle } from './phone.mjs'
 
 const MODELS = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../models')
@@ -13,10 +13,14 @@ const breeds = JSON.parse(fs.readFileSync(path.join(MODELS, 'breeds.json'), 'utf
 const table = traditionalTable({ app: zh, facts: breeds })
 const { rewrite } = new Phone().load('services/characters.js')
 
-test('the table writes every text of the app as OpenCC does', () => {
+test('the table writes every text of the app as OpenCC does, but for words that Taiwan says otherwise', () => {
   const convert = OpenCC.Converter({ from: 'cn', to: 'twp' })
+  const own = Object.keys(OWN_WORDS)
   const texts = JSON.stringify(zh).match(/\p{Script=Han}+/gu)
-  for (const text of texts.filter((each) => !each.includes('回音'))) assert.equal(rewrite(text, table), convert(text))
+  for (const text of texts.filter((each) => !own.some((word) => each.includes(word)))) assert.equal(rewrite(text, table), convert(text))
+  for (const word of own) assert.equal(rewrite(word, table), OWN_WORDS[word])
+  assert.equal(rewrite('请到“设置”里换一个。', table), '請到「設定」裡換一個。')
+  assert.equal(rewrite('这台手机的识别记录', table), '這台手機的辨識紀錄')
 })
 
 test('a word decides how its characters are written', () => {

@@ -73,5 +73,5 @@ test('a failure tells what happened, and what to do only where that does not hap
 test('a group whose one breed is nearly sure is told as that, with its look-alikes', () => {
   const breeds = GUESSES.map((guess, place) => ({ ...guess, probability: [0.92, 0.03, 0.02, 0.01][place] }))
   const view = viewOf({ level: 'group', group: HUSKY, breeds })
-  assert.deepEqual([view.best.id, view.lead], ['n01', 'Very likely this, or a look-alike'])
+  assert.deepEqual([view.best.id, view.lead], ['n01', 'Very likely this one, or a look-alike'])
 })
