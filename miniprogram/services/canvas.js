@@ -1,8 +1,8 @@
 /**
  * The hidden canvas of the page in view, `<canvas id="drawing" type="2d">`: pictures are loaded for it, and what was
- * drawn becomes a JPEG file. What is drawn is for others to say. Who draws has the canvas alone, and a phone that does
- * not answer counts as one that fails.
+ * drawn becomes a JPEG file. What is drawn is for others to say. Who draws has the canvas alone.
  */
+const answered = require('./answered')
 
 const SELECTOR = '#drawing'
 
@@ -12,8 +12,6 @@ const SIDEWAYS =
   '/9j/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkz' +
   'ODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBkeFxlZ2P/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAABwj/xAAUEAEA' +
   'AAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AEBP7//Z'
-
-const SILENCE_MS = 5000
 
 /** @type {Promise<any>}  the last use of the canvas */
 let last = Promise.resolve()
@@ -66,18 +64,6 @@ function load(canvas, src, longest) {
     image.src = src
   })
   return answered(loading).catch(() => null)
-}
-
-/**
- * @template T
- * @param {Promise<T>} promise  of something that some phones leave without an answer
- * @returns {Promise<T>}  rejects after a few seconds
- */
-function answered(promise) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('the canvas does not answer')), SILENCE_MS)
-    promise.then(resolve, reject).then(() => clearTimeout(timer))
-  })
 }
 
 /**

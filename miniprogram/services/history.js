@@ -14,12 +14,16 @@
  * @property {Record<number, import('./feedback').Said | null>} [saidOfOthers]  the same of its other dogs, by their places
  */
 
+const answered = require('./answered')
 const dogs = require('./dogs')
 const met = require('./met')
 const storage = require('./storage')
 
 const KEY = 'history'
 const MOST = 100
+
+/** A slow phone takes seconds for a large photo. */
+const COPY_SILENCE_MS = 20 * 1000
 
 /** @returns {Entry[]}  not to be changed */
 function list() {
@@ -145,9 +149,10 @@ function clear() {
 
 /** @returns {Promise<boolean>}  whether the phone has room for it */
 function copy(srcPath, destPath) {
-  return new Promise((resolve) => {
+  const copying = new Promise((resolve) => {
     wx.getFileSystemManager().copyFile({ srcPath, destPath, success: () => resolve(true), fail: () => resolve(false) })
   })
+  return answered(copying, COPY_SILENCE_MS).catch(() => false)
 }
 
 /** A photo that is gone already is as good as removed. */

@@ -4,8 +4,8 @@
  *
  * @typedef {import('./offline').Network} Network
  */
+const answered = require('./answered')
 const { claim } = require('./levels')
-const { Failure } = require('./request')
 const { resample } = require('./resample')
 
 const FILE = 'network.onnx'
@@ -98,15 +98,10 @@ function remove(path) {
  */
 async function run(network, picture, silenceMs) {
   const session = wx.createInferenceSession({ model: pathOf(network) })
-  let timer
-  const silence = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Failure('timeout')), silenceMs)
-  })
   try {
-    const { output0 } = await Promise.race([silence, runLoaded(session, network, picture)])
+    const { output0 } = await answered(runLoaded(session, network, picture), silenceMs, 'timeout')
     return claim(Array.from(new Float32Array(output0.data)), network)
   } finally {
-    clearTimeout(timer)
     session.destroy()
   }
 }

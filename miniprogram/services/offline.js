@@ -63,8 +63,7 @@ function state() {
 
 /** As far as the phone knows. @returns {Promise<boolean>} */
 async function isMetered() {
-  const { networkType } = await wx.getNetworkType().catch(() => ({ networkType: '' }))
-  return /^\dg$/.test(networkType)
+  return /^\dg$/.test(await request.networkType())
 }
 
 /** The user wants it: fetches it with what is needed beside it, and tries it. Where that fails, nothing is kept. */

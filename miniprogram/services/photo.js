@@ -1,6 +1,7 @@
 /**
  * Photos on the phone: choosing one, and making of it the small upright JPEG that is sent and kept. It sends nothing.
  */
+const answered = require('./answered')
 const pageCanvas = require('./canvas')
 const { Failure } = require('./request')
 
@@ -22,6 +23,9 @@ const PART_QUALITY = 0.92
 const SAMPLE_SIDE = 16
 const ALIKE = 24
 const NEARLY_WHITE = 250
+
+/** A slow phone takes seconds for a large file. */
+const FILE_SILENCE_MS = 20 * 1000
 
 /** base64 writes three bytes as four characters. */
 const BYTES_PER_CHARACTER = 3 / 4
@@ -102,7 +106,7 @@ async function shrink(canvas, image, path) {
 
 /** A see-through drawing may be drawn as white; a large one or a JPEG had no room on the canvas. */
 async function mayBeWhite({ width, height }, path) {
-  const { type } = await wx.getImageInfo({ src: path }).catch(() => ({ type: '' }))
+  const { type } = await answered(wx.getImageInfo({ src: path })).catch(() => ({ type: '' }))
   return !type || (type !== 'jpeg' && Math.max(width, height) <= LONGEST_SIDE)
 }
 
@@ -142,7 +146,7 @@ async function turn(path, degrees) {
 /** How the picture lies when this phone draws it; upright where nothing tells. */
 async function orientationOf(canvas, path) {
   if (await pageCanvas.turnsByItself(canvas)) return 'up'
-  const info = await wx.getImageInfo({ src: path }).catch(() => null)
+  const info = await answered(wx.getImageInfo({ src: path })).catch(() => null)
   return info && info.orientation in UPRIGHT ? info.orientation : 'up'
 }
 
@@ -192,7 +196,7 @@ function isMissing(errMsg) {
 /** @param {string} filePath  or a data: address @returns {Promise<string>} */
 function readBase64(filePath) {
   if (filePath.startsWith('data:')) return Promise.resolve(filePath.split(',')[1])
-  return new Promise((resolve, reject) => {
+  const reading = new Promise((resolve, reject) => {
     wx.getFileSystemManager().readFile({
       filePath,
       encoding: 'base64',
@@ -200,6 +204,7 @@ function readBase64(filePath) {
       fail: ({ errMsg }) => reject(new Failure(isMissing(errMsg) ? 'photoGone' : 'unread')),
     })
   })
+  return answered(reading, FILE_SILENCE_MS)
 }
 
 module.exports = { choose, prepare, pixels, crop, turn, readBase64 }

@@ -3,6 +3,7 @@
  * sentence a failure is told with is the pages' business.
  */
 const { baseUrl } = require('../config')
+const answered = require('./answered')
 const settings = require('./settings')
 
 /** The header of the API key. */
@@ -108,12 +109,13 @@ async function lostConnection(errMsg) {
 
 /** As far as the phone knows. @returns {Promise<boolean>} */
 async function isConnected() {
-  try {
-    const { networkType } = await wx.getNetworkType()
-    return networkType !== 'none'
-  } catch (unknown) {
-    return true
-  }
+  return (await networkType()) !== 'none'
 }
 
-module.exports = { send, isConnected, Failure, KEY_HEADER }
+/** @returns {Promise<string>}  'wifi', '4g', 'none' and so on; '' where the phone does not say */
+async function networkType() {
+  const known = await answered(wx.getNetworkType()).catch(() => null)
+  return known ? known.networkType : ''
+}
+
+module.exports = { send, isConnected, networkType, Failure, KEY_HEADER }
