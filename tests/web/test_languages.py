@@ -103,7 +103,7 @@ def test_where_the_browser_translates_the_page_every_text_that_changes_is_seen_t
     phone.screen.locator(".search input").fill("zzz")
     expect(line).to_have_text("*No breed called “zzz” is known here.*")
     phone.screen.locator(".search input").fill("")
-    expect(line).to_contain_text("*Breeds that the app knows")
+    expect(line).to_contain_text("*Breeds the app knows")
     phone.back()
     phone.page.route("**/api/classify", lambda route: route.abort(), times=1)
     with phone.page.expect_file_chooser() as chooser:

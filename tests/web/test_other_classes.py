@@ -90,7 +90,7 @@ def test_every_page_names_the_classes_that_there_are_and_speaks_of_no_dog(
 
 @pytest.mark.parametrize(
     ("shown", "headline", "rows"),
-    [("red|blue", r"(Red.*Blue|Blue.*Red)", 2), ("", "None of what I know is seen", 0)],
+    [("red|blue", r"(Red.*Blue|Blue.*Red)", 2), ("", "Nothing I recognise", 0)],
 )
 def test_all_labels_of_a_photo_are_shown_or_that_there_is_none_and_nothing_is_asked(
     open_phone, labels_server, tmp_path, shown, headline, rows
