@@ -137,6 +137,18 @@ def test_a_health_route_with_the_name_of_another_leaves_that_as_it_is(tmp_path: 
     assert (client.get("/healthz").status_code, client.get("/ping").status_code) == (200, 503)
 
 
+def test_a_predict_route_of_another_protocol_asks_the_model_that_it_names(models: Path) -> None:
+    routes = {
+        "predict_route": "/v1/models/half_plus_three:predict",
+        "health_route": "/v1/models/half_plus_three",
+    }
+    client = client_of(models, default_model="half_plus_two", **routes)
+    answer = client.post(routes["predict_route"], json={"instances": [1.0]})
+    assert answer.json == {"predictions": [3.5]}
+    status = client.get(routes["health_route"]).json["model_version_status"]
+    assert status[0]["state"] == "AVAILABLE"
+
+
 def test_sagemakers_attributes_name_model_and_version(client: FlaskClient) -> None:
     headers = {
         "X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=half_plus_three,tfs-model-version=7"
