@@ -809,7 +809,7 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     expect(button).to_be_enabled()
     shutil.rmtree(tmp_path / "models" / "model_39")
     expect(page.locator("#now")).to_contain_text("there is no model 'model_39'")
-    button.click()
+    page.locator("#change [name=reason]").fill("it is tried again")
     would(page, "Servable not found for request: Latest(model_39)")  # and no other one is switched
     expect(button).to_be_disabled()
     page.evaluate("location.hash = 'model=model_00'")
