@@ -22,6 +22,7 @@ from dogsnap.settings import Settings
 
 Photo: TypeAlias = str | Path | bytes | Image.Image | np.ndarray
 PROTOCOL = "python"
+MODES_OF_PNG = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")  # of Pillow's images
 
 
 class LocalModel:
@@ -124,20 +125,25 @@ def load(version: Path) -> LocalModel:
 
 def photo_bytes(photo: Photo) -> bytes:
     """The bytes of a photo file: as they are, or as PNG. Raises InvalidArgument."""
-    if isinstance(photo, bytes):
-        return photo
+    if isinstance(photo, bytes | bytearray | memoryview):
+        return bytes(photo)
     if isinstance(photo, str | Path):
         return Path(photo).read_bytes()
     image = photo if isinstance(photo, Image.Image) else Image.fromarray(_as_bytes(photo))
+    # Turned, and put on white, as a photo that comes as a file.
+    exif = image.info.get("exif", b"")
+    if image.mode not in MODES_OF_PNG:
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     file = io.BytesIO()
-    image.convert("RGB").save(file, "PNG", compress_level=1)
+    image.save(file, "PNG", compress_level=1, exif=exif)
     return file.getvalue()
 
 
 def _as_bytes(photo: Any) -> np.ndarray:
     """A photo as uint8 (h, w, 3)."""
     pixels = np.asarray(photo)
-    if pixels.ndim != 3 or pixels.shape[-1] != 3 or pixels.dtype.kind not in "uf":
+    is_picture = pixels.ndim == 3 and pixels.shape[-1] == 3 and pixels.size > 0
+    if not is_picture or pixels.dtype.kind not in "uf":
         raise InvalidArgument(
             "expected a photo: the path or the bytes of a file, a Pillow image, or an array "
             f"(height, width, 3) of uint8, or of floats in [0, 1]; received {type(photo).__name__} "
@@ -154,15 +160,37 @@ def _as_bytes(photo: Any) -> np.ndarray:
 
 def _to_arrays(inputs: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
     """The inputs as models take them: text as bytes, Python's numbers in the
-    dtype of the signature.
+    dtype of the signature. Raises InvalidArgument.
     """
+    if not isinstance(inputs, Mapping):
+        raise InvalidArgument(
+            f"expected values by input ({', '.join(signature.inputs)}), received a "
+            f"{type(inputs).__name__}"
+        )
     arrays = {}
     for name, value in inputs.items():
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError) as error:  # rows of several lengths, texts beside bytes
+            raise InvalidArgument(f'input "{name}" is no array: {error}') from error
         if array.dtype.kind in "US":
             array = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
             array = array.astype(object)
+        elif array.dtype.kind == "O" and not all(isinstance(each, bytes) for each in array.flat):
+            raise InvalidArgument(
+                f'input "{name}": expected numbers, texts or bytes, received '
+                f"{', '.join(sorted({type(each).__name__ for each in array.flat}))}"
+            )
         elif name in signature.inputs and not isinstance(value, np.ndarray):
-            array = array.astype(signature.inputs[name].dtype.as_numpy_dtype)
+            array = _in_dtype(name, array, signature.inputs[name].dtype.as_numpy_dtype)
         arrays[name] = array
     return arrays
+
+
+def _in_dtype(name: str, numbers: np.ndarray, dtype: Any) -> np.ndarray:
+    """Raises InvalidArgument for whole numbers that it does not hold."""
+    with np.errstate(over="ignore", invalid="ignore"):  # larger floats become infinity
+        converted = numbers.astype(dtype)
+    if converted.dtype.kind in "iub" and not np.array_equal(converted, numbers):
+        raise InvalidArgument(f'input "{name}": expected {converted.dtype} values')
+    return numbers if converted.dtype.kind in "OSU" else converted

@@ -1,5 +1,6 @@
 """`dogsnap.load`: a version in this process, with the answers of a server."""
 
+import io
 import logging
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.local_model import LocalModel
 from dogsnap.serving.answers.classification import Classification
-from PIL import Image
+from PIL import ExifTags, Image
 from support import coloured_dogs, tiny_models
 from support.coloured_dogs import ONE
 
@@ -42,6 +43,25 @@ def test_a_photo_is_named_whatever_holds_it(model: LocalModel, tmp_path: Path) -
     assert model.labels[0]["name"] == "red hound"
 
 
+def test_a_picture_of_pillow_is_turned_and_put_on_white_as_its_file_is(
+    model: LocalModel, tmp_path: Path
+) -> None:
+    picture = Image.open(io.BytesIO(ONE)).convert("RGB")
+    on_its_side = tmp_path / "on its side.jpg"
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    picture.resize((48, 32)).save(on_its_side, exif=exif)
+    clear = tmp_path / "clear.png"
+    picture.putalpha(picture.convert("L").point(lambda grey: 255 * (grey > 60)))
+    picture.save(clear)
+    deep = tmp_path / "deep.png"
+    Image.fromarray(np.arange(1024, dtype=np.uint16).reshape(32, 32) * 64).save(deep)
+    for file in (on_its_side, clear, deep):
+        of_file, of_picture = model.classify([file, Image.open(file)])
+        assert of_picture.to_json()["breeds"] == of_file.to_json()["breeds"], file
+    assert model.classify(bytearray(ONE)).breeds == model.classify(ONE).breeds
+
+
 def test_the_folder_of_a_model_is_its_largest_version(version: Path) -> None:
     with dogsnap.load(version.parent) as model:
         assert repr(model) == f"<tiny version {version.name}>"
@@ -57,12 +77,35 @@ def test_any_signature_is_run_on_arrays_and_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ([1.0], r"expected values by input \(a, b\), received a list"),
+        ({"a": None, "b": [1]}, 'input "a": expected numbers, texts or bytes, received NoneType'),
+        ({"a": [[1.0], [1.0, 2.0]], "b": [1]}, 'input "a" is no array: .*inhomogeneous'),
+        ({"a": [1.0], "b": [3.7]}, 'input "b": expected int32 values'),
+        ({"a": [1.0], "b": [2**40]}, 'input "b": expected int32 values'),
+        ({"a": ["\u00e4", b"\xff"], "b": [1]}, 'input "a" is no array'),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_and_not_made_to_fit(
+    tmp_path: Path, inputs: object, words: str
+) -> None:
+    tiny_models.several(tmp_path / "several" / "1")
+    with (
+        dogsnap.load(tmp_path / "several" / "1") as model,
+        pytest.raises(InvalidArgument, match=words),
+    ):
+        model.predict(inputs)
+
+
+@pytest.mark.parametrize(
     ("photo", "words"),
     [
         (b"no photo", "photo"),
         (np.zeros((4, 4)), r"received ndarray float64 \(4, 4\)"),
         (np.full((4, 4, 3), 255.0), r"expected floats in \[0, 1\], received 255 to 255"),
         (7, "received int"),
+        (np.zeros((0, 4, 3), np.uint8), r"received ndarray uint8 \(0, 4, 3\)"),
     ],
 )
 def test_what_is_no_photo_is_refused_with_what_was_expected(
