@@ -33,7 +33,7 @@ function of(id) {
   return snaps.get(id)
 }
 
-/** @typedef {{id: string, path: string, base64: string}} Small  copy of a snap's photo */
+/** @typedef {{id: string, path: string, base64: string, unshown?: boolean}} Small  copy of a snap's photo; unshown: neither phone nor server can show it */
 /** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
 /** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, failure?: any}} News */
 
@@ -151,7 +151,7 @@ function ask(small) {
     return answer
   }
 
-  /** Together with those that were chosen with it; a server that takes no several photos is asked about this one. */
+  /** Together with those that were chosen with it; about this one where a server takes no several photos, or not one of these. */
   async function askTogether() {
     const others = await prepareOthers(snap.others)
     const classify = (images) => {
@@ -162,7 +162,7 @@ function ask(small) {
     }
     const images = [small, ...others].map(({ base64 }) => base64)
     const answer = await classify(images).catch((failure) => {
-      if (images.length < 2 || failure.kind !== 'refused') throw failure
+      if (images.length < 2 || !REFUSALS.includes(failure.kind)) throw failure
       return classify(images.slice(0, 1))
     })
     check()
@@ -173,11 +173,11 @@ function ask(small) {
   }
 }
 
-/** What cannot be prepared, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<Small[]>} */
+/** What cannot be prepared or shown, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<Small[]>} */
 async function prepareOthers(ids) {
   const open = ids.filter((id) => !isAnswered(id))
   const prepared = await Promise.all(open.map((id) => prepare(id).catch(() => null)))
-  return prepared.filter(Boolean)
+  return prepared.filter((small) => small && !small.unshown)
 }
 
 /** What a failure means for a photo that is kept and still without an answer: it is not sent any more, or later. @returns {never} */

@@ -319,3 +319,20 @@ def test_a_photo_that_is_deleted_in_another_window_while_it_is_answered_stays_de
     other.page.wait_for_timeout(300)
     assert phone.page.evaluate("localStorage['dogsnap:history'] ?? '[]'") == "[]"
     assert other.classify_requests() == 0
+
+
+@pytest.mark.parametrize("broken", [b"no photo" * 100, b""])
+def test_a_broken_file_among_several_photos_takes_none_of_them_down(
+    colour_phone, red_dog, tmp_path, broken
+):
+    phone = colour_phone
+    (tmp_path / "broken.jpg").write_bytes(broken)
+    with phone.page.expect_file_chooser() as chooser:
+        phone.tap("album")
+    chooser.value.set_files([red_dog, tmp_path / "broken.jpg"])
+    assert phone.wait_for_answer() == "breed"
+    entries = (
+        "JSON.parse(localStorage['dogsnap:history']).map(({outcome}) => outcome?.state).sort()"
+    )
+    phone.wait_until(lambda: phone.page.evaluate(entries) == ["breed", "refused"])
+    assert "Red" in phone.headline()

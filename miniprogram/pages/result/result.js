@@ -122,6 +122,12 @@ Page({
     if (outcome || failure) this.showWhetherKept()
   },
 
+  /** Nothing more comes of this photo; those that were chosen with it may have no answer yet. */
+  end() {
+    this.stop()
+    waiting.send()
+  },
+
   async showWhetherKept() {
     if (isTold || (await snaps.of(this.snapId).kept)) return
     isTold = true
@@ -132,7 +138,7 @@ Page({
   answer(outcome) {
     if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
     if (outcome.onPhone) waiting.accept(this.snapId)
-    else this.stop()
+    else this.end()
     this.outcome = outcome
     this.setData({ details: view.NO_DETAILS })
     this.show()
@@ -185,8 +191,9 @@ Page({
     if (!problem.kind) console.error(problem)
     const { outcome = null } = history.find(this.snapId) || {}
     if (outcome && outcome.state !== 'refused') return this.answer(outcome) // it came with another photo's
-    if (!outcome) waiting.accept(this.snapId)
-    else if (snaps.of(this.snapId).isNew) history.remove(this.snapId)
+    if (outcome && snaps.of(this.snapId).isNew) history.remove(this.snapId)
+    if (outcome) this.end()
+    else waiting.accept(this.snapId)
     this.problem = problem
     this.show()
   },

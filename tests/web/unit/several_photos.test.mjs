@@ -66,6 +66,50 @@ test('a server that takes one photo alone is asked about each', async () => {
   assert.ok(classified()[2].data.image)
 })
 
+test('a file among them that is no photo takes no neighbour down, and has its own reason', async () => {
+  delete phone.pictures[PATHS[1]]
+  phone.network = 'wifi'
+  const page = await choosing()
+  await phone.requests.find(({ url }) => url.endsWith('/api/upright')).answer(415, { error: 'no photo' })
+  await wait()
+  assert.deepEqual(classified().map(({ data }) => data.images.length), [2])
+  await classified()[0].answer(200, answerBody({ level: 'breed', photos: [photoOf(GUESSES), photoOf(GUESSES)], same_dog: true }))
+  await wait()
+  await phone.requests.filter(({ url }) => url.endsWith('/api/upright')).at(-1).answer(415, { error: 'no photo' })
+  await wait()
+  await classified()[1].answer(415, { error: 'no photo' })
+  await wait()
+  assert.equal(page.data.state, 'breed')
+  assert.deepEqual(history.list().map(({ outcome }) => outcome.kind || outcome.breeds[0].id).sort(), ['n01', 'n01', 'notPhoto'])
+})
+
+for (const status of [400, 413, 415, 422]) {
+  test(`where the server refuses them together with ${status}, each is asked about alone, at once`, async () => {
+    phone.network = 'wifi'
+    const page = await choosing()
+    await classified()[0].answer(status, { error: 'images[1]' })
+    await wait()
+    for (const place of [1, 2, 3]) {
+      assert.ok(classified()[place].data.image)
+      await classified()[place].answer(200, answerBody({ level: 'breed' }))
+      await wait()
+    }
+    assert.deepEqual([page.data.state, names()], ['breed', ['n01', 'n01', 'n01']])
+  })
+}
+
+test('of several the first of which is no photo, the others are answered meanwhile', async () => {
+  phone.network = 'wifi'
+  const page = await choosing()
+  await classified()[0].answer(415, { error: 'images[0]' })
+  await wait()
+  for (const place of [1, 2, 3]) {
+    await classified()[place].answer(...(place === 1 ? [415, { error: 'no photo' }] : [200, answerBody({ level: 'breed' })]))
+    await wait()
+  }
+  assert.deepEqual([page.data.state, page.data.failure.kind, names()], ['failed', 'notPhoto', ['n01', 'n01']])
+})
+
 test('without a connection all of them wait; one that cannot be read is told, and the others are answered', async () => {
   const page = await choosing()
   await classified()[0].lose('request:fail ')
