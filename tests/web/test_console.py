@@ -572,9 +572,12 @@ def test_a_token_that_is_no_longer_this_servers_closes_the_panel_and_asks_anew(
     log_in(page)
     change(page, "default", "1")
     would(page, "This would change")
-    page.evaluate("window.realFetch = fetch; window.fetch = () => Promise.reject(Error()); 0")
+    refresh = "document.querySelector('.spans').dispatchEvent(new Event('change'))"
+    page.evaluate(
+        f"window.realFetch = fetch; window.fetch = () => Promise.reject(Error()); {refresh}"
+    )
     expect(page.locator("#away")).to_contain_text("The server does not answer")
-    page.evaluate("sessionStorage.dogsnapToken = 'before'; window.fetch = window.realFetch; 0")
+    page.evaluate(f"window.fetch = realFetch; sessionStorage.dogsnapToken = 'before'; {refresh}")
     says(page, "the token is not this server's")
     expect(page.locator("#change")).to_be_hidden()
     expect(page.locator("#away")).to_be_hidden()  # it answers again
@@ -805,7 +808,8 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     page.locator("nav a").last.click()
     expect(page.locator("#model-title")).to_have_text("model_39")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    button = change(page, "default", "1")
+    button = change(page, "default")
+    would(page, "default of model_39: not chosen -> 1")
     expect(button).to_be_enabled()
     shutil.rmtree(tmp_path / "models" / "model_39")
     expect(page.locator("#now")).to_contain_text("there is no model 'model_39'")
