@@ -152,12 +152,13 @@ class View:
         newest: dict[tuple[str, str], Switch] = {}
         found = []
         for switch in self._chosen.switches():
-            changes = [each for each in switch.changes if each.kind in GUARDED_KINDS]
             if switch.by == GUARD and switch.at > day:
-                newer = newest.get((changes[0].model, changes[0].name))
+                first = switch.changes[0]
+                newer = newest.get((first.model, first.name))
                 found.append({**_tell(switch), "newer": newer and _tell(newer)})
-            for change in changes:
-                newest.setdefault((change.model, change.name), switch)
+            for change in switch.changes:
+                if change.kind in GUARDED_KINDS:
+                    newest.setdefault((change.model, change.name), switch)
         return found
 
 
