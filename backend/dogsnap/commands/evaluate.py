@@ -65,10 +65,11 @@ def evaluate(
     """Report the scores of VERSION (a version folder such as
     models/inception_v3/2) on the photos in DATA.
     """
-    save, json_file = outputs["save"], outputs["json_file"]
+    save, files = outputs["save"], [outputs["json_file"]]
     if save:
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)
+        files.append(save / "scores.json")
     from dogsnap.training.evaluation import confusion, labelled_photos, measuring
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
@@ -93,8 +94,7 @@ def evaluate(
     if exported.is_independent:
         scores = measuring.evaluate_labels(exported, examples)
         print_answer("labels.txt", scores, **about)
-        for file in filter(None, (save and save / "scores.json", json_file)):
-            write_json(scores, file)
+        _write(scores, files)
         return
     others = {}  # before the rest, which takes longest: a wrong folder is told at once
     if other_dogs:
@@ -104,15 +104,18 @@ def evaluate(
     scores, matrix, found = measuring.evaluate(exported, examples, precision)
     scores |= {**others, "confusion": matrix.tolist()}
     print_answer("scores.txt", scores, shown=confusion.find_shown(matrix), **about)
+    _write(scores, files)
     if save:
         confusion.save(matrix, exported.labels, save)
-        write_json(scores, save / "scores.json")
         click.echo(f"wrote scores.json, classes.csv, confusion.csv and confusion.png to {save}")
-    if json_file:
-        write_json(scores, json_file)
     if found:
         click.echo(str(found))
         _write_version(version, found.threshold)
+
+
+def _write(scores: dict[str, Any], files: list[Path | None]) -> None:
+    for file in filter(None, files):
+        write_json(scores, file)
 
 
 def _write_version(version: Path, threshold: float | None) -> None:
