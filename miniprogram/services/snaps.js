@@ -58,15 +58,8 @@ const REFUSALS = ['refused', 'tooLarge', 'notPhoto', 'notAllowed', 'tooSmall', '
 function open(...[path, ...others]) {
   const ids = others.map((other) => open(other))
   const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
-  Object.assign(of(id), { isNew: true, photo: path, others: ids })
-  keep(id, path, true)
+  Object.assign(of(id), { isNew: true, photo: path, others: ids, kept: history.add(id, null, path, true) })
   return id
-}
-
-/** @param {boolean} isRaw  whether the photo has yet to be made small */
-function keep(id, path, isRaw) {
-  const snap = of(id)
-  if (snap.state !== 'cancelled') snap.kept = history.add(id, null, path, isRaw)
 }
 
 /** What the phone itself says of a photo, kept beside it. @returns {Promise<News>}  {} where it can say nothing */
@@ -97,21 +90,22 @@ function original(id) {
 
 /** Makes a photo small and upright, by the server's help where this phone cannot show it, and keeps that instead. @returns {Promise<Small>}  rejects with a Failure */
 async function prepare(id) {
-  await of(id).kept // the copy of what was chosen, which the small one replaces
+  const snap = of(id)
+  await snap.kept // the copy of what was chosen, which the small one replaces
   const before = history.find(id)
   const path = best(id)
   if (before && !before.isRaw) return { id, path, base64: await photo.readBase64(path) }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
-    of(id).photo = shown
+    snap.photo = shown
     small = await photo.prepare(shown)
   }
   if (small.tooSmall) throw new Failure('tooSmall')
   const after = history.find(id)
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
-  if (!isAnswered(id) && !small.unshown) keep(id, small.path, false)
-  await of(id).kept
+  if (!isAnswered(id) && !small.unshown && snap.state !== 'cancelled') snap.kept = history.add(id, null, small.path)
+  await snap.kept
   return Object.assign({ id }, small)
 }
 
