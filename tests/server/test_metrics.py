@@ -75,6 +75,7 @@ def test_requests_are_counted_by_model_version_protocol_and_outcome(page, protoc
         'dogsnap_failed_loads_total{model="inception_v3",version="3"} 1.0',
         'dogsnap_load_seconds{model="inception_v3",version="2"} ',
         'dogsnap_load_duration_seconds_count{model="inception_v3"} 2.0',
+        'dogsnap_routed_requests_total{label="",model="inception_v3",version="1"} 0.0',
         "dogsnap_places 72.0",
         "dogsnap_queue_length 0.0",
         "process_resident_memory_bytes ",
@@ -91,6 +92,8 @@ def test_steps_batches_refusals_loads_queue_and_memory_are_there(page, sample):
         ("requests", 'door="grpc",model="inception_v3",version="2"', "outcome"),
         ("requests", 'door="rest",model="",version=""', "outcome"),
         ("answers", 'model="inception_v3",version="2"', "level"),
+        ("answers", 'model="inception_v3",version="1"', "level"),
+        ("feedback", 'model="inception_v3",version="2"', "verdict"),
         ("refused_requests", 'door="simple"', "reason"),
     ],
 )

@@ -291,6 +291,9 @@ class Metrics(Collector):
     def expect(self, servable: ServableId) -> None:
         """Begin the counters of a version at 0."""
         self.failed_loads.labels(*servable)
+        self.answered.begin(*servable)
+        self.feedback.begin(*servable)
+        self._routed.labels(servable.name, "", servable.version)
         for protocol in PROTOCOLS:
             self._requests.begin(*servable, protocol)
 
