@@ -147,6 +147,7 @@ def test_what_is_moved_where_the_new_version_is_answers_elsewhere_from_the_one_b
         assert (other.answers(label="stable"), other.answers()) == (2, 2)
     other.with_versions(1, 2, 4)
     assert (other.answers(label="stable"), other.answers()) == (4, 4)
+    assert not [line for line in other.log() if line.startswith("watcher")]
 
 
 def test_a_default_that_is_undone_or_not_chosen_any_more_leaves_the_answer_to_who_had_it(scenario):
