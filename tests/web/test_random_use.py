@@ -125,7 +125,8 @@ class Person:
         colour = self.chance.choice(list(COLOURS))
         number = next(self.numbers)
         file = self.folder / f"{number}.jpg"
-        file.write_bytes(encode(plain(COLOURS[colour], (200 + number, 160)), "JPEG"))
+        # So large that a part of a part of a part of it still holds enough pixels.
+        file.write_bytes(encode(plain(COLOURS[colour], (800 + number, 640)), "JPEG"))
         chooser.set_files(file)
         self.expect_new(colour)
 
