@@ -381,6 +381,8 @@ def _parse(row: dataclasses.Field[Any], value: Any) -> Any:
     Raises click.BadParameter naming the setting.
     """
     try:
+        if value == "" and row.default:  # as --models "$MODELS" without that variable
+            raise click.BadParameter(f"it is empty; leave it out for the default, {row.default}")
         found = click_type(row).convert(value, param=None, ctx=None)
         if isinstance(found, int | float) and not found <= MOST:
             raise click.BadParameter(f"{value} is out of range; expected at most {MOST}")

@@ -171,10 +171,13 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
                 "[::1]",
                 "0.0.0.0:8501",
                 "*",
-                "",
                 "http://a",
                 "192.0.2.1",
             )
+        ),
+        (
+            ("--host", ""),
+            "--host (DOGSNAP_HOST): it is empty; leave it out for the default, 127.0.0.1",
         ),
         (
             ("--port", "8500", "--grpc-port", "8500"),

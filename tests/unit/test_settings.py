@@ -109,6 +109,12 @@ def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, tex
             "0",
             "--run-threads (DOGSNAP_RUN_THREADS): 0 is not in the range x>=1",
         ),
+        (
+            "DOGSNAP_MODELS",
+            "",
+            "--models (DOGSNAP_MODELS): it is empty; leave it out for the default",
+        ),
+        ("DOGSNAP_DEFAULT_MODEL", " ", "it is empty; leave it out for the default, inception_v3"),
         ("DOGSNAP_QUEUE_SIZE", "-1", "-1 is not in the range x>=0"),
         *(
             ("DOGSNAP_POLL_SECONDS", value, f"{value} is out of range; expected at most 4294967296")

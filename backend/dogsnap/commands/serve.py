@@ -229,7 +229,6 @@ def refuse_taken_ports(settings: Settings) -> None:
         "expected an address or name of this machine alone, as 127.0.0.1 or ::1; choose "
         "another --host (DOGSNAP_HOST), 0.0.0.0 for every interface"
     )
-    refuse(not host, f"--host is empty; {expected}")
     with refusing(f"cannot listen on {host}: {{error}}; {expected}", OSError, UnicodeError):
         socket.create_server((host, 0), family=family).close()
     ports = [("HTTP", settings.port, "choose another --port (DOGSNAP_PORT)")]
