@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import grpc
 import numpy as np
@@ -144,6 +145,34 @@ def test_a_photo_for_numbers_is_told_of_merge_where_no_version_takes_photos(serv
     with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
         client.prediction.Predict(predict_request("images", image=[TEXT]), 60)
     assert said in refused.value.details()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("https://a.example/dog.jpg", "received an address or the name of a file (https://a."),
+        ("wxfile://tmp_1.jpg", "received an address or the name of a file (wxfile://"),
+        ("no base64!", "received the character '!'"),
+    ],
+)
+def test_what_comes_in_place_of_base64_text_is_named_at_every_door(server, text, said):
+    said = (
+        f'input "image", value 1: Unable to base64 decode: expected base64 text.*{re.escape(said)}'
+    )
+    two = [TEXT, text]
+    tensor = {"name": "image", "datatype": "BYTES", "shape": [2], "data": two}
+    for path, body in (
+        ("/v1/models/inception_v3:predict", {"instances": two}),
+        ("/v2/models/inception_v3/infer", {"inputs": [tensor]}),
+        ("/invocations", {"instances": two}),
+        ("/", {"data": {"image": two}}),
+    ):
+        answer = server.post(path, json=body)
+        assert answer.status_code == 400
+        assert re.search(said, answer.json()["error"]), (path, answer.text)
+    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
+        client.prediction.Predict(predict_request("inception_v3", image=two), 60)
+    assert re.search(said, refused.value.details())
 
 
 ADVICE = '; for image_bytes set signature_name to "image_bytes"'

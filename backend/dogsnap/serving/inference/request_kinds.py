@@ -189,7 +189,9 @@ class Values(_OneSignature):
         try:
             run = self._run_on(servable, signature, self._arrays)
             return replace(run, is_one_row=self._is_one_row)
-        except InvalidArgument:
+        except InvalidArgument as error:
+            if photo_values.NO_BASE64 in error.message:
+                photo_values.check_base64(self._arrays)
             # A placeholder of shape [] may take a list of one as it is, or only its value.
             values = _without_lists_of_one(self._runs, self._arrays)
             if not values:

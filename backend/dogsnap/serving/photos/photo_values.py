@@ -46,6 +46,7 @@ OPERATIONS = {
 }
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")  # whose inputs are the function's arguments
+NO_BASE64 = "no base64 text"  # in what a graph of ours says, which does not say what came instead
 # Bytes; enough for TensorFlow to recognise the format and refuse it with its own message.
 KEPT_OF_NO_PHOTO = 16
 # The tags of tf.Example's one field, and of the other of tf.SequenceExample.
@@ -163,6 +164,17 @@ def check_and_cut_photos(arrays: Arrays, decoding: Decoding, max_pixels: int) ->
     seen = {alias: _each(values, check.cut_value) for alias, values in arrays.items()}
     photo.check_together(check.photos, max_pixels)
     return seen, sum(each.pixels for each in check.photos)
+
+
+def check_base64(arrays: Arrays) -> None:
+    """Raises InvalidArgument for the first text that is no base64, with what it is instead."""
+    for alias, values in arrays.items():
+        for place, value in enumerate(np.ravel(values)):
+            if isinstance(value, bytes):
+                try:
+                    decode_base64(value)
+                except InvalidArgument as error:
+                    raise InvalidArgument(f'input "{alias}", value {place}: {error}') from None
 
 
 def decode_photos(texts: np.ndarray) -> np.ndarray | None:
