@@ -97,6 +97,10 @@ def test_too_many_pixels_are_refused_from_the_header_naming_the_limit():
     [
         (b"%PDF-1.7 and so on", "a PDF document"),
         (b"II*\0 and so on", "a TIFF or raw camera file"),
+        (b"II+\0 and so on", "a TIFF or raw camera file"),
+        (b"\0\0\0\x18ftypcrx and so on", "a TIFF or raw camera file"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n and so on", "a JPEG 2000 picture"),
+        (b"\0\0\1\0\1\0 and so on", "an icon (ICO)"),
         (b"/9j/4AAQSkZJRgABAQ", "encoded twice"),
         (b"<html></html>", "a web page (HTML)"),
         (b"<!DOCTYPE html><html>404</html>", "a web page (HTML)"),

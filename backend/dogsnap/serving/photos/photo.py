@@ -63,7 +63,7 @@ MOST_WINDOWS = 4
 STEP = 0.75
 # What comes in place of a photo, by its first bytes.
 OTHER_FILES = (
-    (rb"II\*\0|MM\0\*", "a TIFF or raw camera file"),
+    (rb"II[*+]\0|MM\0[*+]|....ftypcrx ", "a TIFF or raw camera file"),
     (rb"%PDF", "a PDF document"),
     (rb"....ftyp(?:qt|mp4|iso|m4v|3g|avc|msnv|dash|f4v)", "a movie (video)"),
     (rb"....(?:moov|mdat|wide)|\x1a\x45\xdf\xa3|RIFF....AVI ", "a movie (video)"),
@@ -73,6 +73,8 @@ OTHER_FILES = (
     (rb"\s*[{\[]", "JSON text"),
     (rb"8BPS", "a Photoshop file"),
     (rb"\0\0\0\x0cJXL |\xff\x0a", "a JPEG XL picture"),
+    (rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51", "a JPEG 2000 picture"),
+    (rb"\0\0\x01\0", "an icon (ICO)"),
     (rb"[a-z][a-z0-9+.-]*://|/[\w./-]+\Z", "an address or the name of a file"),
 )
 SHOWN_START = 256  # bytes of a file that tell what it is
