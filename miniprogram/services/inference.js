@@ -99,20 +99,26 @@ function remove(path) {
 async function run(network, picture, silenceMs) {
   const session = wx.createInferenceSession({ model: pathOf(network) })
   try {
-    const { output0 } = await answered(runLoaded(session, network, picture), silenceMs, 'timeout')
-    return claim(Array.from(new Float32Array(output0.data)), network)
+    const views = await answered(runLoaded(session, network, picture), silenceMs, 'timeout')
+    return claim(views, network)
   } finally {
     session.destroy()
   }
 }
 
-async function runLoaded(session, { side }, picture) {
+/** @returns {Promise<number[][]>}  the scores for each part of the photo */
+async function runLoaded(session, { side, parts }, picture) {
   await new Promise((resolve, reject) => {
     session.onLoad(resolve)
     session.onError(reject)
   })
-  const data = /** @type {ArrayBuffer} */ (resample(picture, side).buffer)
-  return session.run({ image: { type: 'float32', data, shape: [1, side, side, 3] } })
+  const views = []
+  for (const part of parts) {
+    const data = /** @type {ArrayBuffer} */ (resample(picture, side, part).buffer)
+    const { output0 } = await session.run({ image: { type: 'float32', data, shape: [1, side, side, 3] } })
+    views.push(Array.from(new Float32Array(output0.data)))
+  }
+  return views
 }
 
 module.exports = { isPossible, bytesOf, keep, forget, run }

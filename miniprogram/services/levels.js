@@ -11,12 +11,13 @@ const WORTH_A_ROW = 0.01
 const LEAST_PROBABILITY = 1e-12
 
 /**
- * @param {number[]} logits  of the breeds
+ * @param {number[][]} views  logits of the breeds for each part of the photo, which count alike
  * @param {any} description  of the network: labels, temperature, lapse, log_prior, dog_bias, decision, groups
  * @returns {{state: import('./classifier').State, breeds: import('./classifier').Guess[],
  *   group: import('./classifier').Group | null, set: string[] | null}}
  */
-function claim(logits, { labels, groups, decision, dog_bias: bias, ...calibration }) {
+function claim(views, { labels, groups, decision, dog_bias: bias, ...calibration }) {
+  const logits = views[0].map((_, place) => average(views.map((view) => view[place])))
   const probabilities = calibrated(logits, calibration)
   const guesses = labels.map((label, place) => Object.assign({}, label, { probability: probabilities[place] }))
   guesses.sort((one, other) => other.probability - one.probability)

@@ -8,6 +8,7 @@
  * @property {number} bytes  of the files that this phone needs
  * @property {Record<string, {bytes: number, sha1: string}>} files
  * @property {number} side  of the picture that it sees, in pixels
+ * @property {number[]} parts  of a photo's width and height, around its middle, that it looks at one by one
  *
  * @typedef {{data: ArrayLike<number>, width: number, height: number}} Picture  red, green, blue and alpha, 0 to 255
  */

@@ -206,7 +206,11 @@ def fit_phone(artefacts: Path, network: str) -> None:
     calibration = {"temperature": 1.5, "lapse": 0.1, "log_prior": [0.1, 0.2, 0.3, 0.4]}
     groups = {"groups": [[LABELS[0]["id"], LABELS[2]["id"]]]}
     thresholds = {"dog_threshold": 0.4, "confident_threshold": 0.9, **levels}
-    fitted = {"network": network, "calibration": {**calibration, **thresholds, **groups}}
+    fitted = {
+        "network": network,
+        "parts": [1.0, 0.8],
+        "calibration": {**calibration, **thresholds, **groups},
+    }
     write_json({**fitted, "dog_bias": -1.0}, artefacts / phone.FITTED)
 
 
@@ -224,7 +228,7 @@ def test_a_version_carries_the_network_beside_for_phones(artefacts, own, tmp_pat
         "new_1",
     ]
     assert (told["side"], told["temperature"], told["lapse"]) == (8, 1.5, 0.1)
-    assert told["dog_bias"] == -1.0
+    assert (told["dog_bias"], told["parts"]) == (-1.0, [1.0, 0.8])
     assert told["decision"]["dog_threshold"] == 0.4
     assert told["groups"][0]["name"] == "red hound or blue spaniel"
     sizes = {name: (folder / name).stat().st_size for name in told["files"]}

@@ -55,7 +55,8 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
     """Add the network to a version; nothing where no FITTED lies in
     `artefacts`.
 
-    Its scores are the logits of the breeds, of which the largest, with
+    Its scores are the logits of the breeds. The mean of those of "parts" counts,
+    shares of the photo's width and height around its middle; the largest, with
     `dog_bias` added, is that of a dog. Raises ExportError for a FITTED of
     another network.
     """
@@ -85,6 +86,7 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
     labels = known_labels(stored)
     description = {
         "side": stored.opinion.network.input_shape[1],
+        "parts": fitted["parts"],
         "labels": labels,
         **{name: calibration[name] for name in CALIBRATION},
         "dog_bias": fitted["dog_bias"],

@@ -67,11 +67,12 @@ async function sha1Of(file) {
 }
 
 async function run(network, picture) {
-  const { digest, side } = network
+  const { digest, side, parts } = network
   if (loaded.digest !== digest) loaded = { digest, model: load(network) }
   const model = await loaded.model
-  const logits = tidy(() => model.predict(tensor(resample(picture, side), [1, side, side, 3])).dataSync())
-  return claim(Array.from(logits), network)
+  const look = (part) => tidy(() => model.predict(tensor(resample(picture, side, part), [1, side, side, 3])).dataSync())
+  const views = parts.map((part) => Array.from(look(part)))
+  return claim(views, network)
 }
 
 async function load({ address }) {

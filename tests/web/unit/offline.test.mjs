@@ -7,6 +7,7 @@ const FILE = 'ONNX'
 const NETWORK = {
   digest: 'd1',
   side: 4,
+  parts: [1, 0.8],
   labels: LABELS,
   temperature: 1,
   lapse: 0,
@@ -157,9 +158,9 @@ test('a breed that it does not know, and one of which it is not sure', () => {
   const labels = Array.from({ length: 12 }, (_, place) => ({ id: `n${place}`, name: `${place}`, name_zh: '' }))
   const network = { ...NETWORK, labels, log_prior: labels.map(() => 0), groups: [] }
   const even = labels.map((_, place) => 3 - place / 100)
-  assert.equal(claim(even, network).state, 'unsure')
+  assert.equal(claim([even], network).state, 'unsure')
   const strict = { ...NETWORK.decision, unknown_threshold: 9 }
-  assert.equal(claim(even, { ...network, decision: strict }).state, 'unknown')
+  assert.equal(claim([even], { ...network, decision: strict }).state, 'unknown')
 })
 
 test('an answer of the phone never reaches the page of another photo, nor that of the photo turned', async () => {
@@ -524,22 +525,32 @@ test('the key of the server goes along', async () => {
   assert.equal(phone.downloads[0].header['X-Api-Key'], 'dogsnap_k')
 })
 
-/** Red of a picture of 11 x 7, and of the same by tf.image.resize(picture, (4, 4), antialias=True). */
+/** Red of a picture of 11 x 7, and of the same by tf.image.resize(picture, (4, 4), antialias=True), and the middle of (8, 8). */
 const RED = [
   207, 60, 222, 24, 159, 40, 8, 100, 107, 150, 193, 72, 166, 74, 19, 76, 11, 149, 48, 7, 133, 23, 133, 53, 63, 189, 167, 212, 1, 209, 244, 224, 151, 100, 98, 178,
   160, 70, 101, 156, 204, 191, 84, 235, 64, 43, 248, 155, 154, 202, 137, 21, 183, 219, 17, 126, 145, 181, 191, 180, 75, 94, 22, 171, 77, 50, 158, 123, 186, 100, 158,
   52, 175, 97, 21, 89, 126,
 ]
 const RESIZED = [0.4722, 0.3215, 0.2778, 0.4485, 0.4013, 0.493, 0.5296, 0.6516, 0.4768, 0.6147, 0.4973, 0.5241, 0.5762, 0.5601, 0.383, 0.3435]
+const MIDDLE = [0.4767, 0.5588, 0.352, 0.5654, 0.604, 0.5043, 0.4531, 0.7451, 0.6308, 0.4827, 0.5722, 0.553, 0.7001, 0.6366, 0.5284, 0.2757]
 
-test('pictures are brought to size as TensorFlow does it', () => {
-  const { resample } = phone.service('resample')
-  const data = RED.flatMap((red) => [red, 0, 255, 255])
-  const pixels = resample({ data, width: 11, height: 7 }, 4)
-  assert.equal(pixels.length, 4 * 4 * 3)
-  RESIZED.forEach((red, place) => {
-    assert.ok(Math.abs(pixels[3 * place] - red) < 1e-4, `${place}: ${pixels[3 * place]}`)
-    assert.equal(pixels[3 * place + 1], 0)
-    assert.ok(Math.abs(pixels[3 * place + 2] - 1) < 1e-6)
+for (const [part, expected] of Object.entries({ 1: RESIZED, 0.5: MIDDLE })) {
+  test(`pictures are brought to size as TensorFlow does it, ${part} of them`, () => {
+    const { resample } = phone.service('resample')
+    const data = RED.flatMap((red) => [red, 0, 255, 255])
+    const pixels = resample({ data, width: 11, height: 7 }, 4, Number(part))
+    assert.equal(pixels.length, 4 * 4 * 3)
+    expected.forEach((red, place) => {
+      assert.ok(Math.abs(pixels[3 * place] - red) < 1e-4, `${place}: ${pixels[3 * place]}`)
+      assert.equal(pixels[3 * place + 1], 0)
+      assert.ok(Math.abs(pixels[3 * place + 2] - 1) < 1e-6)
+    })
   })
+}
+
+test('the whole photo and its middle count alike', () => {
+  const { claim } = phone.service('levels')
+  const alone = claim([[3, 1, 2, 0]], NETWORK)
+  const both = claim([[6, 1, 2, 0], [0, 1, 2, 0]], NETWORK)
+  assert.deepEqual(both, alone)
 })
