@@ -269,8 +269,8 @@ class Settings:
         values = {}
         for row in table():
             stated: Any = flags.get(row.name)
-            if stated is None:
-                stated = given.get(variable(row.name))
+            if stated is None:  # an empty one, as Compose's ${MODEL:-}, leaves the default
+                stated = given.get(variable(row.name)) or None
             elif isinstance(stated, str):  # as `args` of Kubernetes or Docker, which no shell reads
                 _refuse_reference(flag(row.name), stated)
             if stated is not None:

@@ -58,6 +58,13 @@ def test_a_password_in_netrc_takes_the_place_of_no_token(server, tmp_path, monke
     assert "token" in refusal(address, "list", token="")
 
 
+@pytest.mark.parametrize("rest", ["?sig=hidden", "#hidden", "/path?next=me@hidden"])
+def test_no_sentence_shows_the_query_of_a_url(rest):
+    output = run(f"http://127.0.0.1:1{rest}", "list").output
+    assert "no server answers" in output
+    assert "hidden" not in output.replace("http://hidden;", "")
+
+
 @pytest.mark.parametrize("scheme", ["", "http://", "https://"])
 def test_no_sentence_shows_a_password_in_which_a_slash_stands(scheme):
     output = run(f"{scheme}me:se/cret@127.0.0.1:1", "list").output

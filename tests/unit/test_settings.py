@@ -91,6 +91,15 @@ def test_a_variable_has_no_quotes_and_no_line_end_of_windows(tmp_path):
         assert "random" not in error.value.format_message()
 
 
+def test_an_empty_variable_leaves_the_default_and_an_empty_flag_is_refused(tmp_path):
+    """Compose fills ${MODEL:-} in so; "$MODELS" of a shell without it is a slip."""
+    (tmp_path / "settings").write_text("DOGSNAP_PORT=\n")
+    given = {"DOGSNAP_DEFAULT_MODEL": " ", "DOGSNAP_SETTINGS_FILE": str(tmp_path / "settings")}
+    assert Settings.from_environment(given) == Settings(settings_file=str(tmp_path / "settings"))
+    with pytest.raises(click.BadParameter, match="it is empty; leave it out for the default"):
+        Settings.from_environment({}, models="")
+
+
 @pytest.mark.parametrize("text", ["PORT=1", "DOGSNAP_PORT", "DOGSNAP_PROT=1"])
 def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, text):
     (tmp_path / "settings").write_text(text)
@@ -109,12 +118,6 @@ def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, tex
             "0",
             "--run-threads (DOGSNAP_RUN_THREADS): 0 is not in the range x>=1",
         ),
-        (
-            "DOGSNAP_MODELS",
-            "",
-            "--models (DOGSNAP_MODELS): it is empty; leave it out for the default",
-        ),
-        ("DOGSNAP_DEFAULT_MODEL", " ", "it is empty; leave it out for the default, inception_v3"),
         ("DOGSNAP_QUEUE_SIZE", "-1", "-1 is not in the range x>=0"),
         *(
             ("DOGSNAP_POLL_SECONDS", value, f"{value} is out of range; expected at most 4294967296")

@@ -173,6 +173,19 @@ def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest_and_what
     assert str(scenario.undo()) == "label stable of half: 1 -> none"
 
 
+def test_a_chosen_default_that_leaves_and_comes_back_is_logged_each_time(scenario):
+    scenario.with_versions(1, 2, 3)
+    scenario.label("stable", 1)
+    scenario.default(2)
+    for _ in range(2):
+        scenario.with_versions(1, 3)
+        assert scenario.log()[-1] == "watcher: default of half: 2 -> 3"
+        scenario.with_versions(1, 2, 3)
+        assert scenario.log()[-1] == "watcher: default of half: 3 -> 2"
+    assert scenario.answers() == 2
+    assert str(scenario.undo()).startswith("default of half: 2 -> ")  # what a person chose
+
+
 def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_chosen_one(scenario):
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(), scenario.answers(version=3), scenario.log()) == (2, 3, [])

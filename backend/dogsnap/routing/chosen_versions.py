@@ -267,15 +267,32 @@ class ChosenVersions:
             self._answering = {**self._answering, model: version}
 
     def note_default(self, model: str, before: int | None, after: int | None) -> None:
-        """Log that the default moved by itself. Of several servers the first one does."""
+        """Log that the default moved by itself. Of several servers the first one does.
+
+        A chosen one that answers for the first time was logged when it was
+        chosen; one that is back undoes that it had left.
+        """
         change = Change(model, "default", "", before, after)
+        left = self._leaving(model, after)
 
         def make() -> list[Change]:
             newest = next(iter(self.switches(model)), None)
             is_known = newest and newest.by == WATCHER and newest.changes == (change,)
-            return [] if is_known else [change]
+            is_chosen = after is not None and after == self.choices(model).default
+            return [] if is_known or (is_chosen and not left) else [change]
 
-        self.switch(make, WATCHER)
+        self.switch(make, WATCHER, undoes=left)
+
+    def _leaving(self, model: str, version: int | None) -> int | None:
+        """The id of the switch by which this version, the chosen default, has left
+        by itself, if that was the last one of the default.
+        """
+        for switch in self.switches(model):
+            for change in switch.changes:
+                if (change.model, change.kind) == (model, "default"):
+                    has_left = switch.by == WATCHER and change.before == version is not None
+                    return switch.id if has_left else None
+        return None
 
     def find(self, number: int | None, model: str, is_undoable: Callable[[Switch], bool]) -> Switch:
         """The switch with this id, or the last one that is undoable.

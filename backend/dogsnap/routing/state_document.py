@@ -50,7 +50,7 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
         )
     if fault := find_fault(document, SCHEMA):
         raise InvalidArgument(
-            f"the state is wrong at {fault}; `dogsnap models export` shows what is expected"
+            f"the state is wrong: {fault}; `dogsnap models export` shows what is expected"
         )
     models: dict[str, dict[str, Any]] = document["models"]
     for model, wanted in models.items():

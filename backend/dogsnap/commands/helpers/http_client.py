@@ -1,5 +1,6 @@
 """A client for JSON over HTTP whose errors are sentences for the user of a command."""
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,8 +80,8 @@ def _server_of(url: str) -> str:
 
 
 def _host_of(address: str) -> str:
-    """Without what may be a password, in which a slash may stand."""
-    return address.rpartition("@")[2].partition("/")[0]
+    """Without what may be a password, in which a slash may stand, and without path and query."""
+    return re.split("[/?#]", address.rpartition("@")[2])[0]
 
 
 def _proxy(url: str) -> str:
@@ -108,7 +109,8 @@ def json_object(response: requests.Response) -> dict[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict) or (not response.ok and "error" not in body):
-        server = _server_of(response.url)
+        answered = urlsplit(response.url)  # perhaps another server, which this one named
+        server = f"{answered.scheme}://{answered.netloc.rpartition('@')[2]}"
         raise NoAnswer(
             f"{server} answers, but not as a dogsnap server does (status {response.status_code}); "
             f"expected a JSON object{_proxy(response.url)}"

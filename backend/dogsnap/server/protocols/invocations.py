@@ -23,8 +23,9 @@ from dogsnap.settings import MEBIBYTE, Settings
 PROTOCOL = "invocations"  # in the metrics, and of the blueprint
 JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/x-ndjson")
 BINARY = ("application/octet-stream", "application/x-image")
-# Paths of other protocols, as /v1/models/half:predict, which name a model themselves.
-OF_MODELS = ("/v1/models/", "/v2/models/")
+# Paths of other protocols, as /v1/models/half:predict, which name a model themselves. The
+# readiness of the server goes before the status of a model, which may still load.
+OF_MODELS = ("/v1/models/", "/V1/models/", "/v2/models/")
 # SageMaker's TensorFlow containers name the model so: tfs-model-name=half,tfs-model-version=2.
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 ATTRIBUTE = re.compile(r"tfs-(model-name|model-version|method)=([^,]+)")
@@ -52,12 +53,10 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             )
         return _predict(settings, predictor, read_tensor_body(settings))
 
-    for path, name, view, method in (
-        (settings.health_route, "health", ping, "GET"),
-        (settings.predict_route, "predict", invoke, "POST"),
-    ):
-        if path and not path.lower().startswith(OF_MODELS):
-            routes.add_url_rule(path, name, view, methods=[method])
+    if settings.health_route:
+        routes.add_url_rule(settings.health_route, "health", ping)
+    if settings.predict_route and not settings.predict_route.startswith(OF_MODELS):
+        routes.add_url_rule(settings.predict_route, "predict", invoke, methods=["POST"])
     return routes
 
 

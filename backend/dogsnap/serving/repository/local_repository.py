@@ -607,8 +607,7 @@ class LocalRepository(ModelRepository):
             try:
                 if model.answering not in (None, self.chosen.answering(name)):
                     self.chosen.note_answering(name, model.answering)
-                # A chosen one, which answers once it is here, was logged when it was chosen.
-                if default not in (logged, model.choices.default):
+                if default != logged:
                     self.chosen.note_default(name, logged, default)
             except (Aborted, Unavailable) as error:  # the next scan tries again
                 model.logged_default = logged

@@ -211,15 +211,20 @@ def digest(path: Path) -> str:
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
 def fingerprint(path: Path) -> Fingerprint:
     """Name, size and times of every file, which are equal if nothing was
     written in between.
 
-    Raises OSError if one cannot be looked at; one that vanishes meanwhile is
-    left out.
+    Raises OSError if one, or a folder, cannot be looked at; one that vanishes
+    meanwhile is left out.
     """
     entries = []
-    for folder, _, names in os.walk(path):
+    for folder, _, names in os.walk(path, onerror=_raise_unless_gone):
         for name in names:
             file = Path(folder, name)
             try:
