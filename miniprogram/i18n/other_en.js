@@ -15,6 +15,7 @@ module.exports = {
         no_dog: "I can't see anything I know in this photo.",
       },
       about: 'About this',
+      onPhone: { means: "The server didn't answer, so this phone did. It is less sure, and names only one thing." },
       note: 'Based on looks alone.',
       questions: { no_dog: 'Is there really nothing from the list here?', unknown: "Is it something that's not listed?" },
     },

@@ -17,7 +17,7 @@ module.exports = {
       },
       about: '介绍',
       note: '只根据长相判断。',
-      questions: { no_dog: '照片里真的没有列表里的吗？', unknown: '是列表里没有的吗？' },
+      questions: { no_dog: '照片里真的没有列表里的东西吗？', unknown: '是列表里没有的吗？' },
     },
     frame: { title: '框选一处', hint: '拖动方框或它的四角，框住一样东西，也可以直接点它；双指可放大照片。只识别框里的部分，用的是原图的清晰度。' },
     correct: {

@@ -265,11 +265,11 @@ module.exports = {
     unknownShort: '不认识的品种',
     waits: '等待识别',
     dogs: ['两只狗', '三只狗', '四只狗'],
-    moreDogs: '不止四只狗：这是最大的四只',
+    moreDogs: '不止四只狗，这是最大的四只',
     refused: '没能识别',
   },
   notPhoto: '这个文件不是照片',
-  onePhoto: '一次只能一张，已选第一张',
+  onePhoto: '一次只能选一张，已选第一张',
   singlePage: '请点下方“前往小程序”继续',
   /** Why WeChat or a browser does not do what was asked, and what to do about it. */
   refused: {

@@ -70,7 +70,7 @@ def test_a_server_that_starts_is_told_and_asked_again_until_it_answers(open_phon
     phone.choose(dog)
     words = {
         "zh-CN": ("连不上服务器，马上重试", "服务器正在启动"),
-        "en-US": ("cannot be reached; trying again", "is starting"),
+        "en-US": ("can't be reached; trying again", "is starting"),
     }
     for told in words[locale]:
         phone.screen.get_by_text(told).wait_for()

@@ -103,7 +103,7 @@ def login_page(route) -> None:
 def test_what_is_no_whole_network_is_said_and_leaves_nothing(phone, answer):
     phone.context.route("**/weights.bin", answer)
     switch(phone)
-    hint(phone, "could not be fetched whole")
+    hint(phone, "download didn't finish")
     assert_nothing_is_left(phone)
 
 
@@ -191,7 +191,7 @@ def test_a_download_that_fails_after_the_window_was_nearly_left_is_said(phone):
     (held,) = begin_download(phone)
     phone.page.evaluate("dispatchEvent(new Event('beforeunload'))")  # of a link to a file
     held.abort()
-    hint(phone, "could not be fetched whole")
+    hint(phone, "download didn't finish")
     assert_nothing_is_left(phone)
 
 
