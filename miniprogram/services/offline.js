@@ -127,7 +127,8 @@ function run(network, picture) {
 
 /** What takes longest in a browser is to load it: that begins while a photo is made small. */
 function warm() {
-  if (inBrowser && kept()) run(kept(), BLANK).catch(() => {})
+  const network = inBrowser && kept()
+  if (network) run(Object.assign({}, network, { parts: [1] }), BLANK).catch(() => {})
 }
 
 /**

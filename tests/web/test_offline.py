@@ -211,6 +211,25 @@ def test_a_photo_whose_window_ended_while_the_network_ran_is_answered_at_the_nex
     assert phone.page.evaluate(f"{LATEST}.outcome.state") == "breed"
 
 
+NOTE_PARTS = """() => {
+    const { postMessage } = Worker.prototype
+    globalThis.parts = []
+    Worker.prototype.postMessage = function (question, ports) {
+        if (question.picture) parts.push(question.network.parts)
+        postMessage.call(this, question, ports)
+    }
+}"""
+
+
+def test_to_load_the_network_early_one_part_of_a_blank_picture_is_enough(phone, dog):
+    choose(phone)
+    phone.page.goto(f"{phone.url}#/pages/home/home")
+    phone.page.evaluate(NOTE_PARTS)
+    phone.choose(dog)
+    phone.wait_for_answer()
+    assert phone.page.evaluate("parts") == [[1]]
+
+
 def test_in_airplane_mode_from_the_first_start_on_a_photo_waits_and_nothing_offers_a_download(
     phone, dog
 ):
