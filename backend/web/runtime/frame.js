@@ -17,7 +17,8 @@ export function createFrame({ title, canGoBack, isHome, goBack, goHome }) {
   if (canGoBack) bar.append(navButton('wx-nav-back', '返回 Back', goBack))
   else if (!isHome) bar.append(navButton('wx-nav-home', '首页 Home', goHome))
   bar.append(heading)
-  const placeholder = create('span')
+  const placeholder = create('p', 'wx-loading', '正在加载… Loading…')
+  placeholder.setAttribute('role', 'status')
   const element = create('main', 'wx-frame')
   element.append(bar, placeholder)
   let focused = heading

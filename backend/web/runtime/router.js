@@ -142,7 +142,7 @@ export class Router {
 
   /**
    * Takes the focus along; but in a window that was just opened it is where the browser puts it. A page whose script has not
-   * come yet has its frame, with the way back, and the rest once it has, if it is still the one that is wanted.
+   * come yet has its frame, with the way back and the word that it is loading, and the rest once it has, if it is still the one that is wanted.
    */
   reveal(entry, takesFocus = this.isStarted) {
     cancelDialogs()
