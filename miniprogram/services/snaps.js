@@ -33,7 +33,15 @@ function of(id) {
   return snaps.get(id)
 }
 
-/** @typedef {{id: string, path: string, base64: string, unshown?: boolean}} Small  copy of a snap's photo; unshown: neither phone nor server can show it */
+/**
+ * A copy of a snap's photo.
+ * @typedef {object} Small
+ * @property {string} id
+ * @property {string} path
+ * @property {string} base64
+ * @property {boolean} [unshown]  neither phone nor server can show it
+ * @property {string} [kept]  the history's file of it, which has another name once it was turned
+ */
 /** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
 /** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, failure?: any}} News */
 
@@ -94,7 +102,7 @@ async function prepare(id) {
   await snap.kept // the copy of what was chosen, which the small one replaces
   const before = history.find(id)
   const path = best(id)
-  if (before && !before.isRaw) return { id, path, base64: await photo.readBase64(path) }
+  if (before && !before.isRaw) return { id, path, base64: await photo.readBase64(path), kept: path }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
@@ -106,7 +114,21 @@ async function prepare(id) {
   if (before && !after) throw new Failure('photoGone') // deleted meanwhile
   if (!isAnswered(id) && !small.unshown && snap.state !== 'cancelled') snap.kept = history.add(id, null, small.path)
   await snap.kept
-  return Object.assign({ id }, small)
+  const { photo: kept } = history.find(id) || {}
+  return Object.assign({ id, kept }, small)
+}
+
+/** Whether the photo is another one by now. @param {Small} small */
+function isTurned({ id, kept }) {
+  const { photo: now = kept } = history.find(id) || {}
+  return now !== kept
+}
+
+/** Keeps an answer, and once more tries to keep the small copy where the phone had no room for it. @param {Small} small */
+async function keep({ id, path, unshown }, answer) {
+  const { isRaw = false } = history.find(id) || {}
+  if (isRaw && !unshown) of(id).kept = history.add(id, answer, path)
+  if (!isRaw || unshown || !(await of(id).kept)) history.answer(id, answer)
 }
 
 /**
@@ -129,7 +151,7 @@ function ask(small) {
   return asked
 
   function check() {
-    if (snap.asked !== asked || snap.state === 'cancelled') throw new Failure('cancelled')
+    if (snap.asked !== asked || snap.state === 'cancelled' || isTurned(small)) throw new Failure('cancelled')
   }
 
   async function send() {
@@ -141,7 +163,7 @@ function ask(small) {
       check()
       return note(id, failure)
     })
-    history.answer(id, answer)
+    await keep(small, answer)
     return answer
   }
 
@@ -156,13 +178,13 @@ function ask(small) {
     }
     const images = [small, ...others].map(({ base64 }) => base64)
     const answer = await classify(images).catch((failure) => {
-      if (images.length < 2 || !REFUSALS.includes(failure.kind)) throw failure
+      if (images.length < 2 || ![...REFUSALS, 'wrongModel'].includes(failure.kind)) throw failure
       return classify(images.slice(0, 1))
     })
     check()
     const { together } = answer
     if (!together) return answer
-    others.forEach((other, place) => history.answer(other.id, together.others[place]))
+    others.forEach((other, place) => isTurned(other) || keep(other, together.others[place]))
     return Object.assign({}, answer, { together: Object.assign({}, together, { others: [] }) })
   }
 }
@@ -185,7 +207,6 @@ function note(id, failure) {
 
 /** Prepares and sends the photo of a kept snap. @returns {Promise<classifier.Outcome>}  rejects with a Failure */
 async function send(id) {
-  of(id).isNew = false
   return ask(await prepare(id).catch((failure) => note(id, failure)))
 }
 
@@ -199,8 +220,9 @@ async function send(id) {
 async function turn(id, degrees, outcome) {
   try {
     const path = await photo.turn(original(id), degrees)
-    if (!outcome) drop(of(id))
-    return await replace(id, path, outcome)
+    const small = await replace(id, path, outcome)
+    if (small && !outcome) drop(of(id))
+    return small
   } catch (failure) {
     return ''
   }

@@ -69,10 +69,16 @@ function isTooEarly(until) {
   return until > Date.now() && until - Date.now() <= LONGEST_WAIT_MS
 }
 
+/** Whether its page asks about it, or has yet to. */
+function isForPage(id) {
+  const { state, isNew } = snaps.of(id)
+  return isNew || state === 'watched'
+}
+
 async function sendAll() {
   for (const { id, until = 0, isRaw } of list().reverse()) {
-    if (isTooEarly(until) || !history.find(id) || snaps.of(id).state === 'watched') continue
-    if (isRaw && !(await canvas.find())) continue
+    if (isTooEarly(until) || (isRaw && !(await canvas.find()))) continue
+    if (!history.find(id) || isForPage(id)) continue
     try {
       await snaps.send(id)
     } catch (failure) {

@@ -186,7 +186,7 @@ Page({
     routes.go(routes.correct(this.snapId), this)
   },
 
-  /** What is refused is not kept: here the reason is seen. Else the photo waits. */
+  /** What is refused at once is not kept: here the reason is seen. What was said to be kept stays, with the reason. Else the photo waits. */
   fail(problem) {
     if (!problem.kind) console.error(problem)
     const { outcome = null } = history.find(this.snapId) || {}

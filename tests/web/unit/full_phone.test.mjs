@@ -77,6 +77,21 @@ for (const isForGood of [false, true]) {
   })
 }
 
+test('where there was no room for the small copy at first, it takes the place of the chosen photo with the answer', async () => {
+  const phone = new Phone()
+  const files = phone.wx.getFileSystemManager()
+  const { copyFile } = files
+  const page = phone.snap()
+  files.copyFile = ({ fail }) => fail({ errMsg: 'copyFile:fail the maximum size of the file storage limit is exceeded' })
+  await wait()
+  assert.ok(phone.service('history').find(page.snapId).isRaw)
+  files.copyFile = copyFile
+  await answerAll(phone, 'classify', answerBody())
+  const { outcome, isRaw, photo } = phone.service('history').find(page.snapId)
+  assert.deepEqual([outcome.state, isRaw, page.data.state], ['breed', false, 'breed'])
+  assert.deepEqual(Object.keys(phone.files).filter((path) => path.startsWith('usr/')), [photo])
+})
+
 test('a photo that cannot be read while it is turned stays as it is, and the next tap turns it', async () => {
   const phone = new Phone()
   const page = phone.snap()

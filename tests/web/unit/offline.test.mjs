@@ -509,6 +509,48 @@ for (const [what, end] of [
   })
 }
 
+/** Copies end when they are told to. */
+function holdCopies() {
+  const files = phone.wx.getFileSystemManager()
+  const { copyFile } = files
+  const held = []
+  files.copyFile = (options) => held.push(() => copyFile(options))
+  return () => ((files.copyFile = copyFile), held.forEach((end) => end()))
+}
+
+test('what is asked about in the background while a photo is being turned says nothing of the turned one', async () => {
+  await ready()
+  const page = await snapped()
+  const end = holdCopies()
+  page.onTurn()
+  await wait()
+  phone.network = 'wifi'
+  phone.service('waiting').send()
+  await wait()
+  const early = asked('/api/classify').at(-1)
+  end()
+  await wait()
+  if (!early.ended) await early.answer(200, answerBody({ level: 'no_dog', dog: false }))
+  assert.equal(phone.service('history').find(page.snapId).outcome, null)
+  await asked('/api/classify').at(-1).answer(200, answerBody({ level: 'breed' }))
+  await wait()
+  assert.deepEqual([page.data.state, phone.service('history').find(page.snapId).outcome.state], ['breed', 'breed'])
+})
+
+for (const [what, end] of [
+  ['answered', (request) => request.answer(200, answerBody())],
+  ['refused', (request) => request.answer(413, {})],
+]) {
+  test(`a photo that another window has turned is not ${what} by what was asked of it before`, async () => {
+    const page = phone.snap()
+    await wait()
+    await phone.service('history').turn(page.snapId, 'tmp/dog.jpg', null)
+    await end(asked('/api/classify').at(-1))
+    await wait()
+    assert.equal(phone.service('history').find(page.snapId).outcome, null)
+  })
+}
+
 test('where the photo was refused, the phone says nothing', async () => {
   await ready()
   const page = phone.snap()

@@ -152,6 +152,13 @@ export class Phone {
 
   /** Opens a page as a route would: onLoad, onShow, onReady. */
   open(name, query = {}) {
+    const page = this.render(name, query)
+    page.onReady?.()
+    return page
+  }
+
+  /** The same up to its first picture: onReady is yet to come. */
+  render(name, query = {}) {
     delete this.definition
     this.ids = []
     const definition = this.pageDefinition(name)
@@ -168,7 +175,6 @@ export class Phone {
     page.onLoad(query)
     page.onShow()
     this.ids = program.files.get(`pages/${name}/${name}.wxml`).match(/(?<=\bid=")[\w-]+/g) ?? []
-    page.onReady?.()
     return page
   }
 

@@ -431,6 +431,33 @@ test('what is cancelled is neither kept nor sent later', async () => {
   assert.deepEqual(phone.files, { 'tmp/dog.jpg': 'dog', 'tmp/small-1.jpg': phone.files['tmp/small-1.jpg'] })
 })
 
+test('the background leaves what was just chosen to its page, however late that is ready, and cancel deletes it', async () => {
+  phone.network = 'wifi'
+  const id = phone.service('snaps').open('tmp/dog.jpg')
+  await settle()
+  const page = phone.render('result', { id })
+  await settle()
+  page.onReady()
+  await settle()
+  page.onCancel()
+  await settle()
+  assert.deepEqual(phone.service('history').list(), [])
+})
+
+test('a photo that is refused at once is not kept, and one that was said to be kept stays with the reason', async () => {
+  const { page, request } = await asking()
+  await request.answer(413, {})
+  assert.deepEqual([page.data.failure.kind, phone.service('history').list()], ['tooLarge', []])
+  const second = await asking()
+  await second.request.lose('request:fail')
+  assert.ok(second.page.data.failure.waits)
+  second.page.onRetry()
+  await settle()
+  await phone.requests.at(-1).answer(413, {})
+  assert.equal(second.page.data.failure.kind, 'tooLarge')
+  assert.deepEqual(phone.service('history').list().map(({ outcome }) => outcome.kind), ['tooLarge'])
+})
+
 test('what was cancelled stays so when its page is opened again', async () => {
   const { page } = await asking()
   page.onCancel()
@@ -462,13 +489,14 @@ const AGAIN = {
     return page
   },
   async 'sent without its page'() {
-    const id = phone.service('snaps').open('tmp/dog.jpg')
+    const { page, request } = await asking()
+    page.onUnload()
+    await request.lose('request:fail')
     phone.network = 'wifi'
-    await settle()
     phone.open('home') // which sends what waits
     for (let turn = 0; turn < 5; turn++) await settle()
     await phone.requests.at(-1).lose('request:fail timeout')
-    return phone.open('result', { id })
+    return phone.open('result', { id: page.snapId })
   },
 }
 for (const [what, open] of Object.entries(AGAIN)) {

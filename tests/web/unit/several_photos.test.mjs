@@ -83,9 +83,10 @@ test('a file among them that is no photo takes no neighbour down, and has its ow
   assert.deepEqual(history.list().map(({ outcome }) => outcome.kind || outcome.breeds[0].id).sort(), ['n01', 'n01', 'notPhoto'])
 })
 
-for (const status of [400, 413, 415, 422]) {
-  test(`where the server refuses them together with ${status}, each is asked about alone, at once`, async () => {
+for (const [status, model] of [[400], [413], [415], [422], [400, { model: 'inception_v3', version: 1 }]]) {
+  test(`where ${model ? 'the chosen model' : 'the server'} refuses them together with ${status}, each is asked about alone, at once`, async () => {
     phone.network = 'wifi'
+    if (model) phone.service('settings').change({ model })
     const page = await choosing()
     await classified()[0].answer(status, { error: 'images[1]' })
     await wait()
