@@ -207,6 +207,7 @@ function note(id, failure) {
 
 /** Prepares and sends the photo of a kept snap. @returns {Promise<classifier.Outcome>}  rejects with a Failure */
 async function send(id) {
+  of(id).isNew = false
   return ask(await prepare(id).catch((failure) => note(id, failure)))
 }
 

@@ -13,6 +13,9 @@ const FIRST_PAUSE_MS = 5000
 const LONGEST_PAUSE_MS = 5 * 60 * 1000
 const LONGEST_WAIT_MS = 24 * 3600 * 1000
 
+/** The page of a new photo asks about it by then, unless it was left before it was drawn. */
+const OPENING_MS = 10 * 1000
+
 let isSending = false
 let pause = FIRST_PAUSE_MS
 /** @type {any} */
@@ -69,21 +72,22 @@ function isTooEarly(until) {
   return until > Date.now() && until - Date.now() <= LONGEST_WAIT_MS
 }
 
-/** Whether its page asks about it, or has yet to. */
-function isForPage(id) {
+/** Whether its page asks about it, or is about to. */
+function isForPage({ id, time }) {
   const { state, isNew } = snaps.of(id)
-  return isNew || state === 'watched'
+  return state === 'watched' || (isNew && Math.abs(Date.now() - time) < OPENING_MS)
 }
 
 async function sendAll() {
-  for (const { id, until = 0, isRaw } of list().reverse()) {
+  for (const entry of list().reverse()) {
+    const { id, until = 0, isRaw } = entry
     if (isTooEarly(until) || (isRaw && !(await canvas.find()))) continue
-    if (!history.find(id) || isForPage(id)) continue
+    if (!history.find(id) || isForPage(entry)) continue
     try {
       await snaps.send(id)
     } catch (failure) {
       if (['offline', 'unreached'].includes(failure.kind)) return
-      if (list().some((entry) => entry.id === id)) continue
+      if (list().some((other) => other.id === id)) continue
     }
     tell()
   }
