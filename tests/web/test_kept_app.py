@@ -114,6 +114,7 @@ def test_a_page_whose_script_comes_late_has_a_way_back_and_is_shown_once_it_is_t
     assert page.locator("h1:visible").inner_text()
     assert not camera.is_visible()
     page.get_by_role("status").get_by_text("Loading…").wait_for()
+    assert page.locator(".wx-tabs:visible").bounding_box()["y"] > 700  # at the bottom of 844
     page.get_by_role("button", name="Back").click()
     camera.wait_for()
     page.wait_for_url("**#/pages/home/home")
