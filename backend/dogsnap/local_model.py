@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeAlias, overload
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFile
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.routing.spec import ModelSpec
@@ -22,7 +22,7 @@ from dogsnap.settings import Settings
 
 Photo: TypeAlias = str | Path | bytes | Image.Image | np.ndarray
 PROTOCOL = "python"
-MODES_OF_PNG = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")  # of Pillow's images
+MODES_OF_PNG = ("1", "L", "LA", "I;16", "I;16B", "P", "RGB", "RGBA")  # of Pillow's images
 
 
 class LocalModel:
@@ -67,7 +67,8 @@ class LocalModel:
     ) -> Classification | list[Classification]:
         """Name the class in a photo: the path or the bytes of a file, a Pillow
         image, or an array (h, w, 3), uint8 or float in [0, 1]. A list of them
-        gives a list of answers.
+        gives a list of answers. EXIF turns a Pillow image that is as it was opened;
+        one that was made from it (`convert`, `rotate`, ...) is taken as it lies.
 
         `top_k`: number of classes to name, 5 where it is not given. Raises
         InvalidArgument for what is no photo, and OSError for a file that cannot
@@ -131,12 +132,23 @@ def photo_bytes(photo: Photo) -> bytes:
         return Path(photo).read_bytes()
     image = photo if isinstance(photo, Image.Image) else Image.fromarray(_as_bytes(photo))
     # Turned, and put on white, as a photo that comes as a file.
-    exif = image.info.get("exif", b"")
+    image.load()  # with the EXIF that stands behind a PNG's pixels
+    exif = image.info.get("exif", b"") if isinstance(image, ImageFile.ImageFile) else b""
     if image.mode not in MODES_OF_PNG:
-        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+        image = image.convert(_mode_for_png(image))
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=1, exif=exif)
     return file.getvalue()
+
+
+def _mode_for_png(image: Image.Image) -> str:
+    """That of MODES_OF_PNG to which an image of another mode is converted."""
+    if image.mode == "La":  # Pillow converts it to no other
+        return "LA"
+    # Whole numbers of 32 bits hold either those of 8 or those of 16.
+    if image.mode.startswith("I;16") or (image.mode == "I" and np.any(np.asarray(image) > 255)):
+        return "I;16"
+    return "RGBA" if image.has_transparency_data else "RGB"
 
 
 def _as_bytes(photo: Any) -> np.ndarray:
@@ -171,26 +183,50 @@ def _to_arrays(inputs: Mapping[str, Any], signature: Signature) -> dict[str, np.
     for name, value in inputs.items():
         try:
             array = np.asarray(value)
-        except (TypeError, ValueError) as error:  # rows of several lengths, texts beside bytes
+            if array.dtype.kind in "OSU":
+                array = np.asarray(np.frompyfunc(_encode, 1, 1)(array), object)
+        # Rows of several lengths, texts beside bytes, half of a surrogate pair.
+        except (TypeError, ValueError) as error:
             raise InvalidArgument(f'input "{name}" is no array: {error}') from error
-        if array.dtype.kind in "US":
-            array = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
-            array = array.astype(object)
-        elif array.dtype.kind == "O" and not all(isinstance(each, bytes) for each in array.flat):
+        expected = np.dtype(
+            signature.inputs[name].dtype.as_numpy_dtype if name in signature.inputs else object
+        )
+        is_object = array.dtype.kind == "O"
+        objects = {type(each).__name__ for each in array.flat} if is_object else set()
+        # NumPy holds whole numbers beyond 64 bits as objects.
+        is_large = objects == {"int"} and expected.kind != "O"
+        if objects - {"bytes"} and not is_large:
             raise InvalidArgument(
                 f'input "{name}": expected numbers, texts or bytes, received '
-                f"{', '.join(sorted({type(each).__name__ for each in array.flat}))}"
+                f"{', '.join(sorted(objects))}"
             )
-        elif name in signature.inputs and not isinstance(value, np.ndarray):
-            array = _in_dtype(name, array, signature.inputs[name].dtype.as_numpy_dtype)
+        if is_large or not (objects or isinstance(value, np.ndarray)):
+            array = _in_dtype(name, array, expected)
         arrays[name] = array
     return arrays
 
 
-def _in_dtype(name: str, numbers: np.ndarray, dtype: Any) -> np.ndarray:
-    """Raises InvalidArgument for whole numbers that it does not hold."""
-    with np.errstate(over="ignore", invalid="ignore"):  # larger floats become infinity
-        converted = numbers.astype(dtype)
-    if converted.dtype.kind in "iub" and not np.array_equal(converted, numbers):
-        raise InvalidArgument(f'input "{name}": expected {converted.dtype} values')
-    return numbers if converted.dtype.kind in "OSU" else converted
+def _encode(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value) if isinstance(value, bytes) else value
+
+
+def _in_dtype(name: str, numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Raises InvalidArgument for whole numbers that it does not hold.
+
+    For an input of texts the numbers stay as they are: the check of the
+    signature refuses them and names both dtypes.
+    """
+    if dtype.kind == "O":
+        return numbers
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # larger floats become infinity
+            converted = numbers.astype(dtype)
+    except (OverflowError, TypeError):  # of NumPy's and of bfloat16
+        raise InvalidArgument(
+            f'input "{name}": expected {dtype} values, received a number that is too large for it'
+        ) from None
+    if dtype.kind in "iub" and not np.array_equal(converted, numbers):
+        raise InvalidArgument(f'input "{name}": expected {dtype} values')
+    return converted

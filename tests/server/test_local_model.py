@@ -9,9 +9,10 @@ from pathlib import Path
 import dogsnap
 import numpy as np
 import pytest
+import tensorflow as tf
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
 from dogsnap.exporting.merging.merge import Options, merge
-from dogsnap.local_model import LocalModel
+from dogsnap.local_model import LocalModel, photo_bytes
 from dogsnap.serving.answers.classification import Classification
 from PIL import ExifTags, Image
 from support import coloured_dogs, tiny_models
@@ -56,10 +57,68 @@ def test_a_picture_of_pillow_is_turned_and_put_on_white_as_its_file_is(
     picture.save(clear)
     deep = tmp_path / "deep.png"
     Image.fromarray(np.arange(1024, dtype=np.uint16).reshape(32, 32) * 64).save(deep)
-    for file in (on_its_side, clear, deep):
+    late = tmp_path / "EXIF behind the pixels.png"
+    file = io.BytesIO()
+    picture.resize((48, 32)).convert("L").save(file, "PNG", exif=exif)
+    head, _, rest = file.getvalue().partition(b"eXIf")
+    size = int.from_bytes(head[-4:], "big")
+    chunk, rest = head[-4:] + b"eXIf" + rest[: size + 4], rest[size + 4 :]
+    late.write_bytes(head[:-4] + rest[:-12] + chunk + rest[-12:])
+    with Image.open(late) as opened:
+        assert "exif" not in opened.info
+        kept = Image.open(io.BytesIO(photo_bytes(opened))).getexif()
+    assert kept[ExifTags.Base.Orientation] == 6
+    for file in (on_its_side, clear, deep, late):
         of_file, of_picture = model.classify([file, Image.open(file)])
         assert of_picture.to_json()["breeds"] == of_file.to_json()["breeds"], file
     assert model.classify(bytearray(ONE)).breeds == model.classify(ONE).breeds
+
+
+def test_a_picture_that_the_program_has_turned_is_not_turned_once_more(
+    model: LocalModel,
+) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    file = io.BytesIO()
+    Image.open(io.BytesIO(ONE)).convert("RGB").resize((48, 32)).save(file, "PNG", exif=exif)
+    stored = Image.open(file)
+    for turned in (stored.transpose(Image.Transpose.ROTATE_270), stored.rotate(-90, expand=True)):
+        assert Image.open(io.BytesIO(photo_bytes(turned))).getexif() == {}
+        as_numbers = np.asarray(turned.convert("RGB"))
+        of_picture, of_numbers, of_file = model.classify([turned, as_numbers, file.getvalue()])
+        assert of_picture.breeds == of_numbers.breeds == of_file.breeds
+
+
+@pytest.mark.parametrize("mode", sorted(Image.MODES))
+def test_a_picture_of_pillow_has_an_answer_in_each_of_its_modes(
+    model: LocalModel, mode: str
+) -> None:
+    assert model.classify(Image.new(mode, (32, 32))).breeds
+
+
+def test_grey_values_of_32_bits_are_taken_as_those_of_8_or_16_bits_that_they_are() -> None:
+    grey = np.arange(256, dtype=np.int32).reshape(16, 16)
+    for values, bits in ((grey, grey), (257 * grey, 257 * grey.astype(np.uint16))):
+        stored = np.asarray(Image.open(io.BytesIO(photo_bytes(Image.fromarray(values)))))
+        np.testing.assert_array_equal(stored.reshape(16, 16, -1)[..., 0], bits)
+
+
+def test_texts_are_taken_in_every_array_that_holds_them(tmp_path: Path) -> None:
+    tiny_models.save(tmp_path / "echo" / "1", serving_default=echo)
+    column = np.array(["a", b"b", "\u00e4"], dtype=object)
+    with dogsnap.load(tmp_path / "echo" / "1") as model:
+        for texts in (column, list(column[[0, 2]]), np.array(["a", "\u00e4"]), column[:1]):
+            expected = [each.encode() if isinstance(each, str) else each for each in texts]
+            assert model.predict({"x": texts})["y"].tolist() == expected
+        with pytest.raises(InvalidArgument, match=r'input "x" is no array: .*surrogates'):
+            model.predict({"x": ["\ud800"]})
+        with pytest.raises(InvalidArgument, match="expected numbers, texts or bytes, received int"):
+            model.predict({"x": [2**64]})
+
+
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string, "x")])
+def echo(x: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {"y": tf.identity(x)}
 
 
 def test_the_folder_of_a_model_is_its_largest_version(version: Path) -> None:
@@ -85,6 +144,8 @@ def test_any_signature_is_run_on_arrays_and_lists(tmp_path: Path) -> None:
         ({"a": [1.0], "b": [3.7]}, 'input "b": expected int32 values'),
         ({"a": [1.0], "b": [2**40]}, 'input "b": expected int32 values'),
         ({"a": ["\u00e4", b"\xff"], "b": [1]}, 'input "a" is no array'),
+        ({"a": [1.0], "b": [2**64]}, 'input "b": expected int32 values, received a .* too large'),
+        ({"a": [1.0], "b": ["1"]}, 'input "b": expected int32 values, received string'),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_and_not_made_to_fit(
