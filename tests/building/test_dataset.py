@@ -308,6 +308,7 @@ def test_photos_behind_links_are_found_and_links_that_lead_back_up_end(tmp_path)
     (tmp_path / "photos" / "c").symlink_to(tmp_path / "elsewhere")
     for name in ("a", "b"):
         (tmp_path / "photos" / name / "up").symlink_to(tmp_path / "photos")
+    (tmp_path / "photos" / "itself").symlink_to("itself")
     found = dataset.list_photos(tmp_path / "photos")
     names = [photo.relative_to(tmp_path / "photos").as_posix() for photo in found]
     assert names == ["a/1.png", "b/1.png", "c/1.png"]

@@ -93,7 +93,7 @@ def breed_folders(data: Path) -> list[str]:
     if not images.is_dir():
         layout = "the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
         raise DatasetError(f"{data} holds no folder `images`; expected {layout}")
-    folders = sorted(folder.name for folder in images.iterdir() if folder.is_dir())
+    folders = sorted(folder.name for folder in images.iterdir() if os.path.isdir(folder))
     if len(folders) < 2:
         raise DatasetError(f"{images} holds {len(folders)} breed folders; expected at least 2")
     return folders
@@ -304,12 +304,12 @@ def _find_photos(folder: Path, above: Sequence[Path]) -> Iterator[Path]:
     if here in above:
         return
     try:
-        entries = [each for each in os.scandir(folder) if not each.name.startswith(".")]
+        names = [each for each in os.listdir(folder) if not each.startswith(".")]
     except OSError:  # it is missing, or nobody may look into it
         return
-    for entry in entries:
-        path = folder / entry.name
-        if entry.is_dir():
+    for name in names:
+        path = folder / name
+        if os.path.isdir(path):  # False for a link that leads nowhere, or where nobody may go
             yield from _find_photos(path, (*above, here))
         elif path.suffix.lower() in READ_ENDINGS:
             yield path

@@ -539,7 +539,7 @@ def photos_in(places: Iterable[Path], report: Report = lambda _: None) -> list[P
             for path in sorted(each.iterdir()):
                 if path.name.startswith("."):
                     continue
-                if path.is_dir():
+                if os.path.isdir(path):
                     if any(within.suffix.lower() in READ_ENDINGS for within in path.rglob("*")):
                         report(
                             f"skipped {path}: a folder within; its photos are read if it is given"
@@ -619,7 +619,7 @@ def holds_breeds(folder: Path) -> bool:
     """Whether the photos of `folder` are sorted by breed: listed in an
     `index.tsv`, or in a folder for each.
     """
-    return (folder / dataset.INDEX).is_file() or any(path.is_dir() for path in folder.iterdir())
+    return (folder / dataset.INDEX).is_file() or any(map(os.path.isdir, folder.iterdir()))
 
 
 def _photos_by_breed(
@@ -629,7 +629,7 @@ def _photos_by_breed(
     found: dict[str, dict[Path, str]] = {}
     if not (folder / dataset.INDEX).is_file():
         for path in folder.iterdir():
-            if path.is_dir():
+            if os.path.isdir(path):
                 found[path.name] = dict.fromkeys(photos_in([path], report), "")
         return found
     for row in dataset.rows_of_index(folder):
