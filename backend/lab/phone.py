@@ -21,7 +21,7 @@ from dogsnap.files import write_json
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.photos.preprocessing import photos_to_images
-from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
+from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER, parts_of
 from dogsnap.training import dataset, scoring, thresholds
 from dogsnap.training.dataset import breeds_of, paths_of
 from dogsnap.training.evaluation.labelled_photos import read_known
@@ -124,7 +124,7 @@ class PhoneNetwork:
 
     def answers(self, photos: Sequence[Photo]) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities of the breeds (n, classes), and of a dog (n,)."""
-        logits = run(self.version / FOLDER / ONNX, photos, self.description["parts"])
+        logits = run(self.version / FOLDER / ONNX, photos, parts_of(self.description))
         dogs = 1 / (1 + np.exp(-logits.max(-1) - self.description["dog_bias"]))
         calibration = Calibration.of(self.description, logits.shape[1])
         return calibration.probabilities(logits), dogs

@@ -25,6 +25,8 @@ const engine = inBrowser ? /** @type {any} */ (wx).offlineNetwork : require('./i
 const KEY = 'offlineNetwork'
 const TIMEOUT_MS = 15 * 1000
 const SILENCE_MS = 20 * 1000
+/** The parts of a network from before there were some. */
+const WHOLE = [1]
 const BLANK = { data: [0, 0, 0, 0], width: 1, height: 1 }
 
 /** Failures that leave a photo without an answer for a while. */
@@ -120,15 +122,15 @@ async function fetchAll() {
   if (!storage.write(KEY, network)) throw new Error('the storage does not take the description')
 }
 
-/** @param {Network} network @param {Picture} picture @returns {Promise<any>}  what it claims; rejects where it does not run here, or is silent, and then it is ended */
-function run(network, picture) {
-  return engine.run(network, picture, SILENCE_MS)
+/** @param {Network} network @param {Picture} picture @param {number[]} [parts] @returns {Promise<any>}  what it claims; rejects where it does not run here, or is silent, and then it is ended */
+function run(network, picture, parts = network.parts || WHOLE) {
+  return engine.run(Object.assign({}, network, { parts }), picture, SILENCE_MS)
 }
 
 /** What takes longest in a browser is to load it: that begins while a photo is made small. */
 function warm() {
   const network = inBrowser && kept()
-  if (network) run(Object.assign({}, network, { parts: [1] }), BLANK).catch(() => {})
+  if (network) run(network, BLANK, WHOLE).catch(() => {})
 }
 
 /**

@@ -24,6 +24,8 @@ from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
+from lab.phone import PhoneNetwork
+from support.colour_photos import encode, plain
 from support.exported import LABELS, SIZE, Loaded, network
 from support.tiny_network import BESIDE_FEATURES, beside, store_beside, tiny, tiny_with_box
 
@@ -245,6 +247,26 @@ def test_a_version_carries_the_network_beside_for_phones(artefacts, own, tmp_pat
     phone.write(again, read_answering("tiny", artefacts), artefacts)
     second = json.loads((again / FOLDER / DESCRIPTION).read_text(encoding="utf-8"))
     assert second["digest"] == told["digest"]  # no phone fetches it twice
+
+
+def test_a_network_that_was_fitted_before_there_were_parts_looks_at_the_whole_photo(
+    artefacts, tmp_path
+):
+    teach(artefacts)
+    fit_phone(artefacts, json.loads((artefacts / SECOND_OPINION).read_text())["network"]["sha256"])
+    fitted = json.loads((artefacts / phone.FITTED).read_text(encoding="utf-8"))
+    del fitted["parts"]
+    write_json(fitted, artefacts / phone.FITTED)
+    (tmp_path / "3" / "assets.extra").mkdir(parents=True)
+    phone.write(tmp_path / "3", read_answering("tiny", artefacts), artefacts)
+    file = tmp_path / "3" / FOLDER / DESCRIPTION
+    told = json.loads(file.read_text(encoding="utf-8"))
+    assert told.pop("parts") == [1.0]
+    photo = encode(plain(), "PNG")
+    now = PhoneNetwork(tmp_path / "3").answers([photo])
+    write_json(told, file)  # as such a version has it
+    before = PhoneNetwork(tmp_path / "3").answers([photo])
+    np.testing.assert_array_equal(before[0], now[0])
 
 
 def test_what_was_fitted_to_another_network_is_not_for_phones(artefacts, tmp_path):

@@ -18,7 +18,7 @@ from dogsnap.exporting.layers import Tensors
 from dogsnap.networks.second_opinion import OPINION
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
-from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
+from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER, parts_of
 
 FITTED = "phone.json"  # beside the weights: what was fitted on what this network sees
 ONNX = "network.onnx"
@@ -55,10 +55,9 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
     """Add the network to a version; nothing where no FITTED lies in
     `artefacts`.
 
-    Its scores are the logits of the breeds. The mean of those of "parts" counts,
-    shares of the photo's width and height around its middle; the largest, with
-    `dog_bias` added, is that of a dog. Raises ExportError for a FITTED of
-    another network.
+    Its scores are the logits of the breeds: the mean over the parts of the photo
+    that `parts_of` names. The largest, with `dog_bias` added, is the logit of a
+    dog. Raises ExportError for a FITTED of another network.
     """
     if stored.opinion is None or not (artefacts / FITTED).is_file():
         return
@@ -86,7 +85,7 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
     labels = known_labels(stored)
     description = {
         "side": stored.opinion.network.input_shape[1],
-        "parts": fitted["parts"],
+        "parts": parts_of(fitted),
         "labels": labels,
         **{name: calibration[name] for name in CALIBRATION},
         "dog_bias": fitted["dog_bias"],

@@ -51,8 +51,8 @@ async function choose(page, end = (download) => download.end(FILE), network = NE
   return page.data.offline
 }
 
-async function ready() {
-  await choose(await settings())
+async function ready(network = NETWORK) {
+  await choose(await settings(network), undefined, network)
   phone.network = 'none'
 }
 
@@ -106,6 +106,12 @@ test('chosen it is fetched with progress and tried, and then the phone answers w
   assert.match(onPhone, /手机/)
   assert.match(phoneNote, /照片先留着/)
   assert.equal(phone.sessions.at(-1).state, 'destroyed')
+})
+
+test('a network from before there were parts looks at the whole photo', async () => {
+  const { parts, ...before } = NETWORK
+  await ready(before)
+  assert.equal((await snapped()).data.answer.headline, '金毛寻回犬')
 })
 
 test('the photo stays in the queue, and the answer of the server replaces that of the phone and says where it differs', async () => {
