@@ -305,7 +305,8 @@ def _train_upper_blocks(
         def tell_of(bar: Any) -> None:
             """Where no terminal shows it."""
             if not sys.stderr.isatty():
-                report(f"upper blocks: {bar.pos} of {whole} steps, {bar.format_eta()} left")
+                eta = bar.format_eta()  # empty in the first second
+                report(f"upper blocks: {bar.pos} of {whole} steps{f', {eta} left' if eta else ''}")
 
         with click.progressbar(length=whole, label="upper blocks", file=sys.stderr) as bar:
             progress = keras.callbacks.LambdaCallback(
