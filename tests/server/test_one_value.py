@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
+from dogsnap.serving.photos import preprocessing
 from support import tensorflow1_models
 from support.colour_photos import GREEN, encode, plain
 from support.command_line import dogsnap
@@ -39,13 +40,21 @@ def models(tmp_path_factory):
     def mean(image):
         return {"prediction": tf.reduce_mean(image, [1, 2])}
 
+    texts = tf.TensorSpec([None], tf.string)
+
+    @tf.function(input_signature=[texts, tf.TensorSpec([None], tf.float32), texts])
+    def captioned(caption, grade, image):
+        size = tf.shape(preprocessing.decode(preprocessing.decode_base64(image)[0]))
+        return {"caption": caption, "grade": grade, "size": size[tf.newaxis]}
+
     with tf.Graph().as_default() as graph:
         contents = tf.compat.v1.placeholder(tf.string, [], name="DecodeJpeg/contents")
         pixels = tf.cast(tf.io.decode_png(contents, channels=3), tf.float32)
         of_one = {"mean": tf.reduce_mean(pixels), "row": tf.reduce_mean(pixels, [0, 1])[tf.newaxis]}
         predict = ("predict", {"image_bytes": contents}, of_one)
         tensorflow1_models.save(folder / "placeholder" / "1", graph, serving_default=predict)
-    for name, function in (("inverted", inverted), ("half", half), ("images", mean)):
+    functions = {"inverted": inverted, "half": half, "images": mean, "captioned": captioned}
+    for name, function in functions.items():
         module = tf.Module()
         module.function = function
         tf.saved_model.save(module, str(folder / name / "1"), signatures=function)
@@ -173,6 +182,15 @@ def test_what_comes_in_place_of_base64_text_is_named_at_every_door(server, text,
     with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
         client.prediction.Predict(predict_request("inception_v3", image=two), 60)
     assert re.search(said, refused.value.details())
+
+
+def test_a_caption_beside_the_photo_is_not_taken_for_one_that_is_no_base64(server):
+    row = {"caption": "hello!", "grade": 0.5, "image": "no base64!"}
+    said = "input \"image\", value 0: Unable to base64 decode: .* received the character '!'"
+    answer = predicted(server, "captioned", {"instances": [row]})
+    assert answer.status_code == 400
+    assert re.search(said, answer.json()["error"]), answer.text
+    assert predicted(server, "captioned", {"instances": [{**row, "image": TEXT}]}).ok
 
 
 ADVICE = '; for image_bytes set signature_name to "image_bytes"'

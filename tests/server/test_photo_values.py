@@ -14,7 +14,12 @@ from dogsnap.exporting.merging import merge
 from dogsnap.serving.execution.executor import within
 from dogsnap.serving.photos.base64_text import web_safe
 from dogsnap.serving.photos.hostile_files import gif_pixels
-from dogsnap.serving.photos.photo_values import Decoding, check_and_cut_photos, decode_photos
+from dogsnap.serving.photos.photo_values import (
+    Decoding,
+    check_and_cut_photos,
+    check_base64,
+    decode_photos,
+)
 from dogsnap.settings import MAX_PHOTO_PIXELS
 from google.protobuf import any_pb2, wrappers_pb2
 from support import hostile_photos, tiny_models
@@ -272,6 +277,8 @@ def test_a_look_at_values_ends_at_the_deadline():
     values = {"x": np.full(1_000_000, b"\n", dtype=object)}
     with within(time.monotonic() + 0.1), pytest.raises(DeadlineExceeded):
         check_and_cut_photos(values, STILL, MAX_PHOTO_PIXELS)
+    with within(time.monotonic() - 0.1), pytest.raises(DeadlineExceeded):
+        check_base64(values)
 
 
 def test_a_context_is_not_merged_into_examples_beyond_the_limit_of_a_body(server):

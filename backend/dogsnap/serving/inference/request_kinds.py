@@ -190,8 +190,8 @@ class Values(_OneSignature):
             run = self._run_on(servable, signature, self._arrays)
             return replace(run, is_one_row=self._is_one_row)
         except InvalidArgument as error:
-            if photo_values.NO_BASE64 in error.message:
-                photo_values.check_base64(self._arrays)
+            if preprocessing.NO_BASE64 in error.message:
+                photo_values.check_base64(_texts_of_photos(servable, self._runs, self._arrays))
             # A placeholder of shape [] may take a list of one as it is, or only its value.
             values = _without_lists_of_one(self._runs, self._arrays)
             if not values:
@@ -562,6 +562,15 @@ def _as_row(output: np.ndarray) -> np.ndarray:
     graphs give by themselves.
     """
     return output if output.shape[:1] == (1,) else np.asarray(output)[np.newaxis]
+
+
+def _texts_of_photos(servable: BaseServable, signature: Signature, arrays: Arrays) -> Arrays:
+    """The inputs in which photos come as base64 text."""
+    return {
+        alias: arrays[alias]
+        for alias in servable.picture_inputs(signature)
+        if signature.inputs[alias].dtype == tf.string and not alias.endswith(BYTES_SUFFIX)
+    }
 
 
 def _check_count(servable: BaseServable, signature: Signature, arrays: Arrays) -> None:

@@ -46,7 +46,6 @@ OPERATIONS = {
 }
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")  # whose inputs are the function's arguments
-NO_BASE64 = "no base64 text"  # in what a graph of ours says, which does not say what came instead
 # Bytes; enough for TensorFlow to recognise the format and refuse it with its own message.
 KEPT_OF_NO_PHOTO = 16
 # The tags of tf.Example's one field, and of the other of tf.SequenceExample.
@@ -167,14 +166,16 @@ def check_and_cut_photos(arrays: Arrays, decoding: Decoding, max_pixels: int) ->
 
 
 def check_base64(arrays: Arrays) -> None:
-    """Raises InvalidArgument for the first text that is no base64, with what it is instead."""
+    """Raises InvalidArgument for the first string that is no base64 text, with
+    what it is instead, and DeadlineExceeded when time is up.
+    """
     for alias, values in arrays.items():
         for place, value in enumerate(np.ravel(values)):
-            if isinstance(value, bytes):
-                try:
-                    decode_base64(value)
-                except InvalidArgument as error:
-                    raise InvalidArgument(f'input "{alias}", value {place}: {error}') from None
+            check_deadline()
+            try:
+                decode_base64(value)
+            except InvalidArgument as error:
+                raise InvalidArgument(f'input "{alias}", value {place}: {error}') from None
 
 
 def decode_photos(texts: np.ndarray) -> np.ndarray | None:
