@@ -57,6 +57,8 @@ class LazyGroup(click.Group):
                 raise
             raise click.ClickException(str(error).partition("\n")[0]) from error
         except Exception as error:
+            if "Symlink loop" in str(error):  # of Path.resolve, an OSError from Python 3.13 on
+                raise click.ClickException(f"{error}: that link leads to itself") from error
             of_graph = type(error).__module__.startswith("tensorflow.")
             if ctx.invoked_subcommand in WITH_TRACEBACK or not of_graph:
                 raise

@@ -222,3 +222,12 @@ def test_of_several_models_one_has_to_be_named_or_be_the_default(
         "--default-model nosuch waits for a model of that name, there are: half; " in server.log()
     )
     assert "until then, requests that name none are answered by half" in server.log()
+
+
+@pytest.mark.parametrize("command", [("serve", "--models"), ("train", "--out", "here")])
+def test_a_folder_that_is_a_link_to_itself_ends_a_command_with_a_sentence(
+    tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    refused(dogsnap(*command, tmp_path / "loop"), "that link leads to itself")
