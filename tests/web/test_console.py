@@ -18,6 +18,7 @@ from playwright.sync_api import expect
 from support import colour_photos, tiny_models
 from support.administration import console_path
 from support.feedback_ids import SECRET, signed
+from support.waiting import wait_until
 from tensorflow_serving.config import model_server_config_pb2
 
 pytestmark = pytest.mark.early
@@ -201,6 +202,35 @@ def test_a_label_is_created_moved_removed_and_the_switch_undone(server, open_con
     expect(row(page, "stable")).to_have_count(0)
 
 
+CLICK_AS_SOON_AS_IT_IS_TOLD = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector("#would").textContent.includes("was first")) return
+  observer.disconnect()
+  document.querySelector("#do").click()
+}).observe(document.querySelector("#would"), { childList: true })
+"""
+
+
+def click_as_second_of_two(page, button) -> None:
+    button.hover()
+    page.mouse.down(click_count=2)
+    page.mouse.up(click_count=2)
+
+
+def refresh(page) -> None:
+    page.evaluate("document.querySelector('.spans').dispatchEvent(new Event('change'))")
+
+
+def load(server, page, version: int, way: str, options: int) -> None:
+    """Or unloads it; then the panel lists as many versions, "none" among them."""
+    post(server, f"models/inception_v3/versions/{version}/{way}")
+    expected = "AVAILABLE" if way == "load" else "END"
+    path = f"/v1/models/inception_v3/versions/{version}"
+    wait_until(lambda: server.get(path).json()["model_version_status"][0]["state"] == expected)
+    refresh(page)
+    expect(page.locator("#versions option")).to_have_count(options)
+
+
 def test_what_somebody_else_changed_meanwhile_is_told_with_who_and_nothing_is_changed(
     server, open_console
 ):
@@ -209,12 +239,14 @@ def test_what_somebody_else_changed_meanwhile_is_told_with_who_and_nothing_is_ch
     button = change(page, "raced", "2")
     would(page, "label raced of inception_v3: 1 -> 2")
     post(server, "models/inception_v3/default", version=2, force=True, by="bob")
+    page.evaluate(CLICK_AS_SOON_AS_IT_IS_TOLD)
     button.click()
     would(page, "bob 127.0.0.1 was first: switch")
-    log = server.get("/api/admin/switches").json()["switches"]
-    assert log[0]["by"]["name"] == "bob"
     would(page, "label raced of inception_v3: 1 -> 2")  # whoever has looked goes on
     expect(button).to_be_enabled()
+    click_as_second_of_two(page, button)
+    log = server.get("/api/admin/switches").json()["switches"]
+    assert log[0]["by"]["name"] == "bob"
     post(server, "models/inception_v3/default", version=1, force=True, by="dora")
     expect(page.locator(".log li").first).to_contain_text(
         "dora"
@@ -229,6 +261,82 @@ def test_what_somebody_else_changed_meanwhile_is_told_with_who_and_nothing_is_ch
     page.locator(".log li").first.get_by_role("button", name="Undo").click()
     says(page, "carol 127.0.0.1 was first")
     remove_label(page, "raced")
+
+
+def test_the_chosen_version_stays_when_others_come_and_where_it_is_gone_none_is_chosen(
+    server, open_console
+):
+    page = open_console(server)
+    set_label(page, "kept", 3)
+    load(server, page, 1, "unload", 3)
+    page.locator("#first").select_option("3")
+    button = change(page, "kept", "2")
+    force(page)
+    expect(button).to_be_enabled()
+    load(server, page, 1, "load", 4)
+    version = page.locator("#versions")
+    expect(version).to_have_value("2")
+    expect(page.locator("#first")).to_have_value("3")
+    button.click()
+    would(page, "was first: switch")
+    would(page, "label kept of inception_v3: 3 -> 2")
+    expect(button).to_have_text("Move kept to version 2")
+    load(server, page, 2, "unload", 3)
+    would(page, "The version that was chosen is gone")
+    expect(button).to_be_disabled()
+    assert version.evaluate("list => list.selectedIndex") == -1
+    load(server, page, 2, "load", 4)
+    page.locator("[name=reason]").fill("none is chosen yet")
+    would(page, "The version that was chosen is gone")
+    assert version.evaluate("list => list.selectedIndex") == -1
+    page.locator("#cancel").click()
+    remove_label(page, "kept")
+
+
+def test_a_late_answer_leaves_the_panel_that_is_open_by_then_alone(server, open_console):
+    page = open_console(server)
+    set_label(page, "late", 1)
+    held = []
+
+    def hold(route) -> None:
+        is_tried = route.request.post_data_json.get("dry_run")
+        route.continue_() if is_tried else held.append(route)
+
+    page.route("**/labels/late", hold)
+    for by, said in (
+        ("bob", "bob 127.0.0.1 was first"),
+        ("", "label late of inception_v3: 1 -> 2"),
+    ):
+        button = change(page, "late", "2")
+        expect(button).to_be_enabled()
+        button.click()
+        page.keyboard.press("Escape")
+        change(page, "shadow", "1")
+        would(page, "shadow of inception_v3: none -> 1")
+        if by:
+            post(server, "models/inception_v3/labels/bobs", version=1, by=by)
+        held.pop().continue_()
+        says(page, said)
+        expect(page.locator("#change-title")).to_have_text("Change the shadow of inception_v3")
+        would(page, "shadow of inception_v3: none -> 1")
+        page.locator("#cancel").click()
+    page.unroute("**/labels/late")
+    for label in ("late", "bobs"):
+        remove_label(page, label)
+
+
+def test_the_panel_is_closed_when_the_page_shows_another_model(server, open_console):
+    page = open_console(server)
+    expect(page.locator("#model-title")).to_have_text("inception_v3")
+    page.route("**/console/models?model=half*", lambda route: None)  # it is on its way
+    with page.expect_request("**/console/models?model=half*"):
+        page.evaluate("location.hash = 'model=half'")
+    change(page, "default", "1")
+    expect(page.locator("#change-title")).to_have_text("Change the default of inception_v3")
+    would(page, "default of inception_v3: ")
+    page.unroute("**/console/models?model=half*")  # which lets it through
+    expect(page.locator("#model-title")).to_have_text("half")
+    expect(page.locator("#change")).to_be_hidden()
 
 
 def test_the_default_a_share_and_a_shadow_are_chosen_and_ended(server, open_console):
@@ -337,7 +445,8 @@ def test_a_version_is_unloaded_and_loaded_the_page_follows_by_itself_and_a_refus
 ):
     page = open_console(server)
     card(page, 1).get_by_role("button", name="Unload").click()
-    says(page, "version 1 of inception_v3: as the policy says -> unloaded")
+    says(page, "version 1 of inception_v3: ")
+    says(page, " -> unloaded")
     expect(card(page, 1)).to_contain_text("end")
     card(page, 1).get_by_role("button", name="Load").click()
     expect(card(page, 1).get_by_role("button", name="Unload")).to_be_visible()
@@ -572,12 +681,11 @@ def test_a_token_that_is_no_longer_this_servers_closes_the_panel_and_asks_anew(
     log_in(page)
     change(page, "default", "1")
     would(page, "This would change")
-    refresh = "document.querySelector('.spans').dispatchEvent(new Event('change'))"
-    page.evaluate(
-        f"window.realFetch = fetch; window.fetch = () => Promise.reject(Error()); {refresh}"
-    )
+    page.evaluate("window.realFetch = fetch; window.fetch = () => Promise.reject(Error()); 0")
+    refresh(page)
     expect(page.locator("#away")).to_contain_text("The server does not answer")
-    page.evaluate(f"window.fetch = realFetch; sessionStorage.dogsnapToken = 'before'; {refresh}")
+    page.evaluate("window.fetch = realFetch; sessionStorage.dogsnapToken = 'before'; 0")
+    refresh(page)
     says(page, "the token is not this server's")
     expect(page.locator("#change")).to_be_hidden()
     expect(page.locator("#away")).to_be_hidden()  # it answers again
@@ -813,12 +921,15 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     expect(button).to_be_enabled()
     shutil.rmtree(tmp_path / "models" / "model_39")
     expect(page.locator("#now")).to_contain_text("there is no model 'model_39'")
-    page.locator("#change [name=reason]").fill("it is tried again")
-    would(page, "Servable not found for request: Latest(model_39)")  # and no other one is switched
-    expect(button).to_be_disabled()
-    page.evaluate("location.hash = 'model=model_00'")
-    expect(page.locator("#model-title")).to_have_text("model_00")
-    expect(page.locator("#change")).to_be_hidden()
+    expect(page.locator("#change")).to_be_hidden()  # and no other one is switched
+    (tmp_path / "models" / "model_01" / "3").mkdir()  # it lacks saved_model.pb
+    answering = tmp_path / "models" / "model_02" / "1"
+    (answering / "saved_model.pb").write_bytes(b"no model")
+    wait_until(lambda: "model_02 version 1: its folder holds another export" in server.log())
+    post(server, "models/model_02/versions/1/load")
+    links = page.locator("nav a")
+    expect(links.nth(1)).to_have_text("model_01 version 3 failed")
+    expect(links.nth(2)).to_have_text("model_02 version 1 failed")
 
 
 def test_what_users_said_is_shown_by_version_and_breed(

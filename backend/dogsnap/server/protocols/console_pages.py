@@ -216,7 +216,7 @@ def _beside(old: Mapping[str, Any], usual: int, new: Mapping[str, Any]) -> dict[
 
 def _happens(model: dict[str, Any]) -> str:
     """In a few words, what somebody should look at."""
-    failed = [str(each["version"]) for each in model["versions"] if each["state"] == "FAILED"]
+    failed = [str(each["version"]) for each in model["versions"] if each["error"]]
     if failed:
         return f"version {', '.join(failed)} failed"
     if model["rollouts"]:

@@ -29,11 +29,12 @@ export async function post(path, fields) {
   return (await ask(path, { method: "POST", headers, body: JSON.stringify(fields) })).json();
 }
 
-// The newest switch that this page knows of: one that somebody else has made since is told, and nothing is changed.
-export const seen = () => Number(one("#model-title").dataset.seen);
+// The model that the page shows: its name and path, and its newest switch that the page knows of.
+// One that somebody else has made since is told, and nothing is changed.
+export const shown = () => one("#model-title")?.dataset ?? {};
 
 export function switchTo(path, fields) {
-  return post(`api/admin/${path}`, { by: one("#who").value.trim() || "console", seen: seen(), ...fields });
+  return post(`api/admin/${path}`, { by: one("#who").value.trim() || "console", seen: Number(shown().seen), ...fields });
 }
 
 export function element(tag, content = [], properties = {}) {

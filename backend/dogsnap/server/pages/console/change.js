@@ -1,18 +1,19 @@
 // The panel that changes what a label, the default or the shadow answers with: what is chosen in it is tried
 // (a dry run) while one chooses, and one button does it.
 
-import { all, element, one, seen, switchTo } from "./ask.js";
+import { all, element, one, shown, switchTo } from "./ask.js";
+
+const PAUSE_MS = 1000; // after a refusal: for the person to read it, and for the second click of two
 
 const panel = one("#change"), form = one("form", panel), fields = form.elements;
 let setting, page, wanted, timer;
 
 // The button's data say what is changed: a "label" with its `name`, "default", "shadow" or "new", which is `at` a version.
 export function openChange(button, functions) {
-  const { path } = one("#model-title").dataset; // before this is done the page may show another model
-  [setting, page] = [{ id: button.id, path, ...button.dataset }, functions];
+  [setting, page] = [{ id: button.id, ...button.dataset }, functions];
   form.reset();
-  one("#change-title").textContent = button.ariaLabel;
-  fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value;
+  one("#change-title").textContent = `${button.ariaLabel} of ${shown().model}`;
+  fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value ?? "";
   panel.showModal();
   tryIt();
 }
@@ -38,21 +39,23 @@ function read() {
   if (way === "once" && fields.at.value) fields.guard.checked = true; // as every rollout
   const { reason, force, guard, ...given } = Object.fromEntries(new FormData(form));
   const [path, asked, words] = plan(way, { ...given, guard: guard === "on" });
-  return { path, words, fields: { ...asked, reason, force: force && true, seen: seen() } };
+  const { path: model, seen } = shown(); // of one model: once the page shows another one, the panel is closed
+  return { path: `${model}/${path}`, words, fields: { ...asked, reason, force: force && true, seen: Number(seen) } };
 }
 
-const send = ({ path, fields }, more) => switchTo(`${setting.path}/${path}`, { ...fields, ...more });
 const list = (title, items) => (items.length ? [element("p", title), element("ul", items.map((text) => element("li", text)))] : []);
 const would = (...content) => one("#would").replaceChildren(...content);
 const refusal = ({ message }) => element("p", message, { className: "bad sentence" });
 
 async function tryIt(...before) {
+  if (!panel.open) return;
   const tried = wanted = read();
-  one("#do").textContent = tried.words;
   one("#do").disabled = true;
+  if (fields.version.selectedIndex < 0) return would(...before, "The version that was chosen is gone. Choose another one.");
+  one("#do").textContent = tried.words;
   if (!form.checkValidity()) return would("Fill in what is marked.");
   try {
-    const { would: changes, differences, notes } = await send(tried, { dry_run: true });
+    const { would: changes, differences, notes } = await switchTo(tried.path, { ...tried.fields, dry_run: true });
     if (tried !== wanted) return; // something else was chosen meanwhile
     would(
       ...before,
@@ -77,14 +80,21 @@ form.addEventListener("input", ({ target }) => {
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   one("#do").disabled = true;
+  const sent = setting, isOpen = () => panel.open && setting === sent;
   try {
-    const answer = await send(wanted);
-    panel.close();
+    const answer = await switchTo(wanted.path, wanted.fields);
+    if (isOpen()) panel.close();
     await page.done(answer);
   } catch (error) {
-    await page.refresh(); // somebody may have been first: the sentence, and what would change now
-    await tryIt(refusal(error));
+    await page.refresh(); // somebody may have been first: the sentence, and then what would change now
+    if (!isOpen()) return page.fail(error);
+    would(refusal(error));
+    clearTimeout(timer);
+    timer = setTimeout(tryIt, PAUSE_MS, refusal(error));
   }
+});
+one("#do").addEventListener("click", (event) => {
+  if (event.detail > 1) event.preventDefault(); // the second click of two
 });
 panel.addEventListener("close", () => document.getElementById(setting.id)?.focus());
 one("#cancel").addEventListener("click", () => panel.close());

@@ -1,7 +1,7 @@
 // The console's page: fetches the parts that the server renders, and sends switches.
 // It holds no state of the models: after every switch the server is asked again.
 
-import { all, ask, clock, local, one, post, session, switchTo } from "./ask.js";
+import { all, ask, clock, local, one, post, session, shown, switchTo } from "./ask.js";
 import { openChange } from "./change.js";
 import "./photos.js";
 import { drawBanner, seconds, showPictures } from "./pictures.js";
@@ -32,7 +32,7 @@ async function refresh() {
     if (number !== asks) return; // another one was asked for meanwhile
     shownAt = Date.parse(response.headers.get("Date")) || Date.now();
     show(html);
-    await showPictures(one("#model-title").dataset.model);
+    await showPictures(shown().model);
     one("#away").textContent = "";
   } catch (error) {
     if (error.status === 401) return fail(error);
@@ -43,18 +43,27 @@ async function refresh() {
 
 function show(html) {
   // The server's own template, with every value escaped; the content security policy lets no script in it run anyway.
-  const focused = document.activeElement.id;
+  const focused = document.activeElement.id, { path } = shown();
   for (const part of all("[data-part]", new DOMParser().parseFromString(html, "text/html"))) {
-    const name = part.dataset.part;
+    const name = part.dataset.part, place = one(`#${name}`);
     if (received[name] === part.innerHTML) continue; // what was chosen or drawn in it stays
-    received[name] = one(`#${name}`).innerHTML = part.innerHTML;
+    const hadOptions = place.length > 0, chosen = place.selectedOptions?.[0]?.value;
+    received[name] = place.innerHTML = part.innerHTML;
     if (name === "banners") all("[data-banner]").forEach(showBanner);
+    if (hadOptions && shown().path === path) choose(place, chosen);
   }
+  if (shown().path !== path) one("#change").close(); // it is about the model that was shown
   if (document.activeElement === document.body) document.getElementById(focused)?.focus();
   one("#login").hidden = true;
   one("#all").hidden = one("#forget").hidden = false;
   one("#trial").hidden = one("#first").length < 2;
   all("time").forEach(tellTime);
+}
+
+// What was chosen in a list stays; if that is gone, nothing is chosen until somebody does.
+function choose(list, version) {
+  list.value = version;
+  if (list.selectedIndex < 0) list.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 // How long ago that is by the server's clock, and the time in the zone of whoever looks.
@@ -94,7 +103,7 @@ one("main").addEventListener("click", ({ target, detail }) => {
   const button = target.closest("button");
   if (!button || detail > 1) return; // the second click of two
   if (button.dataset.post) switchNow(button.dataset);
-  if (button.dataset.change) openChange(button, { done, refresh });
+  if (button.dataset.change) openChange(button, { done, fail, refresh });
   if (button.dataset.close) closeBanner(button.closest("[data-banner]"));
 });
 
@@ -137,9 +146,6 @@ async function follow() {
 one("#who").value = local.dogsnapWho ?? "";
 one("#who").addEventListener("change", () => { local.dogsnapWho = one("#who").value.trim(); });
 one(".spans").addEventListener("change", refresh);
-addEventListener("hashchange", () => { // another model, or a link that is opened where the page is open
-  one("#change").close();
-  begin();
-});
+addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
 begin();
 setTimeout(follow, REFRESH_MS);

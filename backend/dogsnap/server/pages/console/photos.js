@@ -1,6 +1,6 @@
 // Photos on two versions, side by side: those that differ first. The server stores nothing of them.
 
-import { all, ask, element, one } from "./ask.js";
+import { all, ask, element, one, shown } from "./ask.js";
 
 const MOST = 20, SHOWN = 3;
 
@@ -42,7 +42,7 @@ async function tryPhoto(photo, model, versions) {
 
 async function tryAll() {
   const photos = [...one("#photos").files], versions = [one("#first").value, one("#second").value];
-  const { model } = one("#model-title").dataset; // meanwhile the page may show another one
+  const { model } = shown(); // meanwhile the page may show another one
   const [outcome, list, button] = [one("#outcome"), one("#tried"), one("#try button")];
   for (const picture of all("img", list)) URL.revokeObjectURL(picture.src);
   list.replaceChildren();

@@ -1,6 +1,6 @@
 // Pictures of what each version did: requests, errors and times, with the switches as marks.
 
-import { all, ask, clock, element, one } from "./ask.js";
+import { all, ask, clock, element, one, shown } from "./ask.js";
 
 const HEIGHT = 160;
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]]; // by version, beside its colour
@@ -84,7 +84,7 @@ export async function showPictures(model) {
   one("#pictures").hidden = !model;
   if (!model) return;
   const span = seconds(), fetched = await fetchSeries(model, span);
-  if (span !== seconds() || model !== one("#model-title").dataset.model) return; // others were asked for meanwhile
+  if (span !== seconds() || model !== shown().model) return; // others were asked for meanwhile
   series = fetched;
   fillTable();
   const Plot = await library;
