@@ -152,8 +152,8 @@ def test_a_model_that_was_unloaded_is_exported_and_applied_as_such(server, run):
         ("", "None is not of type 'object'"),
         ("format: 2\nmodels: {}", "has format 2, this release reads 1: a newer release wrote it"),
         ("models: {}", "'format' is a required property"),
-        ("format: 1\nmodels: {half: {label: 1}}", "wrong at models.half: Additional properties"),
-        ("format: 1\nmodels: {half: {default: x}}", "wrong at models.half.default"),
+        ("format: 1\nmodels: {half: {label: 1}}", "wrong: models.half: Additional properties"),
+        ("format: 1\nmodels: {half: {default: x}}", "wrong: models.half.default"),
         ("format: 1\nmodels: {half: {splits: [{version: 2}]}}", "'percent' is a required property"),
         (
             "format: 1\nmodels: {half: {splits: [{version: 2, percent: 101}]}}",

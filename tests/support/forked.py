@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,9 @@ class ForkedServer:
         return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
+        """One that has ended, which `poll` hears a moment later, gets none, as of Popen."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
 
 def printed_by(module: str, *arguments: object) -> str:
