@@ -181,29 +181,31 @@ def _to_arrays(inputs: Mapping[str, Any], signature: Signature) -> dict[str, np.
         )
     arrays = {}
     for name, value in inputs.items():
-        try:
-            array = np.asarray(value)
-            if array.dtype.kind in "OSU":
-                array = np.asarray(np.frompyfunc(_encode, 1, 1)(array), object)
-        # Rows of several lengths, texts beside bytes, half of a surrogate pair.
-        except (TypeError, ValueError) as error:
-            raise InvalidArgument(f'input "{name}" is no array: {error}') from error
-        expected = np.dtype(
-            signature.inputs[name].dtype.as_numpy_dtype if name in signature.inputs else object
-        )
-        is_object = array.dtype.kind == "O"
-        objects = {type(each).__name__ for each in array.flat} if is_object else set()
-        # NumPy holds whole numbers beyond 64 bits as objects.
-        is_large = objects == {"int"} and expected.kind != "O"
-        if objects - {"bytes"} and not is_large:
-            raise InvalidArgument(
-                f'input "{name}": expected numbers, texts or bytes, received '
-                f"{', '.join(sorted(objects))}"
-            )
-        if is_large or not (objects or isinstance(value, np.ndarray)):
-            array = _in_dtype(name, array, expected)
-        arrays[name] = array
+        stated = signature.inputs[name].dtype.as_numpy_dtype if name in signature.inputs else object
+        arrays[name] = _to_array(name, value, np.dtype(stated))
     return arrays
+
+
+def _to_array(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
+    """A value in the `dtype` of its input; an array keeps its own."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "OSU":
+            array = np.asarray(np.frompyfunc(_encode, 1, 1)(array), object)
+    # Rows of several lengths, texts beside bytes, half of a surrogate pair.
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f'input "{name}" is no array: {error}') from error
+    is_object = array.dtype.kind == "O"
+    objects = {type(each).__name__ for each in array.flat} if is_object else set()
+    # NumPy holds whole numbers beyond 64 bits as objects.
+    is_large = objects == {"int"} and dtype.kind != "O"
+    if objects - {"bytes"} and not is_large:
+        raise InvalidArgument(
+            f'input "{name}": expected numbers, texts or bytes, received '
+            f"{', '.join(sorted(objects))}"
+        )
+    is_as_stated = bool(objects) or isinstance(value, np.ndarray)
+    return array if is_as_stated and not is_large else _in_dtype(name, array, dtype)
 
 
 def _encode(value: Any) -> Any:

@@ -1,9 +1,12 @@
 """Version folders: which names count, and which version is which."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from dogsnap.serving.versions.version_folders import (
+    fingerprint,
     model_folder_of,
     model_folders,
     version_folders,
@@ -66,3 +69,19 @@ def test_the_next_version_goes_beside_the_path_that_was_given(tmp_path: Path) ->
         model_folder_of(stored)
     with pytest.raises(ValueError, match=r"holds models \(dogs\)"):
         model_folder_of(version(tmp_path / "models" / "7"))
+
+
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "shard").touch()
+    assert [entry[0] for entry in fingerprint(tmp_path)] == ["variables/shard"]
+    scan = os.scandir
+
+    def fail_below(path):  # as a network disk does; who runs the tests may list all folders
+        if Path(path).name == "variables":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", fail_below)
+    with pytest.raises(OSError, match="variables"):
+        fingerprint(tmp_path)

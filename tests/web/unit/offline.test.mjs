@@ -56,14 +56,20 @@ async function ready(network = NETWORK) {
   phone.network = 'none'
 }
 
-/** Fetches it again, as at a start of the app. */
-async function renew() {
+/** Begins the download of what the server has, as at a start of the app. @returns {Promise<() => Promise<void>>}  waits for its end */
+async function beginRenewal(network) {
   const renewed = phone.service('offline').renew()
   await wait()
-  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await asked('/api/offline').at(-1).answer(200, network)
   await wait()
+  return () => renewed
+}
+
+/** Fetches it again, as at a start of the app. */
+async function renew() {
+  const renewed = await beginRenewal(NETWORK)
   await phone.downloads.at(-1).end(FILE)
-  await renewed
+  await renewed()
 }
 
 /** A photo that the server does not get. */
@@ -239,14 +245,11 @@ test('a download during which the app was closed is finished at the next start, 
 test('it is replaced when the server has another, and until that is whole the one before answers', async () => {
   await ready()
   phone.network = 'wifi'
-  const renewed = phone.service('offline').renew()
-  await wait()
-  await asked('/api/offline').at(-1).answer(200, { ...NETWORK, digest: 'd2' })
-  await wait()
+  const renewed = await beginRenewal({ ...NETWORK, digest: 'd2' })
   const page = await snapped()
   assert.ok(page.data.answer.onPhone)
   await phone.downloads.at(-1).end(FILE)
-  await renewed
+  await renewed()
   assert.deepEqual([PATH in phone.files, 'usr/d2.onnx' in phone.files], [false, true])
   assert.equal(phone.service('offline').kept().digest, 'd2')
 })
@@ -254,12 +257,9 @@ test('it is replaced when the server has another, and until that is whole the on
 test('a download that fails leaves no part of it, and the network before answers on', async () => {
   await ready()
   phone.network = 'wifi'
-  const renewed = phone.service('offline').renew()
-  await wait()
-  await asked('/api/offline').at(-1).answer(200, { ...NETWORK, digest: 'd2' })
-  await wait()
+  const renewed = await beginRenewal({ ...NETWORK, digest: 'd2' })
   await phone.downloads.at(-1).lose('downloadFile:fail')
-  await renewed
+  await renewed()
   assert.deepEqual([PATH in phone.files, 'usr/d2.onnx' in phone.files], [true, false])
   assert.ok((await snapped()).data.answer.onPhone)
 })

@@ -1,6 +1,6 @@
 """Plans switches, compares versions with those that they replace, and makes them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,15 +78,22 @@ class Switcher:
 
         try:
             changes, differences = find(), Differences()
-        finally:  # who was first says more than what became impossible by it
-            newest = self._chosen.newest_switch(planners.keys())
-            if seen is not None and newest and newest.id > seen:
-                raise was_second(newest)
+        except DogsnapError:
+            # Who was first says more than what became impossible by it.
+            self._refuse_unseen(planners.keys(), seen)
+            raise
+        self._refuse_unseen(planners.keys(), seen)
         if is_compared:
             for model in planners:
                 of_model = [change for change in changes if change.model == model]
                 differences += self._compare(versions[model], of_model, is_guarded)
         return Plan(frozenset(planners), find, changes, differences, is_guarded, undoes)
+
+    def _refuse_unseen(self, models: Set[str], seen: int | None) -> None:
+        """Raises Aborted if one of the models was switched after the switch `seen`."""
+        newest = self._chosen.newest_switch(models)
+        if seen is not None and newest and newest.id > seen:
+            raise was_second(newest)
 
     def plan_undo(
         self, number: int | None = None, model: str = "", seen: int | None = None
