@@ -179,6 +179,7 @@ def test_an_engine_that_comes_back_without_the_chosen_version_leaves_it_to_the_o
         wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 2)
         assert_refused(gateway.classify(RED, **asked), 503, gone)
         assert listed()[2] == gone
+        assert f"Version 2 does not answer: {gone}. " in gateway.get("/console/models").text
         assert gateway.classify(RED, version=2).status_code == 404
         assert gateway.classify(RED, version=1).status_code == 200
         if label:  # it costs itself

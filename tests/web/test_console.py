@@ -17,6 +17,7 @@ from phone import violations
 from playwright.sync_api import expect
 from support import colour_photos, tiny_models
 from support.administration import console_path
+from support.changed_version import changed_version
 from support.feedback_ids import SECRET, signed
 from support.waiting import wait_until
 from tensorflow_serving.config import model_server_config_pb2
@@ -133,7 +134,9 @@ def compare(page, *photos: Path) -> None:
 
 def test_it_shows_versions_labels_states_and_the_reason_of_a_failed_load(server, open_console):
     page = open_console(server)
-    expect(page.locator("nav a")).to_have_text(["half", "inception_v3 version 4 failed"])
+    expect(page.locator("nav a")).to_have_text(
+        ["half", "inception_v3 version 4 could not be loaded"]
+    )
     expect(page.locator("#model-title")).to_have_text("inception_v3")
     expect(row(page, "")).to_contain_text("version 3")
     expect(card(page, 3)).to_contain_text("default")
@@ -184,7 +187,14 @@ def test_a_label_is_created_moved_removed_and_the_switch_undone(server, open_con
     would(page, "Clients would feel it")
     would(page, "version 3 has other places for 2 classes")
     expect(button).to_be_disabled()
-    page.get_by_label("Switch all the same").check()
+    force(page)
+    expect(button).to_be_enabled()
+    page.locator("#versions").select_option("")
+    would(page, "label stable of inception_v3: 2 -> none")
+    page.locator("#versions").select_option("3")
+    would(page, "Clients would feel it")
+    expect(button).to_be_disabled()  # that was about what was chosen then
+    force(page)
     said = "label stable of inception_v3: 2 -> 3 (forced: "
     do(page, button, "Move stable to version 3", said)
     expect(row(page, "stable")).to_contain_text("version 3")
@@ -281,6 +291,8 @@ def test_the_chosen_version_stays_when_others_come_and_where_it_is_gone_none_is_
     would(page, "was first: switch")
     would(page, "label kept of inception_v3: 3 -> 2")
     expect(button).to_have_text("Move kept to version 2")
+    expect(page.get_by_label("Switch all the same")).not_to_be_checked()
+    expect(button).to_be_disabled()
     load(server, page, 2, "unload", 3)
     would(page, "The version that was chosen is gone")
     expect(button).to_be_disabled()
@@ -915,6 +927,7 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     assert page.locator("article").count() == 1
     page.locator("nav a").last.click()
     expect(page.locator("#model-title")).to_have_text("model_39")
+    expect(card(page, 1)).to_contain_text("default")  # it is loaded
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     button = change(page, "default")
     would(page, "default of model_39: not chosen -> 1")
@@ -928,8 +941,38 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     wait_until(lambda: "model_02 version 1: its folder holds another export" in server.log())
     post(server, "models/model_02/versions/1/load")
     links = page.locator("nav a")
-    expect(links.nth(1)).to_have_text("model_01 version 3 failed")
-    expect(links.nth(2)).to_have_text("model_02 version 1 failed")
+    expect(links.nth(1)).to_have_text("model_01 version 3 is not loaded yet")
+    expect(links.nth(2)).to_have_text("model_02 version 1 could not be loaded again")
+
+
+def test_versions_above_2_to_53_are_chosen_shown_and_tried(
+    start_server, colour_models, open_console, tmp_path, photos
+):
+    dogs = tmp_path / "models" / "dogs"
+    for number in (2**53 + 1, 2**53 + 3, 2**63 - 1):
+        changed_version(colour_models / "inception_v3" / "2", dogs / str(number), lambda _: None)
+    server = start_server(tmp_path / "models")
+    page = open_console(server)
+    button = change(page, "new", str(2**53 + 1), name="stable")
+    words = f"Create stable at version {2**53 + 1}"
+    do(page, button, words, f"label stable of dogs: none -> {2**53 + 1}")
+    expect(card(page, 2**53 + 1)).to_contain_text("stable")
+    page.locator("#first").select_option(str(2**53 + 1))
+    names = [f"version {2**53 + 1}", f"version {2**53 + 3}"]
+    page.locator("#second").select_option(str(2**53 + 3))
+    compare(page, photos[0])
+    expect(page.locator("#tried h4")).to_have_text(names)
+    expect(page.locator("#figures")).to_contain_text(str(2**53 + 3))
+    colours = (
+        page.locator(".u-legend")
+        .nth(2)
+        .locator(".u-marker")
+        .evaluate_all("markers => markers.map((marker) => getComputedStyle(marker).borderColor)")
+    )
+    of_cards = page.locator("article").evaluate_all(
+        "cards => cards.map((card) => getComputedStyle(card).borderTopColor)"
+    )
+    assert colours[1:] == of_cards[:0:-1]
 
 
 def test_what_users_said_is_shown_by_version_and_breed(

@@ -40,6 +40,15 @@ CODE_SECONDS = 300.0
 LEAST_REQUESTS = 10  # of a version that is compared with another
 SLOWER = 2.0  # times as long: the intervals in which times are counted are that far apart
 SPANS = {900: "the last 15 minutes", 3600: "the last hour", 86400: "the last day"}
+# What a version does that has an error, or no state in which it answers.
+STATES = {
+    "START": "is not loaded yet",
+    "LOADING": "loads",
+    "FAILED": "could not be loaded",
+    "AVAILABLE": "could not be loaded again",
+}
+# A gateway loads none itself.
+STATES_OF_GATEWAY = {**STATES, "FAILED": "does not answer"}
 
 
 class LoginCodes:
@@ -77,6 +86,7 @@ class View:
         self._settings, self._predictor, self._feedback = settings, predictor, feedback
         self._repository = predictor.repository
         self._chosen = predictor.repository.chosen
+        self._states = STATES_OF_GATEWAY if settings.engine else STATES
 
     def describe(self, asked: str, seconds: int) -> dict[str, Any]:
         """Variables of the template; `asked`: a model's name, "" for the
@@ -92,8 +102,10 @@ class View:
         name = next((each for each in (asked, default, *names) if each in names), "")
         models = {each["name"]: each for each in overview(self._predictor, names)}
         view = {
-            "names": [{"name": each, "happens": _happens(models[each])} for each in names],
+            "names": [{"name": each, "happens": self._happens(models[each])} for each in names],
             "model": models.get(name),
+            "is_gateway": bool(self._settings.engine),
+            "states": self._states,
             "chosen": self._chosen,
             "troubles": troubles,
             "undone": self._undone_by_guard(),
@@ -143,6 +155,18 @@ class View:
         if self._chosen.trouble:
             troubles.append(f"switches are refused for now: {self._chosen.trouble}")
         return troubles
+
+    def _happens(self, model: dict[str, Any]) -> str:
+        """In a few words, what somebody should look at."""
+        faults = []
+        for each in model["versions"]:
+            if each["error"]:
+                faults.append(f"version {each['version']} {self._states.get(each['state'], '')}")
+        if faults:
+            return ", ".join(faults)
+        if model["rollouts"]:
+            return "rollout"
+        return "split" if model["splits"] else ""
 
     def _undone_by_guard(self) -> list[dict[str, Any]]:
         """The switches of the last day that the guard has made, newest first, each
@@ -212,16 +236,6 @@ def _beside(old: Mapping[str, Any], usual: int, new: Mapping[str, Any]) -> dict[
     times = f"median {new['p50_ms']:.1f} ms against {old['p50_ms']:.1f} ms"
     text = f"{how} than version {usual}, the default: {errors}, {times}"
     return {"text": text, "is_worse": how in ("Worse", "Slower")}
-
-
-def _happens(model: dict[str, Any]) -> str:
-    """In a few words, what somebody should look at."""
-    failed = [str(each["version"]) for each in model["versions"] if each["error"]]
-    if failed:
-        return f"version {', '.join(failed)} failed"
-    if model["rollouts"]:
-        return "rollout"
-    return "split" if model["splits"] else ""
 
 
 def _chosen_since(newest: Sequence[Switch]) -> dict[int, Switch]:

@@ -21,7 +21,8 @@ export function openChange(button, functions) {
 // What the form asks for: a path of the API, its fields, and words for the button.
 function plan(way, { name, version: number, percent, steps = "100", every = 1, guard, at }) {
   const label = setting.name, of = label || "the default", pathOf = (label) => `labels/${encodeURIComponent(label)}`;
-  const version = number ? Number(number) : null, to = number ? `version ${number}` : "the largest version";
+  const version = number ? JSON.rawJSON?.(number) ?? Number(number) : null; // JavaScript has no numbers above 2^53
+  const to = number ? `version ${number}` : "the largest version";
   if (way === "shadow") return ["shadow", { version }, number ? `Send copies to ${to}` : "End the shadow"];
   if (way === "new") return [pathOf(name), { version, from: null }, `Create ${name || "the label"} at ${to}`];
   if (way === "share") return ["split", { label, version, percent: Number(percent), guard }, `Send ${percent} % of ${of} to ${to}`];
@@ -63,7 +64,7 @@ async function tryIt(...before) {
       ...list("Clients would feel it, so it is refused unless you say so:", differences),
       ...list("Also:", notes),
     );
-    one("#force").hidden = one("#force").disabled = !differences.length;
+    one("#felt").hidden = one("#felt").disabled = !differences.length;
     one("#do").disabled = !changes.length || (differences.length > 0 && !tried.fields.force);
   } catch (error) {
     if (tried === wanted) would(refusal(error));
@@ -88,6 +89,7 @@ form.addEventListener("submit", async (event) => {
   } catch (error) {
     await page.refresh(); // somebody may have been first: the sentence, and then what would change now
     if (!isOpen()) return page.fail(error);
+    fields.force.checked = false; // it was about what would have changed before
     would(refusal(error));
     clearTimeout(timer);
     timer = setTimeout(tryIt, PAUSE_MS, refusal(error));

@@ -8,12 +8,12 @@ async function classify(photo, model, version) {
   const query = new URLSearchParams({ model, version, top_k: SHOWN });
   const started = performance.now();
   const answer = await (await ask(`api/classify?${query}`, { method: "POST", body: photo })).json();
-  return { ...answer, milliseconds: performance.now() - started };
+  return { ...answer, version, milliseconds: performance.now() - started };
 }
 
 const first = ({ level, breeds }) => (level === "no_dog" ? "no dog" : breeds[0]?.name);
 
-function side({ model, breeds, level, box, milliseconds }, address) {
+function side({ version, breeds, level, box, milliseconds }, address) {
   const frame = element("div", element("img", [], { src: address, alt: "" }), { className: "frame" });
   if (box) {
     const [left, top, right, bottom] = box.map((edge) => 100 * edge);
@@ -21,7 +21,7 @@ function side({ model, breeds, level, box, milliseconds }, address) {
   }
   const names = breeds.slice(0, SHOWN).map(({ name, probability }) => element("li", `${name} ${(100 * probability).toFixed(1)} %`));
   const claim = `${level === "breed" ? "names a breed" : level.replace("_", " ")}, ${milliseconds.toFixed(0)} ms`;
-  const words = [element("h4", `version ${model.version}`), element("ol", names), element("p", claim, { className: "note" })];
+  const words = [element("h4", `version ${version}`), element("ol", names), element("p", claim, { className: "note" })];
   return element("div", [frame, element("div", words)], { className: "side" });
 }
 

@@ -38,11 +38,12 @@ function dataOf(plot, found) {
 }
 
 function lookOf(version, isStacked) {
-  const swatch = document.body.appendChild(element("i", [], { className: `v${version % 8}` }));
+  const place = Number(BigInt(version) % 8n);
+  const swatch = document.body.appendChild(element("i", [], { className: `v${place}` }));
   const stroke = getComputedStyle(swatch).backgroundColor; // as a canvas takes it
   swatch.remove();
   if (isStacked) return { stroke, fill: stroke, width: 0, points: { show: false } };
-  return { stroke, width: 2, dash: DASHES[version % 4], spanGaps: true, points: { show: true, size: 4 } };
+  return { stroke, width: 2, dash: DASHES[place % 4], spanGaps: true, points: { show: true, size: 4 } };
 }
 
 // `found` and `switches` are asked again at each drawing.
