@@ -99,6 +99,7 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(
     file.write_bytes(huge_png(9000, 9000))
     too_large = "the photo has 81.0 megapixels (9000 x 9000); at most 50 are taken"
     no_server = "no server answers at http://127.0.0.1:9; start one with `dogsnap serve`"
+    schemes = "expected http:// or https:// before the host"
     no_tls = f"does not speak TLS; if it is a server without HTTPS, ask it at {url}"
     for arguments, sentence in (
         ((file, "--models", colour_models), too_large),
@@ -106,10 +107,8 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(
         ((photo, "--url", url, "--version", 9), "Specific(inception_v3, 9)"),
         ((photo, "--url", url, "--model", "nope"), "Latest(nope)"),
         ((photo, "--url", "http://127.0.0.1:9"), no_server),
-        (
-            (photo, "--url", "localhost:8501"),
-            "expected http:// or https:// before it, such as http://localhost:8501",
-        ),
+        ((photo, "--url", "localhost:8501"), f"{schemes}, such as http://localhost:8501"),
+        ((photo, "--url", "ftp://me:secret@lab/dogs"), f"{schemes}, such as http://lab"),
         ((photo, "--url", url.replace("http:", "https:")), no_tls),
     ):
         said = refused(dogsnap("predict", *arguments))

@@ -55,6 +55,25 @@ def test_a_file_without_whole_classes_is_refused_in_a_sentence(tmp_path, text, n
     assert name in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "received"),
+    [
+        ('[{"name": "red"}, {"label": "green"}]', "class 2 as {'label': 'green'}"),
+        ('[{"name": null}]', "class 1 as {'name': None}"),
+        ('[{"id": ["c1"], "name": "red"}]', "class 1 as {'id': ['c1'], 'name': 'red'}"),
+        ('[["c1", "red"], ["c2", "green", "blue"]]', "class 2 as ['c2', 'green', 'blue']"),
+        ('{"circle": "round"}', "'circle': 'round'"),
+        ('"red"', "'red'"),
+        ("7", "7"),
+    ],
+)
+def test_what_cannot_be_read_of_json_is_shown_as_it_was_received(tmp_path, text, received) -> None:
+    (tmp_path / "labels.json").write_text(text, encoding="utf-8")
+    with pytest.raises(click.ClickException, match="expected") as refused:
+        class_labels(tmp_path / "labels.json")
+    assert refused.value.message.endswith(f"; received {received}")
+
+
 TO_NINE = "".join(f', "{number}": "{number}th"' for number in range(3, 10))
 SHAPES = ["circle", "square", "stripes"]
 

@@ -40,10 +40,10 @@ def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) ->
     Raises NoAnswer if there is none.
     """
     if not url.startswith(("http://", "https://")):
-        host = _host_of(url)
+        host = _host_of(url.rpartition("://")[2])
         raise NoAnswer(
-            f"the URL starts with {host!r}; expected http:// or https:// before it, "
-            f"such as http://{host}"
+            "the URL has no scheme, or another one; expected http:// or https:// before the "
+            f"host, such as http://{host}"
         )
     server = _server_of(url)
     try:

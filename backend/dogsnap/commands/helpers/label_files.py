@@ -205,18 +205,39 @@ def _json_labels(file: Path, text: str) -> Labels:
         if isinstance(labels, dict) and isinstance(labels.get(field), list | dict):
             labels = labels[field]
     try:
-        if isinstance(labels, dict):
-            return _named([_read_number(*item) for item in labels.items()])
-        if all(isinstance(label, list | tuple) for label in labels):
-            if any(type(value) is int for label in labels for value in label):
-                return _named([_read_number(*label) for label in labels])
-            labels = [{"id": str(breed), "name": str(name)} for breed, name in labels]
-        if all(isinstance(label, dict) and type(label.get("id")) is int for label in labels):
-            return _named([(label["id"], label["name"]) for label in labels])
-        named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
-        return list(enumerate({"id": label["name"], **label} for label in named))
-    except (KeyError, TypeError, ValueError) as error:
-        raise click.ClickException(f"{file}: {LABELS_EXPECTED}: {error!r}") from None
+        return _read_json(labels)
+    except ValueError as error:
+        raise click.ClickException(f"{file}: {LABELS_EXPECTED}; received {error}") from None
+
+
+def _read_json(labels: Any) -> Labels:
+    """The classes in a list or an object of JSON. Raises ValueError with what is neither."""
+    if isinstance(labels, dict):
+        return _named([_read_number(*item) for item in labels.items()])
+    if not isinstance(labels, list | tuple):
+        raise ValueError(f"{labels!r:.100}")
+    for place, label in enumerate(labels, start=1):
+        _check_class(place, label)
+    if all(isinstance(label, list | tuple) for label in labels):
+        if any(type(value) is int for label in labels for value in label):
+            return _named([_read_number(*label) for label in labels])
+        labels = [{"id": str(breed), "name": str(name)} for breed, name in labels]
+    if all(isinstance(label, dict) and type(label.get("id")) is int for label in labels):
+        return _named([(label["id"], label["name"]) for label in labels])
+    named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
+    return list(enumerate({"id": label["name"], **label} for label in named))
+
+
+def _check_class(place: int, label: Any) -> None:
+    if isinstance(label, list | tuple):
+        is_whole = len(label) == 2
+    elif isinstance(label, dict):
+        has_id = isinstance(label.get("id", ""), str | int)
+        is_whole = has_id and isinstance(label.get("name"), str)
+    else:
+        is_whole = True
+    if not is_whole:
+        raise ValueError(f"class {place} as {label!r:.100}")
 
 
 def _read_number(key: Any, value: Any) -> tuple[int, Any]:
