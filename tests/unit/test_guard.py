@@ -2,6 +2,7 @@
 
 import json
 import random
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from dogsnap.routing.sequential_test import (
 )
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.sticky_split import Split
-from dogsnap.routing.switch_log import Switch, Who
+from dogsnap.routing.switch_log import Switch, Who, iso
 from dogsnap.serving.inference.guard import NOTES, Guard, GuardedSplit, Pieces, seconds_of
 from dogsnap.serving.metrics import Metrics, RequestRecord
 from dogsnap.serving.tensors.signatures import ServableId
@@ -310,24 +311,41 @@ class Clock:
 
 
 class WatchingServer:
-    """Its newest switch made these changes just now, by its clock, and is guarded."""
+    """Its newest switch made these changes just now, by another server, and is guarded.
 
-    def __init__(self, *changes: Change):
-        self.chosen, self.clock = ChosenVersions(), Clock()
-        self.chosen.switch(lambda: list(changes), Who("x"), is_guarded=True)
-        self.clock.now = seconds_of(self.chosen.switches()[0].at)
+    `ahead`: the seconds by which its time of day is ahead of that server's.
+    """
+
+    def __init__(self, *changes: Change, ahead: float = 0):
+        self.chosen, self.clock, self.ahead = ChosenVersions(), Clock(), ahead
         self.undone: list[str] = []  # why
-        self.guard = Guard(self, self, Metrics(), self.clock)
+        self.steps = 0  # that it made of rollouts
+        self.guard = Guard(self, self, Metrics(), self.clock, self.time_of_day)
+        self.guard.follow()
+        self.chosen.switch(lambda: list(changes), Who("x"), is_guarded=True)
+        self.made = seconds_of(self.chosen.switches()[0].at) - self.clock.now
         self.guard.follow()
 
-    def plan(self, planners: dict, is_compared: bool, undoes: Switch) -> Switch:
+    def time_of_day(self) -> float:
+        return self.clock.now + self.ahead + (self.made if self.chosen.revision else 0)
+
+    def plan(
+        self,
+        planners: dict,
+        is_compared: bool,
+        undoes: Switch | None = None,
+        is_guarded: bool = False,
+    ) -> Switch | None:
         return undoes
 
     def default_version(self, model: str) -> int:
         return 1
 
-    def apply(self, plan: Switch, by: Who, reason: str) -> None:
-        self.undone.append(reason)
+    def apply(self, plan: Switch | None, by: Who, reason: str = "") -> None:
+        if plan is None:
+            self.steps += 1
+        else:
+            self.undone.append(reason)
 
     def ask(self, client: int, version: int | None, seconds: float = 0.01) -> None:
         """None: no version answers."""
@@ -426,13 +444,45 @@ def test_a_move_is_guarded_for_an_hour_and_its_pieces_are_the_next_ones_hour_bef
     assert newest[-1].at - newest[0].at < 1200
 
 
-def test_a_move_is_judged_though_the_clock_is_set_back():
-    server = WatchingServer(Change("half", "default", "", 1, 2))
-    server.clock.now -= 600
-    for second in range(60):
+@pytest.mark.parametrize("ahead", [-2 * HOUR, 2 * HOUR])
+def test_a_move_is_judged_for_an_hour_though_clocks_differ_or_are_set(ahead):
+    server = WatchingServer(Change("half", "default", "", 1, 2), ahead=ahead)
+    server.chosen.store.note(NOTES, "1/another server", "[[], []]")
+
+    def ask_for(seconds: int) -> None:
+        for second in range(seconds):
+            server.clock.now += 1
+            for client in range(10):
+                server.ask(client + 10 * second, 2)
+            server.guard.follow()
+
+    ask_for(60)
+    server.ahead -= 600
+    ask_for(60)
+    assert server.texts()
+    notes = server.chosen.store.notes(NOTES)
+    assert len(notes) == 2
+    (own,) = [note for name, note in notes.items() if name != "1/another server"]
+    times = [piece[0] for piece in json.loads(own)[1]]
+    assert len(times) > 7
+    assert 0 <= times[0] < times[-1] < 120
+    server.clock.now += HOUR
+    assert not server.texts()
+
+
+@pytest.mark.parametrize("ahead", [-2 * HOUR, 0, 2 * HOUR])
+def test_a_step_of_a_rollout_lasts_its_time_though_clocks_differ_or_are_set(ahead):
+    label = {"version": 2, "steps": [30, 100], "every": 600, "requests": 0, "step": 0}
+    made = iso(datetime.now(UTC))
+    rollout = Change("half", "rollout", "", None, {**label, "since": made, "is_paused": False})
+    server = WatchingServer(split(0.3), rollout, ahead=ahead)
+    for client in range(400):
+        server.ask(client, 2 if Split(2, 0.3).takes("half", f"client {client}") else 1)
+    for _ in range(590):
         server.clock.now += 1
-        for client in range(10):
-            server.ask(client + 10 * second, 2)
-    server.texts()
-    (note,) = server.chosen.store.notes(NOTES).values()
-    assert len(json.loads(note)[1]) > 3
+        server.guard.follow()
+    assert server.steps == 0
+    server.ahead -= 600
+    server.clock.now += 11
+    server.guard.follow()
+    assert server.steps == 1

@@ -56,7 +56,6 @@ class Pieces:
 
     def __init__(self) -> None:
         self.closed: deque[Piece] = deque(maxlen=int(HOUR / PIECE_SECONDS))
-        self.count = 0  # of all that were closed
         self.start()
 
     def start(self) -> None:
@@ -78,15 +77,14 @@ class Pieces:
             self._clients[client] = seconds
 
     def close(self, now: float) -> None:
-        """Close the open piece if it is long and full enough, or the clock was set back."""
+        """Close the open piece if it is long and full enough."""
         count = len(self._clients)
-        if count < PIECE_CLIENTS or 0 <= now - self._began < PIECE_SECONDS:
+        if count < PIECE_CLIENTS or now - self._began < PIECE_SECONDS:
             return
         runs = [seconds for seconds in self._clients.values() if seconds is not None]
         # Without the first: a client that breaks decides nothing.
         failing = max(0, len(self._failing) - 1) / count
         self.closed.append(Piece(self._began, failing, statistics.median(runs) if runs else 0.0))
-        self.count += 1
         self.start()
 
 
@@ -94,7 +92,7 @@ class GuardedSwitch(ABC):
     """A guarded switch, what this server has counted of it, and the finding."""
 
     version: int
-    until = math.inf  # seconds since 1970; a split is guarded while it lasts
+    until = math.inf  # by the guard's clock; a split is guarded while it lasts
 
     def __init__(self, switch: Switch, change: Change):
         """`change`: of one of GUARDED_KINDS."""
@@ -184,19 +182,23 @@ class GuardedSplit(GuardedSwitch):
 class GuardedMove(GuardedSwitch):
     """Of a label or default, whose pieces go on."""
 
-    def __init__(self, switch: Switch, change: Change, pieces: Pieces, now: float):
+    def __init__(self, switch: Switch, change: Change, pieces: Pieces, now: float, age: float):
+        """`age`: seconds since the switch was made."""
         super().__init__(switch, change)
         self.version = change.after
-        self.until = seconds_of(switch.at) + HOUR
+        self._began, self._made = now, now - age
+        self.until = self._made + HOUR
         self._pieces = pieces
-        self._count = pieces.count
         pieces.start()  # the open one has requests from before and after
-        self._before = [piece for piece in pieces.closed if piece.at > now - HOUR]
+        self._before = [piece for piece in pieces.closed if piece.at > self._made - HOUR]
 
     def to_text(self) -> str:
-        newer = self._pieces.count - self._count  # by number: the clock may be set back
-        after = [*self._pieces.closed][max(0, len(self._pieces.closed) - newer) :]
-        return json.dumps([self._before, after])
+        after = [piece for piece in self._pieces.closed if piece.at >= self._began]
+        # With times since the move, which those of other servers have as well.
+        told = []
+        for pieces in (self._before, after):
+            told.append([piece._replace(at=piece.at - self._made) for piece in pieces])
+        return json.dumps(told)
 
     def judge(self, texts: Sequence[str], before: int | None) -> Finding:
         earlier: list[Piece] = []
@@ -226,21 +228,23 @@ class Guard:
         repository: ModelRepository,
         switcher: Switcher,
         metrics: Metrics,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        time_of_day: Callable[[], float] = time.time,
     ):
-        """`clock`: seconds since 1970."""
+        """`clock`: seconds, and never jumps; `time_of_day`: seconds since 1970."""
         self._repository = repository
         self._chosen = repository.chosen
         self._switcher = switcher
         self._undone = metrics.guard_undone
-        self._clock = clock
+        self._clock, self._time_of_day = clock, time_of_day
         self._server = secrets.token_hex(8)
         self._guarded: dict[Setting, GuardedSwitch] = {}
         self._pieces: dict[Setting, Pieces] = defaultdict(Pieces)
         self._waits: dict[Setting, str] = {}  # what rollouts wait for
         self._lock = threading.Lock()
         self._revision = -1  # of what is chosen, when its switches were looked through
-        self._looked = 0.0
+        self._looked = -math.inf
+        self._made: dict[str, float] = {}  # switches and steps by their time of day
 
     def record(self, spec: ModelSpec, request: RequestRecord, error: BaseException | None) -> None:
         """Count a request without a version number; what was refused unseen is
@@ -276,8 +280,7 @@ class Guard:
         """Do what is due, after what is chosen was read from its store."""
         if self._chosen.revision != self._revision:
             self._find_guarded()
-        if time.monotonic() >= self._looked + LOOK_SECONDS:
-            self._looked = time.monotonic()
+        if self._clock() >= self._looked + LOOK_SECONDS:
             self.look()
 
     def _find_guarded(self) -> None:
@@ -305,7 +308,19 @@ class Guard:
             return GuardedSplit(switch, change)
         with self._lock:
             pieces = self._pieces[change.model, change.name]
-            return GuardedMove(switch, change, pieces, self._clock())
+            return GuardedMove(
+                switch, change, pieces, self._clock(), self._seconds_since(switch.at)
+            )
+
+    def _seconds_since(self, at: str) -> float:
+        """Since a switch or step was made `at` this time of day; at most since the last
+        look, which did not find it: the clocks of two servers may differ.
+        """
+        now = self._clock()
+        if at not in self._made:
+            age = self._time_of_day() - seconds_of(at)
+            self._made[at] = now - min(max(0.0, age), now - self._looked)
+        return now - self._made[at]
 
     def _guarded_now(self) -> list[GuardedSwitch]:
         """In the order of models and labels."""
@@ -329,6 +344,7 @@ class Guard:
         with suppress(Unavailable):
             self._forget_old_notes()
         self._advance_rollouts()
+        self._looked = now
 
     def _judge(self, guarded: GuardedSwitch) -> None:
         prefix = f"{guarded.switch.id}/"
@@ -381,11 +397,13 @@ class Guard:
         """Make the next step if it is its time; otherwise say what it waits for."""
         if rollout.is_paused:
             return ""
-        due = seconds_of(rollout.since)
         if rollout.step >= 0:
-            due += rollout.every
-        if self._clock() < due:
+            left = rollout.every - self._seconds_since(rollout.since)
+        else:
+            left = seconds_of(rollout.since) - self._time_of_day()
+        if left > 0:
             percent = rollout.steps[rollout.step + 1]
+            due = self._time_of_day() + left
             return f"{percent:g} % from {iso(datetime.fromtimestamp(due, UTC))[:19]}Z"
         if rollout.step >= 0:
             guarded = self._guarded.get((model, label))
