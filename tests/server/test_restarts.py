@@ -223,6 +223,21 @@ def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_serve
         assert answer(server) == 2.0
 
 
+def test_a_server_whose_folder_is_gone_starts_no_new_one_and_goes_on(
+    start_server, models, tmp_path
+):
+    folder = tmp_path / "release"
+    folder.mkdir()
+    server = start_server(models, prefix=("env", "-C", str(folder)))
+    worker = worker_of(server)
+    folder.rmdir()
+    server.process.send_signal(signal.SIGUSR2)
+    said = f"no new server is started, and the running one goes on: no {folder}"
+    wait_until(lambda: said in server.log())
+    wait_until(lambda: children(server.process.pid) == [worker])
+    assert answer(server) == 2.0
+
+
 @pytest.mark.long
 def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_server, models, sleeper):
     server = start_server(with_sleeper(models, sleeper, load_seconds=1))

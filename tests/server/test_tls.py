@@ -22,7 +22,7 @@ from PIL import Image
 from support.colour_photos import encode, plain
 from support.command_line import dogsnap, refused
 from support.grpc_client import predict_request, values
-from support.process_readings import worker_of
+from support.process_readings import children, worker_of
 from support.waiting import wait_until
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
@@ -89,7 +89,7 @@ def test_https_answers_clients_that_trust_the_certificate_and_tells_browsers_to_
 def test_a_server_goes_on_with_its_certificate_while_that_is_renewed_or_may_not_be_read(
     start_server, half_models, certificate, tmp_path
 ):
-    """Also a worker that is started meanwhile."""
+    """Also a worker that is started meanwhile, and at SIGHUP."""
     cert, key = (shutil.copy(file, tmp_path) for file in certificate)
     server = start_server(half_models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
     settings = Settings(port=server.port, tls_cert=str(cert))
@@ -98,6 +98,10 @@ def test_a_server_goes_on_with_its_certificate_while_that_is_renewed_or_may_not_
     Path(cert).unlink()
     assert is_alive(settings)
     os.kill(worker_of(server), signal.SIGKILL)
+    wait_until(lambda: is_alive(settings), 60)
+    worker = worker_of(server)
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: worker not in children(server.process.pid), 60)
     wait_until(lambda: is_alive(settings), 60)
     trusted = grpc.ssl_channel_credentials(certificate[0].read_bytes())
     with grpc.secure_channel(f"localhost:{server.grpc_port}", trusted) as channel:

@@ -85,8 +85,8 @@ class Server(BaseApplication):
         self._has_taken_over, self._has_successor = mmap(-1, 1), mmap(-1, 1)
         self._starts = 0  # of workers
         self._is_serving = self._is_stopping = False
-        # As they are now: a later worker may find them changed, or may not read them.
-        self._code = code_on_disk()
+        # As they are now: a later worker, or SIGHUP, may find them changed, or may not read them.
+        self._code, self._options = code_on_disk(), gunicorn_options(settings)
         self._certificate = None
         if settings.tls_cert:
             files = (Path(settings.tls_key), Path(settings.tls_cert))
@@ -103,7 +103,7 @@ class Server(BaseApplication):
             "post_worker_init": self._serve,
             "worker_exit": self._close,
         }
-        for name, value in {**gunicorn_options(self.settings), **hooks}.items():
+        for name, value in {**self._options, **hooks}.items():
             self.cfg.set(name, value)
 
     def load(self) -> Flask:
@@ -192,7 +192,14 @@ class Server(BaseApplication):
         if self._has_taken_over[0] or os.getppid() != self._replaced:  # or it has ended
             self._replaced = None
 
-    def _note_successor(self, _server: Any) -> None:
+    def _note_successor(self, server: Any) -> None:
+        """In the process that becomes the new server: gunicorn would end the running one's
+        worker from here where it cannot.
+        """
+        for path in (server.START_CTX[0], server.START_CTX["cwd"]):
+            if not os.access(path, os.X_OK):
+                log.error("no new server is started, and the running one goes on: no %s", path)
+                os._exit(1)
         self._has_successor[0] = 1
 
     def _serve(self, _worker: Any) -> None:
