@@ -169,6 +169,10 @@ WRONG = {
         message(tf.string, 2**62, tensor_content=b"\1\1aa"),
         "does not hold",
     ),
+    "more strings than a size can say": (
+        message(tf.string, 2**40, 2**40, tensor_content=b"\1\1aa"),
+        "does not hold",
+    ),
     "a negative size": (message(tf.float32, -1, float_val=[1]), "negative size"),
     "an unknown rank": (
         tensor_pb2.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}),

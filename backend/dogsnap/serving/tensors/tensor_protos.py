@@ -4,6 +4,7 @@ that a message claims.
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import numpy as np
 import tensorflow as tf
@@ -222,11 +223,9 @@ def read_content(content: bytes, dtype: tf.DType, count: int = 0) -> np.ndarray:
 
 def _read_strings(content: bytes, count: int) -> np.ndarray:
     """`count` strings: first the length of each as a varint, then their bytes."""
-    proto = tensor_pb2.TensorProto(dtype=tf.string.as_datatype_enum, tensor_content=content)
-    proto.tensor_shape.dim.add(size=count)
-    try:
-        if count <= len(content):  # TensorFlow takes memory for all before it reads the first
+    if count <= len(content):  # TensorFlow takes memory for all before it reads the first
+        proto = tensor_pb2.TensorProto(dtype=tf.string.as_datatype_enum, tensor_content=content)
+        proto.tensor_shape.dim.add(size=count)
+        with suppress(tf.errors.InvalidArgumentError):
             return tf.io.parse_tensor(proto.SerializeToString(), tf.string).numpy()
-    except tf.errors.InvalidArgumentError:
-        pass
     raise InvalidArgument(f"tensor_content does not hold {count} strings")
