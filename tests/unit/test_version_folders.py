@@ -58,6 +58,19 @@ def test_models_beside_versions_are_named_as_what_is_not_served(tmp_path: Path) 
     assert "is the folder of one model" in troubles[tmp_path / "dogs"]
 
 
+def test_what_a_volume_of_kubernetes_hides_is_no_model_of_its_own(tmp_path: Path) -> None:
+    version(tmp_path / "..2026_11_28" / "1")
+    (tmp_path / "..data").symlink_to("..2026_11_28")
+    (tmp_path / "dogs").symlink_to("..data")
+    (tmp_path / "1").symlink_to("..data/1")
+    assert model_folders(tmp_path)[1].keys() == {tmp_path / "dogs"}
+    (tmp_path / "dogs").unlink()
+    assert model_folder_of(tmp_path / "1") == tmp_path
+    (tmp_path / "1").unlink()
+    (tmp_path / "dogs").symlink_to("..data")
+    assert model_folders(tmp_path) == ({"dogs": tmp_path / "dogs"}, {})
+
+
 def test_the_next_version_goes_beside_the_path_that_was_given(tmp_path: Path) -> None:
     stored = version(tmp_path / "store" / "abc")
     (tmp_path / "models" / "dogs").mkdir(parents=True)

@@ -149,8 +149,9 @@ def describe_unreadable(path: Path, error: OSError) -> str:
 
 
 def _list(folder: Path) -> list[Path]:
+    """Without hidden names: Kubernetes' volumes keep what their links lead to in ..data."""
     try:
-        return sorted(folder.iterdir())
+        return sorted(child for child in folder.iterdir() if not child.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except ValueError as error:  # a null character
