@@ -19,7 +19,7 @@ from lab import picture_views
 from lab.losses import box_loss
 from lab.photo_lists import every_second
 from lab.recipes import Recipe
-from lab.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches
+from lab.trainer import BOX_LAYERS, fastest_precision, features_of, in_precision, plain_batches
 
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
 BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
@@ -43,9 +43,7 @@ def finish(
         views = _like(model, recipe, keras.config.dtype_policy().name)
         fit_box_head(model, views, recipe, training, report)
     out.mkdir(parents=True, exist_ok=True)
-    architectures.save_stored_weights(
-        model, recipe.architecture, out / architectures.STORED_WEIGHTS
-    )
+    architectures.save_stored_weights(model, out / architectures.STORED_WEIGHTS)
     write_json(labels, out / "labels.json")
     write_json(asdict(recipe), out / "recipe.json")
 
@@ -57,7 +55,7 @@ def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
     architecture = architectures.ARCHITECTURES[recipe.architecture]
     classes = model.output["breeds"].shape[-1]
     build = partial(architecture, classes, recipe.size, recipe.dropout)
-    return architectures.in_precision(precision, model, build)
+    return in_precision(precision, model, build)
 
 
 def statistics_features(

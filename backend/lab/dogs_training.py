@@ -5,6 +5,7 @@ them, and the parameters of the second passes.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from dogsnap.exporting import Report
 from dogsnap.exporting.export import read_stored
 from dogsnap.files import write_json
 from dogsnap.networks import dogs_head as dogs
-from dogsnap.networks.architectures import in_precision, save_half_weights
+from dogsnap.networks.architectures import ARCHITECTURES, save_stored_weights
 from dogsnap.networks.box_head import overlap
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
@@ -29,6 +30,7 @@ from lab.array_files import save_arrays
 from lab.boxes import read_boxes, with_boxes
 from lab.losses import dogs_loss
 from lab.scenes import Scenes
+from lab.trainer import in_precision
 
 MOST_DOGS = 16  # of a training picture
 CHUNK, BATCH = 256, 32  # pictures of a file of maps, and of a step
@@ -283,7 +285,13 @@ def run(
     stored = read_stored(out.name, out, with_head=False)
     one = SecondPass.of(stored.description["scores"]["second_pass"])
     policy = keras.config.dtype_policy().name
-    network = in_precision(policy, stored.model, stored.build)
+    recipe = stored.description["recipe"]
+    build = partial(
+        ARCHITECTURES[recipe["architecture"]],
+        len(stored.description["labels"]),
+        tuple(recipe["size"]),
+    )
+    network = in_precision(policy, stored.model, build)
     scenes = Scenes(*_examples(sources, photos, report), network.input_shape[1:3], seed)
     work.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
@@ -293,7 +301,7 @@ def run(
     report(f"choosing on {len(photos[::2])} photos")
     joined = dogs.with_dogs(stored.model, head)
     every, measured = choose(joined, one, photos)
-    save_half_weights(head, lambda: dogs.head_for(stored.model), out / dogs.WEIGHTS)
+    save_stored_weights(head, out / dogs.WEIGHTS)
     stated = {
         "maps": dogs.digest_of(stored.model),
         "filters": dogs.FILTERS,

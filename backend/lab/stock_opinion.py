@@ -15,7 +15,7 @@ import numpy as np
 from dogsnap.exporting import SECOND_OPINION
 from dogsnap.exporting.export import NOT_TRAINED, read_json
 from dogsnap.files import write_json
-from dogsnap.networks.architectures import save_half_weights
+from dogsnap.networks.architectures import save_stored_weights
 from dogsnap.networks.efficientnet_lite import blocks, efficientnet_lite0
 from dogsnap.networks.second_opinion import WEIGHTS
 from dogsnap.serving.versions import checksums
@@ -38,7 +38,7 @@ def store(file: Path, folder: Path, weight: float) -> Path:
     model = efficientnet_lite0(CLASSES)
     _fill(model, read_tensors(file))
     places = class_places([label["id"] for label in read_json(folder / "labels.json", NOT_TRAINED)])
-    save_half_weights(model, lambda: efficientnet_lite0(CLASSES), folder / WEIGHTS)
+    save_stored_weights(model, folder / WEIGHTS)
     network = {"architecture": model.name, "classes": CLASSES, "source": SOURCE}
     digest = checksums.digest(folder / WEIGHTS)
     dalmatian = places.pop(DALMATIAN)

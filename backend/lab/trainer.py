@@ -4,7 +4,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -74,7 +74,23 @@ def train(
         model.set_weights(staged.get_weights())
     if recipe.soup:
         _average(model, recipe, folder)
-    return architectures.in_precision("float32", model, lambda: build(recipe.size))
+    return in_precision("float32", model, lambda: build(recipe.size))
+
+
+def in_precision(
+    precision: str, model: keras.Model, build: Callable[[], keras.Model]
+) -> keras.Model:
+    """A network with the weights of `model` that computes in `precision`;
+    `build` creates one like it.
+    """
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        same = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    same.set_weights(model.get_weights())
+    return same
 
 
 def _run_teacher(

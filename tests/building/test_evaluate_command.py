@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.export import Stored
 from dogsnap.networks.temperature import Calibration
 from support import spotting
 from support.command_line import dogsnap, output_of, refused
@@ -86,7 +86,7 @@ def test_levels_and_what_dogs_of_other_breeds_are_taken_for_are_printed(
     group = {"id": "warm", "name": "warm dog", "name_zh": "暖色犬", "members": members}
     description = {**DESCRIPTION, "decision": thresholds, "groups": [group]}
     network = spotting.network()
-    version = export_classifier(network, Calibration(1.0), description, tmp_path / "tiny").folder
+    version = Stored(network, Calibration(1.0), description).export(tmp_path / "tiny").folder
     others = tmp_path / "others"
     (others / "shiba").mkdir(parents=True)
     red = spotting.photo([("red hound", (0, 0, 96, 96))], size=(96, 96))

@@ -113,7 +113,7 @@ def artefacts(tmp_path, monkeypatch) -> Path:
     monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
     folder = tmp_path / "stored"
     folder.mkdir()
-    architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
+    architectures.save_stored_weights(network(), folder / architectures.STORED_WEIGHTS)
     calibration = {
         "temperature": TEMPERATURE,
         "log_prior": LOG_PRIOR,

@@ -36,7 +36,7 @@ def start(tmp_path: Path) -> Path:
     folder = tmp_path / "start"
     folder.mkdir()
     keras.utils.set_random_seed(1)
-    save_stored_weights(tiny(2), "tiny", folder / STORED_WEIGHTS)
+    save_stored_weights(tiny(2), folder / STORED_WEIGHTS)
     (folder / "labels.json").write_text('[{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]')
     (folder / "recipe.json").write_text('{"architecture": "tiny", "size": [16, 16]}')
     return folder

@@ -70,7 +70,7 @@ def artefacts(own, tmp_path) -> Path:
     """Both networks as they are stored."""
     folder = tmp_path / "stored" / "tiny"
     folder.mkdir(parents=True)
-    architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
+    architectures.save_stored_weights(network(), folder / architectures.STORED_WEIGHTS)
     weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
     write_json(LABELS, folder / "labels.json")
     write_json({"architecture": "tiny", "size": SIZE, "seed": 1}, folder / "recipe.json")

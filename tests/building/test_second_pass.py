@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.export import Stored
 from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Decision
@@ -211,7 +211,7 @@ def test_a_second_pass_needs_a_network_that_gives_a_box_and_its_parameters(tmp_p
         MergeError, match="needs a network that gives prediction, dog, box; missing: box"
     ):
         merge(
-            export_classifier(network(), Calibration(1.0), {}, tmp_path / "tiny").folder,
+            Stored(network(), Calibration(1.0), {}).export(tmp_path / "tiny").folder,
             Options(second_pass=True),
         )
     with pytest.raises(MergeError, match="needs its parameters in the source's description"):

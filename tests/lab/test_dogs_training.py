@@ -43,9 +43,8 @@ def trained(sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
     keras.utils.set_random_seed(3)
     folder = tmp_path_factory.mktemp("trained") / "stored"
     folder.mkdir()
-    architectures.save_stored_weights(
-        tiny_with_box(3, SIZE), "tiny", folder / architectures.STORED_WEIGHTS
-    )
+    network = tiny_with_box(3, SIZE)
+    architectures.save_stored_weights(network, folder / architectures.STORED_WEIGHTS)
     passing = {"margin": 0.1, "largest": 0.5, "surest": 0.9, "weight": 0.5, "sharpness": 1.0}
     calibration = {
         "temperature": 1.0,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import keras
-from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.export import Stored
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.temperature import Calibration
 
@@ -48,7 +48,7 @@ def export(model_folder: Path, every: dict | None = None) -> Path:
     scores = {"second_pass": {**PASS.to_json(), "decision": DECISION}}
     dogs = {"every_dog": EVERY.to_json() if every is None else every}
     description = {**DESCRIPTION, "scores": scores, "dogs": dogs}
-    return export_classifier(model, Calibration(1.0), description, model_folder).folder
+    return Stored(model, Calibration(1.0), description).export(model_folder).folder
 
 
 TWO = photo([("red hound", RED), ("blue spaniel", BLUE)])

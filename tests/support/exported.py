@@ -5,7 +5,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.export import Stored
 from dogsnap.networks.architectures import backbone_of
 from dogsnap.networks.temperature import Calibration
 from tensorflow.core.protobuf import saved_model_pb2
@@ -52,7 +52,7 @@ def network() -> keras.Model:
 
 
 def export(model_folder: Path, model: keras.Model | None = None) -> Path:
-    return export_classifier(model or network(), CALIBRATION, DESCRIPTION, model_folder).folder
+    return Stored(model or network(), CALIBRATION, DESCRIPTION).export(model_folder).folder
 
 
 class Loaded:

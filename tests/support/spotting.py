@@ -5,7 +5,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.export import Stored
 from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.networks.second_pass import SecondPass
 from dogsnap.networks.temperature import Calibration
@@ -70,9 +70,8 @@ def export(
 ) -> Path:
     decision = {"dog_threshold": 0.1, "confident_threshold": 0.9}
     scores = {"second_pass": {**second_pass.to_json(), "decision": decision}} if second_pass else {}
-    return export_classifier(
-        model or network(), Calibration(1.0), {**DESCRIPTION, "scores": scores}, model_folder
-    ).folder
+    description = {**DESCRIPTION, "scores": scores}
+    return Stored(model or network(), Calibration(1.0), description).export(model_folder).folder
 
 
 RUNTIMES = {"tensorflow": 2, "openvino": 3}  # and the numbers of `versions`

@@ -51,7 +51,7 @@ def colours(model_folder: Path) -> Path:
 
     A photo whose mean red, green and blue are below 0.25 of white together shows no dog.
     """
-    from dogsnap.exporting.export import export_classifier
+    from dogsnap.exporting.export import Stored
     from dogsnap.exporting.merging import merge
     from dogsnap.networks.temperature import Calibration
 
@@ -69,7 +69,7 @@ def colours(model_folder: Path) -> Path:
         "decision": {"dog_threshold": 0.5, "confident_threshold": 0.6},
     }
     merge.merge(
-        export_classifier(network, Calibration(1.0), description, model_folder).folder,
+        Stored(network, Calibration(1.0), description).export(model_folder).folder,
         merge.Options(),
     )
     return model_folder

@@ -13,7 +13,7 @@ from dogsnap.networks.architectures import (
     StoredStatistics,
     box_head,
     heads,
-    save_half_weights,
+    save_stored_weights,
 )
 from dogsnap.networks.dogs_head import MIDDLE
 from dogsnap.serving.versions import checksums
@@ -81,7 +81,7 @@ def store_beside(model: keras.Model, folder: Path, **stated: Any) -> dict[str, A
     """Store such a network of five classes, of which three are the breeds and one is another dog, as the real one is stored;
     returns what is known of it, `stated` included.
     """
-    save_half_weights(model, lambda: beside(5), folder / second_opinion.WEIGHTS)
+    save_stored_weights(model, folder / second_opinion.WEIGHTS)
     digest = checksums.digest(folder / second_opinion.WEIGHTS)
     network = {"architecture": "beside", "classes": 5, "sha256": digest}
     known = {"network": network, "classes": [4, 0, 2], "dogs": [1], "weight": 0.5, **stated}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from dogsnap.exporting.export import export_classifier
+from dogsnap.exporting.export import Stored
 from dogsnap.networks.temperature import Calibration
 
 from support.exported import DESCRIPTION, SIZE, png
@@ -34,7 +34,7 @@ def network() -> keras.Model:
 def export(model_folder: Path, decision: dict[str, float], **fields: str) -> Path:
     """`fields`: further ones of the description."""
     description = {**DESCRIPTION, "decision": decision, **fields}
-    return export_classifier(network(), Calibration(1.0), description, model_folder).folder
+    return Stored(network(), Calibration(1.0), description).export(model_folder).folder
 
 
 def photo(half: str, name: str = "red hound", rest: tuple[int, int, int] = (0, 0, 0)) -> bytes:

@@ -8,7 +8,6 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +61,16 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """What training stored: the classifier in float32, what builds one like it,
-    its calibration, and its versions' description.
+    """What training stored: a classifier in float32, which gives {"breeds":
+    logits (n, classes), "dog": logits (n, 1)}, its calibration, and its
+    versions' description.
 
-    `dogs`: the head that finds every dog, `looks`: how much photos look like
-    each breed, and `opinion`: the network beside it; None without one.
+    `dogs`: the head that finds every dog (see `networks.dogs_head`), `looks`:
+    how much photos look like each breed, and `opinion`: the network beside it;
+    None without one.
     """
 
     model: keras.Model
-    build: Callable[[], keras.Model]
     calibration: Calibration
     description: Mapping[str, Any]
     dogs: keras.Model | None = None
@@ -78,23 +78,68 @@ class Stored:
     opinion: SecondOpinion | None = None
 
     def export(self, model_folder: Path, report: Report = lambda _: None) -> Source:
-        """Write it as the next version of `model_folder`: see `export_classifier`."""
-        return export_classifier(
-            self.model,
-            self.calibration,
-            self.description,
-            model_folder,
-            report,
-            self.dogs,
-            self.looks,
-            self._how_to_add_opinion(),
-        )
+        """Write it as the next version of `model_folder`.
 
-    def _how_to_add_opinion(self) -> Callable[[keras.Model], keras.Model] | None:
-        if not self.opinion:
-            return None
-        head = DogHead.of(self.description["scores"]["dog_head"])
-        return partial(self.opinion.add_to, head=head, taught=self.description.get("taught", ()))
+        Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] ->
+        prediction float32 (n, classes), probabilities by the calibration;
+        `scores`, the same and dog float32 (n), the probability that the image
+        shows a dog at all, and, if the network gives it, box float32 (n, 4),
+        where: left, top, right, bottom, fractions of the picture; with a head
+        that finds every dog, its output, too, of which `dogsnap merge
+        --second-pass` makes every dog. Where the description says that the
+        subject is no dogs, `scores` has the prediction alone.
+        """
+        model = self._build_network()
+        height, width, channels = model.input_shape[1:]
+        image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
+        is_of_dogs = self.description.get("subject") != "other"
+
+        def all_scores(*, image: tf.Tensor) -> Tensors:
+            logits = model(image, training=False)
+            prediction = self.calibration.probabilities(
+                logits["breeds"], layers.softmax, logits.get(LOOKS)
+            )
+            answers = {"prediction": prediction}
+            if not is_of_dogs:
+                return answers
+            answers["dog"] = tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32))
+            return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
+
+        def prediction(*, image: tf.Tensor) -> Tensors:
+            return {"prediction": scores(image=image)["prediction"]}
+
+        scores = tf.function(all_scores, autograph=False).get_concrete_function(image=image)
+        default = tf.function(prediction, autograph=False).get_concrete_function(image=image)
+        signatures = {"serving_default": default, "scores": scores}
+        module = tf.Module()
+        module.variables_of_the_network = [variable.value for variable in model.variables]
+        graph = freeze(scores)
+        # No steps before or after the network.
+        steps = {
+            "serving_default": Steps("image", ["prediction"]),
+            "scores": Steps("image", list(graph.outputs)),
+        }
+        acceleration = Acceleration(graph, graph.function(), steps)
+        grey = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
+        warmup = dict.fromkeys(signatures, grey)
+        folder = write_version(
+            model_folder, module, signatures, self.description, warmup, acceleration, report
+        )
+        return Source(folder, signatures, {"scores": graph})
+
+    def _build_network(self) -> keras.Model:
+        """The classifier with all that answers beside it."""
+        model = self.model
+        if self.opinion:
+            model = second_opinion.with_features(model)
+        if self.looks:
+            model = self.looks.add_to(model)
+        if self.dogs:
+            model = dogs.with_dogs(model, self.dogs)
+        if self.opinion:  # last, since it sees the image itself, which the others do not
+            head = DogHead.of(self.description["scores"]["dog_head"])
+            model = self.opinion.add_to(model, head, self.description.get("taught", ()))
+        return model
 
 
 def export_stored(
@@ -123,10 +168,8 @@ def read_answering(name: str, artefacts: Path) -> Stored:
 
 def _with_taught(stored: Stored, artefacts: Path) -> Stored:
     file = artefacts / TAUGHT
-    kept, advice = (
-        read_json(file),
-        "run `python -m lab calibrate --taught` or `dogsnap teach --keep`",
-    )
+    kept = read_json(file)
+    advice = "run `python -m lab calibrate --taught` or `dogsnap teach --keep`"
     check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
     taught = kept["taught"]
     labels = list(stored.description["labels"])
@@ -155,7 +198,7 @@ def _with_taught(stored: Stored, artefacts: Path) -> Stored:
     if "dog_head" in own and not stored.opinion:
         DogHead.of(scores["dog_head"]).put_into(extended.model)
     if own:
-        description["decision"] = _decision(fitted)
+        description["decision"] = Decision.read(fitted).to_json()
         calibration = Calibration.of(fitted, len(labels))
     looks = read_looks(calibration, artefacts, stored.description, taught)
     return replace(extended, calibration=calibration, description=description, looks=looks)
@@ -181,8 +224,7 @@ def read_stored(
             f"available: {', '.join(ARCHITECTURES)}"
         )
     size = tuple(recipe["size"])
-    build = partial(ARCHITECTURES[architecture], len(labels), size)
-    model = build()
+    model = ARCHITECTURES[architecture](len(labels), size)
     load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
     check_made_with(
@@ -205,7 +247,7 @@ def read_stored(
         "model": name,
         "labels": labels,
         "input_size": list(size),
-        "decision": _decision(calibration),
+        "decision": Decision.read(calibration).to_json(),
         "groups": stated_groups(calibration, artefacts, labels),
         "recipe": recipe,
         "scores": scores,
@@ -235,7 +277,7 @@ def read_stored(
         load_stored_weights(head, artefacts / dogs.WEIGHTS)
     scaling = Calibration.of(calibration, len(labels))
     looks = read_looks(scaling, artefacts, description)
-    return Stored(model, build, scaling, description, head, looks, opinion)
+    return Stored(model, scaling, description, head, looks, opinion)
 
 
 def read_opinion(both: Mapping[str, Any], artefacts: Path, weights: str) -> SecondOpinion:
@@ -294,10 +336,6 @@ def check_made_with(
             f"SHA-256 {expected[:12] or 'none'}, "
             f"received {received[:12] or 'none'}; {advice}"
         )
-
-
-def _decision(calibration: Mapping[str, Any]) -> dict[str, float]:
-    return Decision.read(calibration).to_json()
 
 
 def prior_of(stored: Stored, labels: Sequence[Mapping[str, Any]], artefacts: Path) -> np.ndarray:
@@ -369,78 +407,6 @@ def read_json(path: Path, missing: str = "does not exist") -> Any:
         raise ExportError(f"{path} {missing}") from error
     except ValueError as error:
         raise ExportError(f"{path} is no JSON: {error}") from error
-
-
-def export_classifier(
-    model: keras.Model,
-    calibration: Calibration,
-    description: Mapping[str, Any],
-    model_folder: Path,
-    report: Report = lambda _: None,
-    head: keras.Model | None = None,
-    looks: Looks | None = None,
-    add_opinion: Callable[[keras.Model], keras.Model] | None = None,
-) -> Source:
-    """Write a network that gives {"breeds": logits (n, classes), "dog": logits
-    (n, 1)} as the next version of `model_folder`.
-
-    Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] ->
-    prediction float32 (n, classes), probabilities by `calibration`; `scores`,
-    the same and dog float32 (n), the probability that the image shows a dog at
-    all, and, if the network gives it, box float32 (n, 4), where: left, top,
-    right, bottom, fractions of the picture; with a `head` of
-    `networks.dogs_head`, its output, too, of which `dogsnap merge
-    --second-pass` makes every dog. `looks`: what `calibration` needs, if it
-    weighs how much a photo looks like its first breed. Where the description
-    says that the subject is no dogs, `scores` has the prediction alone.
-    `add_opinion`: as `SecondOpinion.add_to`.
-    """
-    model = second_opinion.with_features(model) if add_opinion else model
-    model = looks.add_to(model) if looks else model
-    model = dogs.with_dogs(model, head) if head else model
-    # The last step: it sees the image itself, which the others do not.
-    model = add_opinion(model) if add_opinion else model
-    height, width, channels = model.input_shape[1:]
-    image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
-    is_of_dogs = description.get("subject") != "other"
-
-    def all_scores(*, image: tf.Tensor) -> Tensors:
-        logits = model(image, training=False)
-        answers = {
-            "prediction": calibration.probabilities(
-                logits["breeds"], layers.softmax, logits.get(LOOKS)
-            ),
-        }
-        if not is_of_dogs:
-            return answers
-        answers["dog"] = tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32))
-        return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
-
-    def prediction(*, image: tf.Tensor) -> Tensors:
-        return {"prediction": scores(image=image)["prediction"]}
-
-    scores = tf.function(all_scores, autograph=False).get_concrete_function(image=image)
-    signatures = {
-        "serving_default": tf.function(prediction, autograph=False).get_concrete_function(
-            image=image
-        ),
-        "scores": scores,
-    }
-    module = tf.Module()
-    module.variables_of_the_network = [variable.value for variable in model.variables]
-    graph = freeze(scores)
-    # No steps before or after the network.
-    steps = {
-        "serving_default": Steps("image", ["prediction"]),
-        "scores": Steps("image", list(graph.outputs)),
-    }
-    acceleration = Acceleration(graph, graph.function(), steps)
-    grey = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
-    warmup = dict.fromkeys(signatures, grey)
-    folder = write_version(
-        model_folder, module, signatures, description, warmup, acceleration, report
-    )
-    return Source(folder, signatures, {"scores": graph})
 
 
 def write_version(

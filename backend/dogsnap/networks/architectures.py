@@ -3,7 +3,6 @@ writing their weights.
 """
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -161,26 +160,17 @@ def load_all_but_breeds(model: keras.Model, stored: keras.Model, path: Path) -> 
             layer.set_weights(source.get_weights())
 
 
-def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
+def save_stored_weights(model: keras.Model, path: Path) -> None:
     """Write the weights in half the size; `load_stored_weights` casts back.
 
-    The file is replaced atomically.
-    """
-    size = model.input_shape[1:3]
-    classes = model.get_layer("breeds").units
-    save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
-
-
-def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
-    """The same for any network; `build` makes one like `model`.
-
     Kernels and matrices become float16. Vectors (0.3 % of the size) stay
-    float32: some have learned changes below its resolution.
+    float32: some have learned changes below its resolution. The file is
+    replaced atomically.
     """
     require_space(path.parent, 7 * model.count_params())
     whole = path.with_name(f"whole.{path.name}")
     try:
-        in_precision("float32", model, build).save_weights(whole)
+        model.save_weights(whole)
         with replacing(path) as temporary:
             _write_halved(whole, temporary)
     finally:
@@ -200,22 +190,6 @@ def _write_halved(whole: Path, half: Path) -> None:
 
         target.attrs.update(source.attrs)
         source.visititems(copy)
-
-
-def in_precision(
-    precision: str, model: keras.Model, build: Callable[[], keras.Model]
-) -> keras.Model:
-    """A network with the weights of `model` that computes in `precision`;
-    `build` creates one like it.
-    """
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(precision)
-    try:
-        same = build()
-    finally:
-        keras.config.set_dtype_policy(policy)
-    same.set_weights(model.get_weights())
-    return same
 
 
 def require_space(folder: Path, size: int) -> None:

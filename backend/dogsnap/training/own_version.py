@@ -13,7 +13,7 @@ from dogsnap.exporting.merging.merge import merge
 from dogsnap.exporting.merging.options import Options
 from dogsnap.exporting.publication import together
 from dogsnap.files import write_json
-from dogsnap.networks.architectures import STORED_WEIGHTS, require_space, save_stored_weights
+from dogsnap.networks.architectures import STORED_WEIGHTS, save_stored_weights
 from dogsnap.networks.temperature import fit_calibration
 from dogsnap.serving.feedback.report import wilson
 from dogsnap.serving.versions import checksums, saved_model_file
@@ -74,8 +74,7 @@ def write(
     if found.threshold is not None:
         stated["confident_threshold"] = found.threshold
     out.mkdir(parents=True, exist_ok=True)
-    require_space(out, 4 * model.count_params())
-    save_stored_weights(model, start.architecture, out / STORED_WEIGHTS)
+    save_stored_weights(model, out / STORED_WEIGHTS)
     weights = checksums.digest(out / STORED_WEIGHTS)
     recipe = {
         "name": "own classes",
