@@ -22,6 +22,7 @@ from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "invocations"  # in the metrics, and of the blueprint
 JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/x-ndjson")
+BLANK_LINES = re.compile(rb"\n\s+")
 BINARY = ("application/octet-stream", "application/x-image")
 # Paths of other protocols, as /v1/models/half:predict, which name a model themselves. The
 # readiness of the server goes before the status of a model, which may still load.
@@ -67,8 +68,8 @@ def _rows_of(lines: bytes) -> bytes:
     """
     rows = []
     with io.BytesIO(lines.replace(b"\r", b"\n")) as stream:
-        while some := stream.readlines(MEBIBYTE):
-            rows.append(b",".join(filter(None, map(bytes.strip, some))))
+        while some := stream.read(MEBIBYTE) + stream.readline():
+            rows.append(BLANK_LINES.sub(b"\n", some.strip()).replace(b"\n", b","))
     return b'{"instances": [' + b",".join(filter(None, rows)) + b"]}"
 
 
