@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import re
 import shutil
 import time
 from functools import partial
@@ -150,6 +151,8 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
             watched.scan(trust=False)
             assert (watched.answers(), watched.states()[2]) == (1, State.START)
             assert missing in watched.repository.status(ModelSpec("half", 2))[0].error
+            with pytest.raises(Unavailable, match=re.escape(missing)):
+                watched.answers(2)
         shard.touch()
     shard.unlink()
     shutil.copy(made / "variables" / "variables.data-00000-of-00001", target / "variables")

@@ -1,5 +1,6 @@
 """Files that are nearly SavedModels: what was found, and what to do."""
 
+import re
 import time
 from pathlib import Path
 
@@ -112,6 +113,7 @@ def nodes_of(graph) -> list:
         ("model.pt", b"PK\3\4", "model.pt is a file of PyTorch: convert that network"),
         ("model.zip", b"PK\3\4", "model.zip is a packed archive: unpack it"),
         ("model.tar.gz", b"\x1f\x8b", "model.tar.gz is a packed archive: unpack it"),
+        ("frozen_inference_graph.pb", frozen_graph(), "graph.pb is a frozen graph (a GraphDef)"),
     ],
 )
 def test_what_lies_there_instead_is_named_to_commands_and_in_the_servers_log(
@@ -121,6 +123,8 @@ def test_what_lies_there_instead_is_named_to_commands_and_in_the_servers_log(
     version.mkdir(parents=True)
     (version / name).write_bytes(contents)
     assert sentence in missing(version)
+    with pytest.raises(FailedPrecondition, match=re.escape(sentence)):
+        saved_model_file.read(version)
     for path in (version, version / name):
         for command in ("show", "merge"):
             refused(dogsnap(command, path), sentence)

@@ -41,8 +41,12 @@ def test_a_version_without_a_number_is_named_with_where_to_put_it(tmp_path: Path
     version(tmp_path / "dogs" / "1")
     flowers = version(tmp_path / "flowers")
     cats = version(tmp_path / "cats" / "v1")
+    horses = tmp_path / "horses"
+    horses.mkdir()
+    (horses / "model.keras").write_bytes(b"PK\3\4")
     found, troubles = model_folders(tmp_path)
     assert set(found) == {"dogs"}
+    assert "model.keras is a file of Keras" in troubles.pop(horses)
     assert troubles == {
         flowers: f"{flowers} is a version without a number; move its files to {flowers / '1'}",
         cats.parent: f"{cats} is no version: expected a number as its name, such as 1",

@@ -214,7 +214,8 @@ class Model:
         if number is not None and (started or number == preferred):
             return self.versions[number]
         if not self.choices.is_unloaded and (self.is_loading() or not started):
-            raise Unavailable(f"{self.name} is still loading; try again")
+            troubles = [f"; {version.id}: {version.failure}" for version in self.list_failed()]
+            raise Unavailable(f"{self.name} is still loading; try again{''.join(troubles)}")
         reasons = []
         for version in self.list_failed():
             reasons.append(f"; {version.id} failed to load: {version.failure}")
@@ -228,7 +229,8 @@ class Model:
         if version and version.state == State.AVAILABLE:
             return version
         if version and version.state in (State.START, State.LOADING):
-            raise Unavailable(f"{version.id} is still loading; try again")
+            trouble = f": {version.failure}" if version.error else ""
+            raise Unavailable(f"{version.id} is still loading; try again{trouble}")
         available = ", ".join(map(str, self.available())) or "none"
         why = f"; it failed to load: {version.failure}" if version and version.error else ""
         asked = f"Servable not found for request: Specific({self.name}, {number})"

@@ -7,7 +7,6 @@ from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from dogsnap.errors import FailedPrecondition
@@ -26,6 +25,11 @@ LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/.*\n(?s:.*
 
 KERAS = 'a file of Keras: keras.saving.load_model(FILE).export("models/NAME/1") writes a version'
 UNPACK = "a packed archive: unpack it"
+FROZEN = (
+    "a frozen graph (a GraphDef), not a SavedModel: load it with tf.import_graph_def and save it "
+    "with tf.compat.v1.saved_model.simple_save, which names its inputs and outputs"
+)
+FIRST_NODE = rb"\n.{1,3}\n.[\w./-]{1,127}\x12.[A-Z]\w+"  # its size, name and operation
 # What stands in place of a SavedModel, by the ending of its name and its first bytes.
 OTHERS = (
     (r"\.keras", rb"PK\x03\x04", KERAS),
@@ -34,6 +38,7 @@ OTHERS = (
     (r"\.pth?", rb"PK\x03\x04|\x80", "a file of PyTorch: convert that network to a SavedModel"),
     (r"", rb"\x08[\x01-\x40]\x12[\x01-\x7f][A-Za-z]", "an ONNX model: convert it, as by onnx2tf"),
     (r"", rb"PK\x03\x04|\x1f\x8b|BZh|\xfd7zXZ|.{257}ustar", UNPACK),
+    (r"\.pb", FIRST_NODE, FROZEN),
     (r"", rb"\s*<", "a web page (HTML), as of a failed download: fetch it again"),
 )
 OTHER_ENDINGS = {
@@ -58,7 +63,8 @@ def read(version: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
     """
     file = find(version)
     if file is None:
-        raise FailedPrecondition(f"{version} holds no {BINARY}, and no {TEXT}")
+        other = describe_other(version)
+        raise FailedPrecondition(other or f"{version} holds no {BINARY}, and no {TEXT}")
     refuse_lfs_pointers(version)
     contents = file.read_bytes()
     try:
@@ -163,18 +169,4 @@ def _describe(file: Path, contents: bytes) -> str:
         return f"{file.name} is empty; copy the version again"
     if other := _name_other(file, contents[:HEAD_BYTES]):
         return other
-    if _is_frozen_graph(contents):
-        return (
-            f"{file.name} is a frozen graph (a GraphDef), not a SavedModel: load it "
-            "with tf.import_graph_def and "
-            "save it with tf.compat.v1.saved_model.simple_save, which names its inputs and outputs"
-        )
     return f"{file.name} is no SavedModel, or damaged; export or copy the version again"
-
-
-def _is_frozen_graph(contents: bytes) -> bool:
-    try:
-        graph = graph_pb2.GraphDef.FromString(contents)
-    except DecodeError:
-        return False
-    return any(node.name and node.op for node in graph.node)

@@ -78,6 +78,8 @@ def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
                 troubles[child] = (
                     f"{nearly} is no version: expected a number as its name, such as 1"
                 )
+            elif other := is_folder(child) and saved_model_file.describe_other(child):
+                troubles[child] = f"{child} holds no version of a model: {other}"
         except UnicodeEncodeError:
             troubles[child] = f"expected a folder whose path is UTF-8, received {str(child)!a}"
         except OSError as error:
