@@ -108,10 +108,24 @@ def test_what_cannot_train_is_named_and_what_contradicts_itself_is_left_out(
     shutil.copy(min(first.iterdir()), second / "same.jpg")
     cut = max(second.glob("n*.jpg"))
     cut.write_bytes(cut.read_bytes()[:100])
+    others = [first / "scan.tif", second / "within" / "IMG_1.MOV"]
+    others[1].parent.mkdir()
+    for other in others:
+        other.write_bytes(b"no photo")
+    beside = Path(shutil.copy(cut, photos / "beside.jpg"))
+    empty = photos / "empty"
+    empty.mkdir()
     said: list[str] = []
     found = own_classes.read_classes(photos, said.append)
     assert any(f"skipped {cut}" in line for line in said)
     assert any("one photo of two classes: left out" in line for line in said)
+    for other in others:
+        assert any(f"skipped {other}: expected a photo (.jpg, " in line for line in said)
+    assert f"skipped {beside}: it is in no folder of a class" in said
+    assert f"skipped {empty}: it holds no photo, and is no class" in said
+    assert [label["id"] for label in found.labels] == [
+        path.name for path in sorted(photos.iterdir()) if path not in (beside, empty)
+    ]
     used = {example.path for example in (*found.training, *found.held_out)}
     assert not used & {cut, second / "same.jpg", min(first.iterdir())}
 
@@ -139,6 +153,16 @@ def test_copies_of_a_photo_lie_on_one_side_and_each_class_has_photos_on_both(
     ("make", "words"),
     [
         (shutil.rmtree, "is no folder"),
+        (
+            lambda folder: (
+                [
+                    shutil.copytree(folder, folder.parent / "whole" / name)
+                    for name in ("train", "val")
+                ]
+                and (shutil.rmtree(folder), (folder.parent / "whole").rename(folder))
+            ),
+            "are train and val, which hold folders of classes; name one of these",
+        ),
         (
             lambda folder: [shutil.rmtree(each) for each in sorted(folder.iterdir())[1:]],
             "holds 1 folders",

@@ -507,6 +507,12 @@ def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(
     assert not (tmp_path / "out" / "colours").exists()
 
 
+def test_a_hidden_folder_is_no_breed(tmp_path: Path) -> None:
+    dogs(tmp_path / "Yellow_dog", YELLOW, 2)
+    dogs(tmp_path / ".ipynb_checkpoints", YELLOW, 1)
+    assert [breed.name for breed in breeds_in([tmp_path], {})] == ["Yellow dog"]
+
+
 def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(
     model: Path, tmp_path: Path
 ) -> None:
@@ -526,6 +532,10 @@ def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(
     assert set(same.folds(breed.photos)) == set(
         range(teaching.FOLDS)
     )  # else nothing would be left to teach with
+    before = model.stat().st_mtime_ns
     result = dogsnap("teach", model / "2", tmp_path / "new", "--dry-run")
     assert "of 30 photos" in result.output
     assert versions(model) == ["1", "2"]
+    assert (
+        model.stat().st_mtime_ns == before
+    )  # nothing was made there for a while: it may be read-only

@@ -72,7 +72,8 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
             "them is chosen, unless its version policy is `latest`."
         )
     try:
-        with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
+        where = None if dry_run else model_folder  # which may be read-only then
+        with TemporaryDirectory(prefix=".writing-", dir=where) as temporary:
             place = None if dry_run or keep else Path(temporary)
             keeps = keep and not dry_run
             with beside(

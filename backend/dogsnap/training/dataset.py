@@ -31,6 +31,7 @@ FOLDS = 5  # parts of the photos, for cross-fitting
 # what TensorFlow decodes, by Pillow's names; it reads more
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 CONVERTED_KINDS = ("HEIF", "AVIF")
+NOTES = (".txt", ".json", ".csv", ".tsv", ".md", ".xml")  # nobody takes these for photos
 NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
 
 
@@ -283,22 +284,30 @@ def every_second_photo(folder: Path | None, first: int, report: Report) -> list[
     return readable_photos(photos_below(folder)[first::2], report) if folder else []
 
 
-def photos_below(folder: Path) -> list[Path]:
+def photos_below(folder: Path, report: Report = lambda _: None) -> list[Path]:
     """As `list_photos`. Raises DatasetError where there is none."""
-    found = list_photos(folder)
+    found = list_photos(folder, report)
     if not found:
         raise DatasetError(f"{folder} holds no photo; expected {', '.join(READ_ENDINGS)} files")
     return found
 
 
-def list_photos(folder: Path) -> list[Path]:
+def list_photos(folder: Path, report: Report = lambda _: None) -> list[Path]:
     """Every photo below `folder`, by name; also behind links, and without what is
-    hidden, such as the `._dog.jpg` of archives from macOS.
+    hidden, such as the `._dog.jpg` of archives from macOS. `report`: see `is_read`.
     """
-    return sorted(_find_photos(folder, ()))
+    return sorted(_find_photos(folder, (), report))
 
 
-def _find_photos(folder: Path, above: Sequence[Path]) -> Iterator[Path]:
+def is_read(path: Path, report: Report) -> bool:
+    """Whether a file's ending is that of a photo; others go to `report`."""
+    ending = path.suffix.lower()
+    if ending not in (*READ_ENDINGS, *NOTES):
+        report(f"skipped {path}: expected a photo ({', '.join(READ_ENDINGS)})")
+    return ending in READ_ENDINGS
+
+
+def _find_photos(folder: Path, above: Sequence[Path], report: Report) -> Iterator[Path]:
     """`above`: the folders that led here. A link back to one of them would lead on for ever."""
     here = folder.resolve()
     if here in above:
@@ -310,6 +319,6 @@ def _find_photos(folder: Path, above: Sequence[Path]) -> Iterator[Path]:
     for name in names:
         path = folder / name
         if os.path.isdir(path):  # False for a link that leads nowhere, or where nobody may go
-            yield from _find_photos(path, (*above, here))
-        elif path.suffix.lower() in READ_ENDINGS:
+            yield from _find_photos(path, (*above, here), report)
+        elif is_read(path, report):
             yield path

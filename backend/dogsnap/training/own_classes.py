@@ -23,6 +23,8 @@ from dogsnap.serving.photos.preprocessing import decode, resize
 from dogsnap.training import dataset
 from dogsnap.training.dataset import DatasetError, Example, breeds_of, photo_bytes
 
+# Folders of a data set that was divided before.
+SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 HELD_OUT = 5  # one photo of so many trains nothing and measures
 BATCH = 16
 # Views of each photo that the new head is fitted on, and how often it sees each.
@@ -63,10 +65,15 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
     if not folder.is_dir():
         raise DatasetError(f"{folder} is no folder; expected one with a folder for each class")
     found: dict[str, list[Path]] = {}
-    for path in dataset.list_photos(folder):
+    for path in dataset.list_photos(folder, report):
         name, *within = path.relative_to(folder).parts
         if within:
             found.setdefault(name, []).append(path)
+        else:
+            report(f"skipped {path}: it is in no folder of a class")
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name not in found:
+            report(f"skipped {path}: it holds no photo, and is no class")
     names = list(found)
     if len(names) < 2:
         raise DatasetError(
@@ -77,6 +84,12 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
     examples = []
     for place, paths in enumerate(found.values()):
         examples += [Example(path, place) for path in paths]
+    is_divided = set(names) <= SPLITS
+    if is_divided and not any(example.path.parent.parent == folder for example in examples):
+        raise DatasetError(
+            f"the folders of {folder} are {' and '.join(names)}, which hold folders of classes; "
+            f"name one of these, such as {folder / names[0]}: one photo in five is held out"
+        )
     readable = dataset.readable(examples, report)
     digests = [hashlib.sha256(example.path.read_bytes()).hexdigest() for example in readable]
     photos = _leave_out_contradictions(readable, digests, report)

@@ -44,7 +44,6 @@ from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import FOLDS, Example, class_ids
 
 FEWEST_PHOTOS = 8
-NOTES = (".txt", ".json", ".csv", ".tsv", ".md")  # files beside photos, which nobody takes for one
 BREEDS_FILE = "breeds.json"
 # Share of the bits of two fingerprints that may differ where the photos are one, scaled
 # or compressed anew. Measured on 521 photos of dogs: half the width and JPEG at quality
@@ -544,10 +543,8 @@ def photos_in(places: Iterable[Path], report: Report = lambda _: None) -> list[P
                         report(
                             f"skipped {path}: a folder within; its photos are read if it is given"
                         )
-                elif path.suffix.lower() in READ_ENDINGS:
+                elif dataset.is_read(path, report):
                     found.append(path)
-                elif path.suffix.lower() not in NOTES:
-                    report(f"skipped {path}: expected a photo ({', '.join(READ_ENDINGS)})")
         else:
             found.append(each)
     return found
@@ -629,7 +626,7 @@ def _photos_by_breed(
     found: dict[str, dict[Path, str]] = {}
     if not (folder / dataset.INDEX).is_file():
         for path in folder.iterdir():
-            if os.path.isdir(path):
+            if os.path.isdir(path) and not path.name.startswith("."):
                 found[path.name] = dict.fromkeys(photos_in([path], report), "")
         return found
     for row in dataset.rows_of_index(folder):

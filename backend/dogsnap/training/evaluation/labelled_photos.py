@@ -43,7 +43,7 @@ def find_examples(
     classes = ClassNames(labels)
     examples = []
     unknown: Counter[str] = Counter()
-    for path, name in _rows(data, list_name):
+    for path, name in _rows(data, list_name, report):
         names = [each.strip() for each in name.split(BETWEEN)] if independent else [name]
         places = {each: classes.find(each) for each in names if each or not independent}
         strangers = [each for each, place in places.items() if place == UNKNOWN]
@@ -125,8 +125,8 @@ def _fold(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _rows(data: Path, list_name: str | None) -> list[tuple[Path, str]]:
-    """Each photo's file, and what names its class."""
+def _rows(data: Path, list_name: str | None, report: Report) -> list[tuple[Path, str]]:
+    """Each photo's file, and what names its class; other files go to `report`."""
     if data.is_file():
         return _rows_of_table(data)
     if list_name is None and (data / dataset.INDEX).is_file():
@@ -135,7 +135,7 @@ def _rows(data: Path, list_name: str | None) -> list[tuple[Path, str]]:
         photos = dataset.listed_photos(data, list_name)
     else:
         images = dataset.images_folder(data)
-        photos = dataset.photos_below(images if images.is_dir() else data)
+        photos = dataset.photos_below(images if images.is_dir() else data, report)
     return [(path, path.parent.name) for path in photos]
 
 
