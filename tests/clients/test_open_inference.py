@@ -169,6 +169,14 @@ def test_class_count_of_what_has_no_classes_is_refused(server, name, count) -> N
     assert_refused(answer, 400, f'classification of output "{name}": expected a number of classes')
 
 
+@pytest.mark.parametrize("path", ["/versions/1", "/versions/2"])
+def test_no_photo_at_all_gets_no_row(server, path) -> None:
+    response = ask(server, [photo_input([])], path)
+    assert response.status_code == 200, response.text
+    (output,) = response.json()["outputs"]
+    assert (output["shape"], output["data"]) == ([0, 3], [])
+
+
 def test_a_label_is_a_version(server) -> None:
     response = ask(server, [photo_input([TEXT])], "/versions/stable")
     assert_refused(response, 400, "Unrecognized servable version label: stable")
@@ -188,7 +196,8 @@ def test_a_label_is_a_version(server) -> None:
         ({"inputs": [photo_input([TEXT]) | {"name": 7}]}, 'expected "name": a text'),
         ({"inputs": [photo_input([TEXT]) | {"shape": [2]}]}, "takes 2 values, received 1"),
         ({"inputs": [photo_input([TEXT]) | {"shape": [-1]}]}, "sizes from 0 on"),
-        ({"inputs": [photo_input([TEXT]) | {"shape": [2**62, 4]}]}, "received 1"),
+        ({"inputs": [photo_input([TEXT]) | {"shape": [2**50, 4]}]}, "received 1"),
+        ({"inputs": [photo_input([]) | {"shape": [0, 2**62, 4]}]}, "beyond all memory"),
         ({"inputs": [photo_input([TEXT]) | {"shape": [1.0]}]}, 'expected "shape"'),
         ({"inputs": [photo_input([TEXT]) | {"datatype": "TEXT"}]}, "expected one of BOOL"),
         ({"inputs": [photo_input([7])]}, "is not of expected type"),

@@ -212,6 +212,8 @@ def test_a_part_that_is_no_dense_tensor_is_refused_by_its_name_and_leaves_the_re
     start_server, tmp_path
 ) -> None:
     tensorflow1_models.odd_parts(tmp_path / "odd" / "1")
+    tensorflow1_models.odd_parts(tmp_path / "mixed" / "1")
+    tensorflow1_models.sparse(tmp_path / "mixed" / "2")
     server = start_server(tmp_path)
 
     def ask(signature: str, **inputs) -> requests.Response:
@@ -222,6 +224,8 @@ def test_a_part_that_is_no_dense_tensor_is_refused_by_its_name_and_leaves_the_re
     assert ask("by_reference", x=[3.0]).json() == {"outputs": 2.0}
     assert_refused(ask("of_sparse", rows=[[1.0, 2.0]]), 400, 'input "rows" is a sparse tensor')
     assert_refused(ask("to_sparse", x=[3.0]), 400, 'output "rows" is a sparse tensor')
+    text = server.post("/v1/models/mixed/versions/1:predict", json={"inputs": ["text"]})
+    assert_refused(text, 400, "is not of expected type: float")
     with connected(server.grpc_port) as client:
         answer = client.predict("odd", signature="to_sparse", output_filter=["y"], x=[3.0])
     assert list(answer.outputs["y"].float_val) == [6.0]

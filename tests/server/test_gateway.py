@@ -98,6 +98,12 @@ def test_a_photo_is_answered_as_the_engine_itself_would(engine, gateway, photo, 
     assert (ours.status_code, ours.body) == (theirs.status_code, theirs.body)
 
 
+def test_a_number_for_an_image_is_refused_by_engine_and_gateway_alike(engine, gateway):
+    for server in (engine, gateway):
+        number = server.post("/v1/models/inception_v3/versions/1:predict", json={"inputs": 0.5})
+        assert_refused(number, 400, "shape")
+
+
 def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(
     engine, gateway
 ):

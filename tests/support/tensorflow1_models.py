@@ -190,3 +190,11 @@ def odd_parts(folder: Path) -> Path:
             to_sparse=("predict", {"x": x}, {"y": two * x, "rows": tf.sparse.from_dense(x)}),
             by_reference=("predict", {"x": x}, {"two": two}),
         )
+
+
+def sparse(folder: Path) -> Path:
+    """The sums of sparse rows, by the default signature."""
+    with tf.Graph().as_default() as graph:
+        rows = v1.sparse_placeholder(tf.float32, [None, 2])
+        sums = tf.sparse.reduce_sum(rows) * v1.get_variable("one", initializer=1.0)
+        return save(folder, graph, serving_default=("predict", {"rows": rows}, {"sum": sums}))

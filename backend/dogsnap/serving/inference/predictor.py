@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import IMAGES_RANK
 from dogsnap.serving.answers.several_photos import JoinedAnswer
@@ -194,7 +194,7 @@ class Predictor:
     def _signature_of(self, spec: ModelSpec, name: str) -> Signature | None:
         """None where that version cannot answer, or has no such signature."""
         with (
-            suppress(FailedPrecondition, NotFound),
+            suppress(DogsnapError),
             self.repository.acquire(spec) as servable,
         ):
             return servable.signature(name)

@@ -580,7 +580,7 @@ def _check_count(servable: BaseServable, signature: Signature, arrays: Arrays) -
     for alias in servable.picture_inputs(signature):
         values = arrays[alias]
         is_text = signature.inputs[alias].dtype == tf.string
-        photo.check_count(values.size if is_text else len(values))
+        photo.check_count(values.size if is_text else len(np.atleast_1d(values)))
 
 
 def _checked_photos(

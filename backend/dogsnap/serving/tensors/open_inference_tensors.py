@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from dogsnap.errors import InvalidArgument, Unimplemented
 from dogsnap.serving.photos.base64_text import decode_base64
-from dogsnap.serving.tensors.json_tensors import JSON_TYPES, MAX_RANK, to_array
+from dogsnap.serving.tensors.json_tensors import JSON_TYPES, to_array
 from dogsnap.serving.tensors.signatures import INTEGERS
-from dogsnap.serving.tensors.tensor_protos import read_content
+from dogsnap.serving.tensors.tensor_protos import check_shape, read_content
 
 TYPES = {
     **{dtype.name.upper(): dtype for dtype in (tf.bool, *INTEGERS)},
@@ -62,10 +62,7 @@ class Tensor:
         if self.datatype not in TYPES:
             names = ", ".join(TYPES)
             raise InvalidArgument(f"datatype is {self.datatype!r}; expected one of {names}")
-        if len(self.shape) > MAX_RANK or min(self.shape, default=0) < 0:
-            raise InvalidArgument(
-                f"shape is {list(self.shape)}; expected at most {MAX_RANK} sizes from 0 on"
-            )
+        check_shape(self.shape)
         dtype = TYPES[self.datatype]
         if isinstance(self.data, memoryview):
             if dtype == tf.string:

@@ -3,7 +3,7 @@ that a message claims.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -39,6 +39,8 @@ HALVES = (tf.float16, tf.bfloat16)
 # Fields whose packed form on the wire is the memory of an array (little-endian).
 FIXED_WIDTH = ("float_val", "double_val", "scomplex_val", "dcomplex_val")
 PIECE = 65_536  # values that become Python objects at a time
+# Of a shape, without its sizes of 0: NumPy counts the bytes of an empty array, too, up to 2^63.
+MOST_VALUES = 2**58
 LENGTH_DELIMITED = 2  # wire type of a packed field
 
 
@@ -135,17 +137,12 @@ def tensor_bytes(array: np.ndarray) -> int:
 def _fill_shape(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The values in this shape; the last one fills the rest."""
     count = math.prod(shape)
-    try:
-        if len(values) == count:
-            return values.reshape(shape)
-        if len(values) == 1:
-            return np.broadcast_to(values, shape)
-        rest = np.broadcast_to(values[-1:], count - len(values))
-        return np.concatenate([values, rest]).reshape(shape)
-    except ValueError:  # an empty shape may have sizes beyond all memory, but not for NumPy
-        raise InvalidArgument(
-            f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have"
-        ) from None
+    if len(values) == count:
+        return values.reshape(shape)
+    if len(values) == 1:
+        return np.broadcast_to(values, shape)
+    rest = np.broadcast_to(values[-1:], count - len(values))
+    return np.concatenate([values, rest]).reshape(shape)
 
 
 def _bytes_to_fill(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
@@ -182,15 +179,23 @@ def _dtype(number: int) -> tf.DType:
 
 
 def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
+    if shape.unknown_rank:
+        raise InvalidArgument("expected a shape whose every size is known, received none")
     sizes = tuple(dim.size for dim in shape.dim)
-    if shape.unknown_rank or any(size < 0 for size in sizes):
-        raise InvalidArgument(
-            "expected a shape whose every size is known, received an unknown rank or a "
-            "negative size"
-        )
-    if len(sizes) > MAX_RANK:
-        raise InvalidArgument(f"expected at most {MAX_RANK} dimensions, received {len(sizes)}")
+    check_shape(sizes)
     return sizes
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Raises InvalidArgument for what is no shape of an array, empty or not."""
+    if len(shape) > MAX_RANK or min(shape, default=0) < 0:
+        raise InvalidArgument(
+            f"shape is {list(shape)}; expected at most {MAX_RANK} sizes from 0 on"
+        )
+    if math.prod(size for size in shape if size) > MOST_VALUES:
+        raise InvalidArgument(
+            f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have"
+        )
 
 
 def _read_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:

@@ -281,7 +281,7 @@ class BaseServable(ABC):
                 f"{DESCRIPTION_FILE}"
             )
         try:
-            return preprocessing.photos_to_images(tf.constant(list(photos)), size)
+            return preprocessing.photos_to_images(tf.constant(list(photos), tf.string), size)
         except tf.errors.OpError as error:
             raise _translate_error(error) from error
 
