@@ -5,8 +5,8 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import sqlite3
-import stat
 import tempfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
@@ -72,7 +72,8 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 def _keep_rights(file: Path, new: Path) -> None:
-    """Give `new` owner, group and permissions of `file`: who reads it must go on to.
+    """Give `new` owner, group, permissions and access list of `file`: who reads it must go
+    on to.
 
     Raises PermissionError for a file of somebody else, whom only root can give one.
     """
@@ -83,7 +84,8 @@ def _keep_rights(file: Path, new: Path) -> None:
         except PermissionError as error:
             sentence = "belongs to another user or group, who could no longer read it; run this as"
             raise PermissionError(error.errno, f"{sentence} its owner", str(file)) from error
-    new.chmod(stat.S_IMODE(old.st_mode))
+    shutil.copystat(file, new)
+    os.utime(new)  # its time is that of the change, by which others find it
 
 
 def write_json(content: object, file: Path) -> None:

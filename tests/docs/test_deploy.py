@@ -93,12 +93,33 @@ def test_the_images_health_check_is_well_with_a_server_and_not_without(colour_se
         ("/sbin/docker-init -- dogsnap serve --settings-file /s", {"settings_file": "/s"}),
         ("dogsnap model-server --port=8 --rest_api_port=9", {"port": "9"}),
         ("dogsnap serve", {}),
-        ("dogsnap", {}),
-        ("/bin/sh -c serve --port 9", {}),
+        ("dogsnap", None),
+        ("/bin/sh -c serve --port 9", None),
     ],
 )  # fmt: skip
 def test_the_health_check_asks_where_the_flags_of_the_first_process_say(line, flags) -> None:
     assert flags_of([*line.split(" "), ""]) == flags
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="only root has processes of its own"
+)
+@pytest.mark.parametrize("start", ["DOGSNAP_PORT={} {} serve", "{1} serve --port {0}"])
+def test_the_health_check_asks_the_server_that_a_script_has_started(start, tmp_path) -> None:
+    port, server = free_port(), tmp_path / "dogsnap"
+    server.write_text(
+        "import http.server\n"
+        "class Well(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_response(200)\n"
+        "        self.end_headers()\n"
+        f"http.server.HTTPServer(('127.0.0.1', {port}), Well).serve_forever()\n"
+    )
+    check = f"{sys.executable} -m dogsnap.server.health {free_port()}"
+    wait = f"for _ in 1 2 3 4 5 6 7 8; do {check} && exit 0; sleep 1; done; exit 1"
+    script = f"{start.format(port, f'{sys.executable} {server}')} & {wait}"
+    apart = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script]
+    assert subprocess.run(apart, timeout=100, check=False).returncode == 0
 
 
 def test_every_setting_that_a_file_makes_exists() -> None:

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -111,6 +112,27 @@ def test_who_may_read_a_file_may_read_what_replaces_it(
     assert stat.S_IMODE(after.st_mode) == mode
     assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
     assert "new" in file.read_text()
+
+
+ACCESS = "system.posix_acl_access"
+
+
+def test_who_may_read_a_file_by_its_access_list_may_read_what_replaces_it(reached: Path) -> None:
+    """As `setfacl -m u:NOBODY:r` gives it."""
+    anybody = 2**32 - 1
+    entries = [(1, 6, anybody), (2, 4, NOBODY), (4, 0, anybody), (16, 4, anybody), (32, 0, anybody)]
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    file = reached / "keys.json"
+    write_private("old", file)
+    try:
+        os.setxattr(file, ACCESS, rights)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    before = file.stat().st_mtime_ns
+    write_private("new", file)
+    assert os.getxattr(file, ACCESS) == rights
+    assert file.stat().st_mtime_ns > before
+    assert as_nobody(lambda: print(file.read_text())) == ""
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
