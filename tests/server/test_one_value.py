@@ -40,6 +40,15 @@ def models(tmp_path_factory):
     def mean(image):
         return {"prediction": tf.reduce_mean(image, [1, 2])}
 
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, 1], tf.string, "word"),
+            tf.TensorSpec([None, 1], tf.int32, "grade"),
+        ]
+    )
+    def columns(word, grade):
+        return {"text": tf.strings.join([word, tf.as_string(grade)])}
+
     texts = tf.TensorSpec([None], tf.string)
 
     @tf.function(input_signature=[texts, tf.TensorSpec([None], tf.float32), texts])
@@ -53,7 +62,13 @@ def models(tmp_path_factory):
         of_one = {"mean": tf.reduce_mean(pixels), "row": tf.reduce_mean(pixels, [0, 1])[tf.newaxis]}
         predict = ("predict", {"image_bytes": contents}, of_one)
         tensorflow1_models.save(folder / "placeholder" / "1", graph, serving_default=predict)
-    functions = {"inverted": inverted, "half": half, "images": mean, "captioned": captioned}
+    functions = {
+        "inverted": inverted,
+        "half": half,
+        "images": mean,
+        "captioned": captioned,
+        "columns": columns,
+    }
     for name, function in functions.items():
         module = tf.Module()
         module.function = function
@@ -102,6 +117,24 @@ def test_several_values_are_told_of_merge_wherever_they_are_sent(server):
     with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError) as refused:
         client.prediction.Predict(predict_request("inverted", input_bytes=[PHOTO] * 3), 60)
     assert said in refused.value.details()
+
+
+@pytest.mark.parametrize("rows", [[("a", 1), ("b", 2)], [("a", 1)]], ids=["two", "one"])
+def test_a_column_takes_a_value_for_each_row(server, rows):
+    expected = [[f"{word}{grade}"] for word, grade in rows]
+    by_name = [{"word": word, "grade": grade} for word, grade in rows]
+    words, grades = (list(column) for column in zip(*rows, strict=True))
+    frame = {"columns": ["word", "grade"], "data": [list(row) for row in rows]}
+    headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=columns"}
+    asked = server.post("/invocations", json={"dataframe_split": frame}, headers=headers)
+    assert asked.json() == {"predictions": expected}
+    assert predicted(server, "columns", {"instances": by_name}).json() == {"predictions": expected}
+    inputs = {"word": words, "grade": [[grade] for grade in grades]}
+    assert predicted(server, "columns", {"inputs": inputs}).json() == {"outputs": expected}
+    with connected(server.grpc_port) as client:
+        request = predict_request("columns", word=words, grade=np.array(grades, np.int32))
+        text = tf.make_ndarray(client.prediction.Predict(request, 60).outputs["text"])
+    assert text.tolist() == [[each.encode()] for (each,) in expected]
 
 
 def test_one_string_is_a_batch_of_one(server):

@@ -509,8 +509,9 @@ Work = Values | Photos
 
 
 def _fit_inputs(signature: Signature, arrays: Arrays, holds_shapes: bool) -> tuple[Arrays, bool]:
-    """One string as the batch of one that an input takes, and a list of one as
-    the value that a scalar input takes.
+    """One string as the batch of one that an input takes, values as the rows of
+    one value that an input takes, and a list of one as the value that a scalar
+    input takes.
 
     Also returns whether there was such a list, whose answer is a list of one
     again. Raises InvalidArgument, naming the alias, unless all inputs have the
@@ -536,6 +537,8 @@ def _fit_inputs(signature: Signature, arrays: Arrays, holds_shapes: bool) -> tup
             )
         if dtype == tf.string and spec.shape.rank == 1 and value.ndim == 0:
             value = value.reshape(1)
+        elif holds_shapes and spec.shape.rank == 2 and spec.shape[1] == 1 and value.ndim == 1:
+            value = value.reshape(-1, 1)
         elif holds_shapes and spec.shape.rank == 0 and value.shape == (1,):
             value = value.reshape(())
             is_one_row = True
