@@ -2,6 +2,7 @@
 administration API.
 """
 
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from flask import Blueprint, Response, make_response, render_template, request
 from flask.sansio.blueprints import BlueprintSetupState
+from markupsafe import Markup, escape
 from werkzeug.wrappers import Response as ResponseBase
 
 from dogsnap.errors import NotFound, Unauthenticated, Unavailable
@@ -36,6 +38,7 @@ from dogsnap.serving.overview import overview
 from dogsnap.settings import Settings
 
 SHOWN_SWITCHES = 20
+TIME = re.compile(r"(from )?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z)")
 CODE_SECONDS = 300.0
 LEAST_REQUESTS = 10  # of a version that is compared with another
 SLOWER = 2.0  # times as long: the intervals in which times are counted are that far apart
@@ -119,9 +122,7 @@ class View:
         if name:
             found += [each for each in log_of(self._predictor, "") if not each["model"]]
         for each in found:
-            nothing = "the largest version" if each["kind"] == "default" else f"no {each['kind']}"
-            before = describe_value(each["kind"], each["from"])
-            each["before"] = nothing if before in ("none", "not chosen") else before
+            each["before"] = _describe_before(each["kind"], each["from"])
             change = Change(each["model"], each["kind"], each["name"], each["from"], each["to"])
             each["in_words"] = _in_words(change)
         return sorted(found, key=lambda each: -each["id"])[:SHOWN_SWITCHES]
@@ -184,6 +185,24 @@ class View:
                 if change.kind in GUARDED_KINDS:
                     newest.setdefault((change.model, change.name), switch)
         return found
+
+
+def _describe_before(kind: str, value: Any) -> str:
+    """What Undo goes back to."""
+    if kind == "rollout" and value is not None:
+        return f"the rollout to {value['version']}"
+    before = describe_value(kind, value)
+    words = {
+        "none": f"no {kind}",
+        "not chosen": "the largest version",
+        "as the policy says": "what the policy says",
+    }
+    return words.get(before, before)
+
+
+def mark_times(text: str) -> Markup:
+    """Text whose times the page tells in the zone of whoever looks, or how far they are."""
+    return Markup(TIME.sub(r'<time datetime="\2">\2</time>', str(escape(text))))
 
 
 def _tell(switch: Switch) -> dict[str, Any]:
@@ -252,6 +271,8 @@ def _chosen_since(newest: Sequence[Switch]) -> dict[int, Switch]:
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("console", __name__, template_folder=PAGES / "console")
+
+    routes.add_app_template_filter(mark_times)
 
     @routes.record_once
     def read_template(state: BlueprintSetupState) -> None:

@@ -14,6 +14,8 @@ export function openChange(button, functions) {
   form.reset();
   one("#change-title").textContent = `${button.ariaLabel} of ${shown().model}`;
   fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value ?? "";
+  one("#felt").disabled = true;
+  read(); // its parts are there before the first of them gets the focus
   panel.showModal();
   tryIt();
 }
@@ -36,7 +38,7 @@ function plan(way, { name, version: number, percent, steps = "100", every = 1, g
 // Parts of the form say for which of these they are there: a new label, the shadow; once, by a share, by steps.
 function read() {
   const way = ["new", "shadow"].includes(setting.change) ? setting.change : fields.how.value;
-  for (const part of all("[data-for]", form)) part.hidden = part.disabled = !part.dataset.for.split(" ").includes(way);
+  for (const part of all("[data-for]", form)) part.disabled = !part.dataset.for.split(" ").includes(way);
   if (way === "once" && fields.at.value) fields.guard.checked = true; // as every rollout
   const { reason, force, guard, ...given } = Object.fromEntries(new FormData(form));
   const [path, asked, words] = plan(way, { ...given, guard: guard === "on" });
@@ -54,7 +56,8 @@ async function tryIt(...before) {
   one("#do").disabled = true;
   if (fields.version.selectedIndex < 0) return would(...before, "The version that was chosen is gone. Choose another one.");
   one("#do").textContent = tried.words;
-  if (!form.checkValidity()) return would("Fill in what is marked.");
+  const wrong = one("input:invalid", form);
+  if (wrong) return would(wrong.title ? `Fill in what is marked: ${wrong.title}.` : "Fill in what is marked.");
   try {
     const { would: changes, differences, notes } = await switchTo(tried.path, { ...tried.fields, dry_run: true });
     if (tried !== wanted) return; // something else was chosen meanwhile
@@ -64,11 +67,19 @@ async function tryIt(...before) {
       ...list("Clients would feel it, so it is refused unless you say so:", differences),
       ...list("Also:", notes),
     );
-    one("#felt").hidden = one("#felt").disabled = !differences.length;
+    one("#felt").disabled = !differences.length;
     one("#do").disabled = !changes.length || (differences.length > 0 && !tried.fields.force);
   } catch (error) {
-    if (tried === wanted) would(refusal(error));
+    if (tried !== wanted) return;
+    would(refusal(error));
+    if (error.status === 409) tryAgain(error); // the page follows
   }
+}
+
+// The sentence, and then what would change now.
+function tryAgain(error) {
+  clearTimeout(timer);
+  timer = setTimeout(tryIt, PAUSE_MS, refusal(error));
 }
 
 form.addEventListener("input", ({ target }) => {
@@ -81,22 +92,18 @@ form.addEventListener("input", ({ target }) => {
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   one("#do").disabled = true;
-  const sent = setting, isOpen = () => panel.open && setting === sent;
-  try {
-    const answer = await switchTo(wanted.path, wanted.fields);
-    if (isOpen()) panel.close();
-    await page.done(answer);
-  } catch (error) {
-    await page.refresh(); // somebody may have been first: the sentence, and then what would change now
-    if (!isOpen()) return page.fail(error);
-    fields.force.checked = false; // it was about what would have changed before
-    would(refusal(error));
-    clearTimeout(timer);
-    timer = setTimeout(tryIt, PAUSE_MS, refusal(error));
-  }
+  const sent = setting;
+  const error = await page.makeSwitch(wanted.path, wanted.fields);
+  const isOpen = panel.open && setting === sent;
+  if (!error && isOpen) panel.close();
+  if (!error) return;
+  if (!isOpen) return page.fail(error);
+  fields.force.checked = false; // it was about what would have changed before
+  would(refusal(error));
+  tryAgain(error);
 });
 one("#do").addEventListener("click", (event) => {
   if (event.detail > 1) event.preventDefault(); // the second click of two
 });
-panel.addEventListener("close", () => document.getElementById(setting.id)?.focus());
+panel.addEventListener("close", () => (document.getElementById(setting.id) ?? one("#change-new"))?.focus());
 one("#cancel").addEventListener("click", () => panel.close());

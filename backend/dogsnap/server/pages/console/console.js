@@ -85,26 +85,27 @@ function closeBanner(banner) {
   banner.remove();
 }
 
-async function done({ switch: made }) {
-  await refresh();
-  say(made ? `${made.text} (switch ${made.id})` : "Nothing to do: it is so already.");
-}
-
-async function switchNow({ post: path, fields }) {
+// Returns why it was not made, once the page has followed: somebody may have been first.
+async function makeSwitch(path, fields) {
   try {
-    await done(await switchTo(path, JSON.parse(fields)));
+    const { switch: made } = await switchTo(path, fields);
+    await refresh();
+    say(made ? `${made.text} (switch ${made.id})` : "Nothing to do: it is so already.");
+    return null;
   } catch (error) {
     await refresh();
-    fail(error);
+    return error;
   }
 }
 
-one("main").addEventListener("click", ({ target, detail }) => {
+one("main").addEventListener("click", async ({ target, detail }) => {
   const button = target.closest("button");
   if (!button || detail > 1) return; // the second click of two
-  if (button.dataset.post) switchNow(button.dataset);
-  if (button.dataset.change) openChange(button, { done, fail, refresh });
-  if (button.dataset.close) closeBanner(button.closest("[data-banner]"));
+  const { post: path, fields, change, close } = button.dataset;
+  if (change) openChange(button, { makeSwitch, fail });
+  if (close) closeBanner(button.closest("[data-banner]"));
+  const error = path && await makeSwitch(path, JSON.parse(fields));
+  if (error) fail(error);
 });
 
 function logOut() {
@@ -124,7 +125,7 @@ one("#login").addEventListener("submit", (event) => {
 });
 
 one("#forget").addEventListener("click", () => {
-  logOut();
+  delete session.dogsnapToken;
   location.reload();
 });
 
