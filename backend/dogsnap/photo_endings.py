@@ -3,7 +3,7 @@
 from pathlib import Path
 
 # Formats that TensorFlow decodes.
-PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+PHOTO_ENDINGS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp")
 # Formats that TensorFlow does not decode; `training.dataset.photo_bytes` makes them
 # readable for it.
 CONVERTED_ENDINGS = (".heic", ".heif", ".avif")

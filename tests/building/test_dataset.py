@@ -312,3 +312,10 @@ def test_photos_behind_links_are_found_and_links_that_lead_back_up_end(tmp_path)
     found = dataset.list_photos(tmp_path / "photos")
     names = [photo.relative_to(tmp_path / "photos").as_posix() for photo in found]
     assert names == ["a/1.png", "b/1.png", "c/1.png"]
+
+
+def test_photos_are_found_by_every_ending_of_their_formats(tmp_path):
+    names = ["a.JPG", "b.jfif", "c.jpe", "d.webp"]
+    for name in (*names, "e.tiff"):
+        (tmp_path / name).touch()
+    assert [path.name for path in dataset.list_photos(tmp_path)] == names
