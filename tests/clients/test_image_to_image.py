@@ -272,6 +272,12 @@ def counted(image: tf.Tensor) -> dict[str, tf.Tensor]:
     }
 
 
+def counted_of_one(image: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The same as of one picture, (k, 4) and (k,), though it takes a batch of one."""
+    detections = {name: values[0] for name, values in counted(image).items()}
+    return {**detections, "num_detections": tf.cast(tf.size(detections["scores"]), tf.float32)}
+
+
 def detected(version: Path, *columns: int) -> dict[str, list]:
     """What a merged version answers to pictures with so many bright columns of four."""
     pictures = []
@@ -284,9 +290,19 @@ def detected(version: Path, *columns: int) -> dict[str, list]:
     return {name: values.numpy().tolist() for name, values in answer.items()}
 
 
-@pytest.mark.parametrize("size", [(16, 16), (None, None)])
-def test_pictures_with_other_numbers_of_detections_are_answered_together(tmp_path, size) -> None:
-    source = save(tmp_path / "m" / "1", counted, 1, *size, 3)
+@pytest.mark.parametrize(
+    ("detect", "size"),
+    [
+        (counted, (16, 16)),
+        (counted, (None, None)),
+        (counted_of_one, (16, 16)),
+        (counted_of_one, (None, None)),
+    ],
+)
+def test_pictures_with_other_numbers_of_detections_are_answered_together(
+    tmp_path, detect, size
+) -> None:
+    source = save(tmp_path / "m" / "1", detect, 1, *size, 3)
     labels = [{"id": name, "name": name} for name in ("cat", "dog", "horse")]
     options = Options(decode="bytes", encode="detections", labels=labels, classes_from=1)
     version = merge(source, options)

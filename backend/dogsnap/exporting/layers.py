@@ -2,7 +2,7 @@
 network; softmax, names and PNG encoding behind it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -206,19 +206,23 @@ def one_by_one(
     network: Callable[..., Tensors],
     outputs: Mapping[str, tf.TensorSpec],
     batch_of_one: bool,
+    in_batch: Collection[str],
 ) -> Callable[..., Tensors]:
     """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a
     batch; further inputs are the same for all.
+
+    `in_batch`: the outputs that hold a batch of one.
     """
-    start = 1 if batch_of_one else 0
-    kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
+    kinds = {}
+    for name, spec in outputs.items():
+        shape = spec.shape[1:] if name in in_batch else spec.shape
+        kinds[name] = tf.TensorSpec(shape, spec.dtype)
 
     def run_batch(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
         def run_image(image: tf.Tensor) -> Tensors:
-            if not batch_of_one:
-                return dict(network(image, **further))
-            answer = network(image[tf.newaxis], **further)
-            return {name: value[0] for name, value in answer.items()}
+            answer = network(image[tf.newaxis] if batch_of_one else image, **further)
+            first = {name: answer[name][0] for name in in_batch}
+            return {**answer, **first}
 
         return map_padded(run_image, images, kinds)
 

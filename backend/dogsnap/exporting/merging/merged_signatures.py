@@ -335,9 +335,24 @@ class Merger:
             fed[self.network_input.name] = images
             return self.frozen(*map(fed.get, order))
 
-        if self.network_input.layout.batch != "many":
-            return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
-        return run
+        batch = self.network_input.layout.batch
+        if batch == "many":
+            return run
+        in_batch = self._outputs_in_batch() if batch == "one" else set[str]()
+        return layers.one_by_one(run, self.outputs, batch == "one", in_batch)
+
+    def _outputs_in_batch(self) -> set[str]:
+        """The outputs of a network of one image that hold a batch of one as well. Of a
+        detector the boxes tell it, (1, k, 4) or (k, 4): all others may be of open length.
+        """
+        boxes = next((old for old, new in self.renamed.items() if new == "detection_boxes"), "")
+        if boxes and self.outputs[boxes].shape.rank == 2:
+            return set()
+        found = set()
+        for name, spec in self.outputs.items():
+            if spec.shape.rank is None or (spec.shape.rank and spec.shape[0] in (None, 1)):
+                found.add(name)
+        return found
 
     def _signature(self, alias: str, answer: Callable[[Tensors], Tensors]) -> Function:
         def signature(**inputs: tf.Tensor) -> Tensors:
