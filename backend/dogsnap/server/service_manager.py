@@ -21,9 +21,10 @@ def notify(*states: str) -> None:
     address = os.environ.get(KEPT, "")
     if not address:
         return
+    if address.startswith("@"):  # in Linux's abstract namespace
+        address = "\0" + address.removeprefix("@")
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-            # a name that begins with @ is in Linux's abstract namespace
-            channel.sendto("\n".join(states).encode(), address.replace("@", "\0", 1))
+            channel.sendto("\n".join(states).encode(), address)
     except OSError as error:
         log.warning("the service manager was not told %s: %s", ", ".join(states), error)
