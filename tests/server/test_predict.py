@@ -15,6 +15,7 @@ from support.colour_photos import BLUE, GREEN, encode, huge_png, plain
 from support.command_line import dogsnap, output_of, refused
 from support.ports import LOST_PROXY
 from support.refusals import assert_refused
+from support.stub_service import StubService
 
 pytestmark = pytest.mark.early
 
@@ -126,6 +127,24 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy_and_another_names_i
         "through the proxy 127.0.0.1:9 (http_proxy, https_proxy): add 192.0.2.1 to no_proxy" in said
     )
     assert "secret" not in said
+
+
+@pytest.mark.parametrize("asked", ["a photo", "instances", "pictures"])
+def test_what_another_server_says_moves_no_cursor(asked, photo, tmp_path):
+    instances = tmp_path / "instances.json"
+    instances.write_text("[1]", encoding="utf-8")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    shutil.copy(photo, folder)
+    arguments = {
+        "a photo": (photo,),
+        "instances": ("--json-instances", instances),
+        "pictures": (folder, "--out", tmp_path / "out"),
+    }[asked]
+    with StubService() as service:
+        service.set({"error": "no room\x1b[2J for it"}, status=503)
+        said = refused(dogsnap("predict", *arguments, "--url", service.url))
+    assert said.endswith("no room\\x1b[2J for it\n")
 
 
 WITHOUT_TENSORFLOW = {

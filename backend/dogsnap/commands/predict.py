@@ -18,7 +18,7 @@ from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from dogsnap.commands.helpers.json_instances import read_instances
 from dogsnap.commands.helpers.picture_files import translate
 from dogsnap.errors import DogsnapError, FailedPrecondition
-from dogsnap.logs import prepare_logging
+from dogsnap.logs import escape_unprintable, prepare_logging
 from dogsnap.settings import Settings, options, variable, warn_of_withdrawn
 
 if TYPE_CHECKING:  # imports TensorFlow
@@ -107,18 +107,15 @@ def predict(
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
     if out is not None and photo is not None:
         return translate(photo, out, signature_name, answering.predict)
-    try:
-        if photo is not None:
-            answer = answering.classify(photo.read_bytes(), top_k)
-        elif instances is not None:
-            answer = answering.predict(
-                {"instances": instances.values, "signature_name": signature_name}
-            )
-    except (click.ClickException, DogsnapError) as error:
-        message = error.message
-        if instances is not None:
-            message = instances.point_to_line(message)
-        raise click.ClickException(message) from error
+    if photo is not None:
+        answer = answering.classify(photo.read_bytes(), top_k)
+    elif instances is not None:
+        body = {"instances": instances.values, "signature_name": signature_name}
+        try:
+            answer = answering.predict(body)
+        except (click.ClickException, DogsnapError) as error:
+            message = escape_unprintable(instances.point_to_line(error.message))
+            raise click.ClickException(message) from error
     click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 
 

@@ -13,6 +13,7 @@ import click
 
 from dogsnap.errors import DogsnapError
 from dogsnap.files import replacing
+from dogsnap.logs import escape_unprintable
 from dogsnap.photo_endings import PHOTO_ENDINGS, is_photo
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -49,9 +50,8 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
         f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}"
     )
     if failed:
-        raise click.ClickException(
-            "; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items())
-        )
+        said = "; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items())
+        raise click.ClickException(escape_unprintable(said))
 
 
 def _targets(folder: Path, out: Path) -> dict[Path, Path]:
