@@ -400,8 +400,6 @@ def click_type(row: dataclasses.Field[Any]) -> click.ParamType[Any, Any]:
         return click.FloatRange(min=row.metadata["least"])
     if row.metadata["choices"]:
         return click.Choice(row.metadata["choices"])
-    if row.type is Path:
-        return click.Path(path_type=Path)
     return click.BOOL if row.type is bool else click.STRING
 
 

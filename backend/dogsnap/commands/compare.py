@@ -167,7 +167,6 @@ def _compare_outputs(
     folders: list[Path], data: Path | None, photos: int | None, outputs: Mapping[str, Any]
 ) -> dict[str, Any]:
     from dogsnap import local_model
-    from dogsnap.errors import DogsnapError
     from dogsnap.serving.inference.request_kinds import Values
     from dogsnap.serving.tensors import json_tensors
     from dogsnap.training import dataset
@@ -187,21 +186,14 @@ def _compare_outputs(
         step = math.ceil(len(found) / (photos or len(found)))
         for photo in found[::step]:
             requests[str(photo)] = partial(_photo_work, photo, signature)
-    try:
-        with (
-            local_model.load(folders[0]) as first,
-            local_model.load(folders[1]) as second,
-            click.progressbar(length=len(requests), label=f"{len(requests)} requests") as bar,
-        ):
-            return output_comparison.compare(
-                (first, second),
-                requests,
-                outputs["tolerance"],
-                click.echo,
-                lambda: bar.update(1),
-            )
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
+    with (
+        local_model.load(folders[0]) as first,
+        local_model.load(folders[1]) as second,
+        click.progressbar(length=len(requests), label=f"{len(requests)} requests") as bar,
+    ):
+        return output_comparison.compare(
+            (first, second), requests, outputs["tolerance"], click.echo, lambda: bar.update(1)
+        )
 
 
 def _photo_work(photo: Path, signature: str) -> Any:

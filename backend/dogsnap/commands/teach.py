@@ -107,8 +107,8 @@ def _write_first(
     photos: tuple[Path, ...],
     replace: bool,
     artefacts: Path | None,
-    known: Sequence[Path] = (),
-    keep: bool = False,
+    known: Sequence[Path],
+    keep: bool,
     **named: Any,
 ) -> Path | None:
     """Teach, and write the version that takes image tensors to a folder in

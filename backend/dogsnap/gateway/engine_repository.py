@@ -313,25 +313,23 @@ class EngineRepository(ModelRepository):
                     self.resolve(ModelSpec(name, label=label))
         return dict(troubles[name] for name in missed)
 
-    def lacking(self) -> dict[str, list[ModelSpec]]:
-        """By the address of an engine that answers, the chosen versions that it lacks."""
-        chosen = []
+    def lacking(self) -> list[tuple[str, ModelSpec]]:
+        """The addresses of engines that answer, each with a chosen version that it lacks."""
+        lacking = []
         for name in self.models():
             for number in self.chosen.choices(name).answering:
-                chosen.append(ModelSpec(name, number))
-        lacking = {}
-        for engine in self.engine.engines.all():
-            if engine.answers and (lacks := [spec for spec in chosen if engine.lacks(spec)]):
-                lacking[engine.address] = lacks
+                spec = ModelSpec(name, number)
+                for engine in self.engine.engines.all():
+                    if engine.answers and engine.lacks(spec):
+                        lacking.append((engine.address, spec))
         return lacking
 
     def _lacks(self) -> list[str]:
         """What `lacking` says, as sentences."""
         lacks = []
-        for address, specs in self.lacking().items():
-            for spec in specs:
-                what = f"version {spec.version} of {spec.name}, which is chosen"
-                lacks.append(f"the engine at {address} lacks {what}")
+        for address, spec in self.lacking():
+            what = f"version {spec.version} of {spec.name}, which is chosen"
+            lacks.append(f"the engine at {address} lacks {what}")
         return lacks
 
     def _log_lacks(self) -> None:

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
 from dogsnap.errors import (
@@ -167,18 +165,6 @@ def predict_request(spec: ModelSpec, signature: Signature, inputs: Inputs) -> by
     request = predict_pb2.PredictRequest(model_spec=spec_message(spec))
     request.model_spec.signature_name = signature.name
     for alias, value in inputs.items():
-        _fill(request.inputs[alias], value, signature.inputs[alias].dtype)
+        proto = tf.make_tensor_proto(value, signature.inputs[alias].dtype)
+        request.inputs[alias].CopyFrom(proto)
     return request.SerializeToString()
-
-
-def _fill(proto: tensor_pb2.TensorProto, value: Any, dtype: tf.DType) -> None:
-    array = np.asarray(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
-    proto.dtype = dtype.as_datatype_enum
-    proto.tensor_shape.SetInParent()
-    for size in array.shape:
-        proto.tensor_shape.dim.add(size=size)
-    if dtype != tf.string:
-        proto.tensor_content = array.tobytes()
-        return
-    for element in array.flat:
-        proto.string_val.append(element.encode() if isinstance(element, str) else element)

@@ -45,5 +45,5 @@ def create_gateway(settings: Settings, metrics: Metrics) -> Predictor:
     text = "engines behind this gateway that do not answer"
     metrics.watch("dogsnap_engines_silent", text, lambda: sum(not e.answers for e in engines()))
     text = "engines behind this gateway that answer and lack a version that is chosen"
-    metrics.watch("dogsnap_engines_lacking", text, lambda: len(repository.lacking()))
+    metrics.watch("dogsnap_engines_lacking", text, lambda: len(dict(repository.lacking())))
     return predictor_over(repository, executor, metrics, settings)

@@ -8,23 +8,15 @@ configuration.
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 import grpc
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    predict_pb2,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from dogsnap.errors import EngineFailed, NotFound, Unavailable
-from dogsnap.gateway.client import (
-    TRY_LATER,
-    EngineClient,
-    EngineUnreachable,
-)
+from dogsnap.gateway.client import TRY_LATER, EngineClient, EngineUnreachable
 from dogsnap.gateway.engines import ASK_SECONDS
 from dogsnap.gateway.target import Target
 from dogsnap.routing.choices import Choices
@@ -88,25 +80,22 @@ class RayClient(EngineClient):
             number = max(self._list_running(versions) or versions)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
 
-    def predict(self, request: bytes, spec: ModelSpec) -> predict_pb2.PredictResponse:
-        return self._repeat(lambda: super(RayClient, self).predict(request, spec))
-
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """A version that comes after the first default does not take over by itself."""
-        response = self._repeat(lambda: super(RayClient, self).metadata(spec))
+        response = super().metadata(spec)
         if spec.version is None and self._chosen.answering(spec.name) is None:
             with suppress(Unavailable):  # the next poll tries again
                 self._chosen.note_answering(spec.name, response.model_spec.version.value)
         return response
 
-    def _repeat(self, call: Callable[[], Any]) -> Any:
+    def _call(self, *call: Any) -> Any:
         """A call whose replica or node died is made again until it is late: it
         changed nothing.
         """
         end = time.monotonic() + remaining(ASK_SECONDS) - AGAIN_SECONDS
         while True:
             try:
-                return call()
+                return super()._call(*call)
             except (EngineFailed, EngineUnreachable) as error:
                 is_full = isinstance(error, EngineUnreachable) and error.is_full
                 if is_full or time.monotonic() >= end:

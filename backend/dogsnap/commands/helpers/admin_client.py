@@ -78,8 +78,9 @@ class Remote:
 
     def console_link(self) -> str:
         """The address of the console with a code that logs its page in, once."""
-        answer = json_object(self._ask_path("POST", "console/codes", json={}))
-        return f"{self._url}/console#code={answer['code']}"
+        console = f"{self._url}/console"
+        response = ask("POST", f"{console}/codes", TIMEOUT_SECONDS, headers=self._headers, json={})
+        return f"{console}#code={json_object(response)['code']}"
 
     @cached_property
     def model(self) -> str:
@@ -95,11 +96,9 @@ class Remote:
         return self.post("models", self.model, *parts, **fields)
 
     def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> requests.Response:
-        path = "/".join(quote(str(part), safe="") for part in ("api", "admin", *parts))
-        return self._ask_path(method, path, **sent)
-
-    def _ask_path(self, method: str, path: str, **sent: Any) -> requests.Response:
-        return ask(method, f"{self._url}/{path}", TIMEOUT_SECONDS, headers=self._headers, **sent)
+        path = "/".join(quote(str(part), safe="") for part in parts)
+        url = f"{self._url}/api/admin/{path}"
+        return ask(method, url, TIMEOUT_SECONDS, headers=self._headers, **sent)
 
 
 def user() -> str:

@@ -20,10 +20,16 @@ from dogsnap.settings import MEBIBYTE, Settings
 FLAT_VALUES = 100_000  # of an object of a few fields, counted as `check_values` does
 
 
-def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Strict JSON: NaN and infinities, which JSON does not have, become null."""
+def json_response(value: Any, status: int = 200, answered_by: ServableId | None = None) -> Response:
+    """Strict JSON: NaN and infinities, which JSON does not have, become null.
+
+    A header names the version that `answered_by`, for APIs whose bodies have no place for it.
+    """
     body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-    return Response(body, status, headers, mimetype="application/json")
+    response = Response(body, status, mimetype="application/json")
+    if answered_by:
+        response.headers["X-Dogsnap-Model-Version"] = str(answered_by.version)
+    return response
 
 
 def hold_answer(
@@ -40,13 +46,6 @@ def hold_answer(
             "send fewer rows at once, or ask by gRPC"
         )
     request.environ["wsgi.input"].hold_answer(most)
-
-
-def version_header(servable: ServableId) -> dict[str, str]:
-    """The header that names the version that answered, for APIs whose bodies
-    have no place for it.
-    """
-    return {"X-Dogsnap-Model-Version": str(servable.version)}
 
 
 def read_tensor_body(settings: Settings) -> bytes:

@@ -24,8 +24,9 @@ from dogsnap.server.middleware.connections import (
 from dogsnap.settings import MEBIBYTE, Settings
 
 SLICE = 64 * 1024  # bytes that are inflated at a time: more would be kept twice
-# Content-Encoding -> how the body is inflated; "" for not at all (RFC 9110, section 8.4.1).
-ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
+# Content-Encoding of bodies that are inflated, and of all that are taken (RFC 9110, section 8.4.1).
+GZIP = ("gzip", "x-gzip")
+ENCODINGS = ("", "identity", *GZIP)
 RECEIVE_SECONDS = 60  # in which a request must have arrived
 MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib_tech.html)
 
@@ -173,9 +174,14 @@ def init_app(app: Flask, settings: Settings) -> None:
 
 def read_body(max_mebibytes: int, variable: str) -> bytes:
     """The body, inflated if it came gzipped; a damaged one is empty, as in
-    TensorFlow Serving. Raises TooLarge.
+    TensorFlow Serving. Raises TooLarge, UnsupportedMediaType and others of a body that
+    does not arrive.
     """
-    encoding = _content_encoding()
+    encoding = (request.content_encoding or "").strip().lower()
+    if encoding not in ENCODINGS:
+        raise UnsupportedMediaType(
+            f"the body is compressed as {encoding}; expected gzip or no Content-Encoding"
+        )
     limit = max_mebibytes * MEBIBYTE
     length = request.content_length or 0
     if length > limit:
@@ -191,24 +197,11 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
         raise InvalidArgument(
             f"the body ended early: expected {length} bytes (Content-Length), received {len(body)}"
         )
-    if encoding == "gzip":
+    if encoding in GZIP:
         body = received.inflate(body, limit)
     if len(body) > limit:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)
     return body
-
-
-def _content_encoding() -> str:
-    """The body's compression: gzip, or "" for none.
-
-    Raises UnsupportedMediaType for another one.
-    """
-    encoding = request.headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in ENCODINGS:
-        raise UnsupportedMediaType(
-            f"the body is compressed as {encoding}; expected gzip or no Content-Encoding"
-        )
-    return ENCODINGS[encoding]
 
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:

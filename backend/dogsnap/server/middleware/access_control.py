@@ -18,8 +18,7 @@ from dogsnap.errors import TooManyRequests, Unauthenticated
 from dogsnap.server.middleware.admin_auth import bearer, knows_token
 from dogsnap.server.middleware.api_keys import KeyFile
 from dogsnap.server.middleware.headers import Headers
-from dogsnap.server.middleware.overload import PROTOCOLS
-from dogsnap.serving.metrics import Metrics
+from dogsnap.serving.metrics import HTTP_PROTOCOLS, Metrics
 from dogsnap.settings import Settings
 
 log = logging.getLogger("dogsnap.limits")
@@ -116,7 +115,7 @@ class AccessControl:
             or request.endpoint in FREE_ENDPOINTS
         ):
             return
-        protocol = request.blueprint if request.blueprint in PROTOCOLS else None
+        protocol = request.blueprint if request.blueprint in HTTP_PROTOCOLS else None
         self.check_call(
             request.remote_addr or "",
             request.headers,

@@ -8,9 +8,8 @@ from dogsnap.errors import TooManyRequests, Unauthenticated
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.metrics import HTTP_PROTOCOLS
 
-# Blueprints that answer with or about models. Requests that run a model are POSTs.
-PROTOCOLS = HTTP_PROTOCOLS
-NO_RUNS = ("api.upright", "api.give_feedback", "api.forget_feedback")  # POSTs that run none
+# Requests that run a model are POSTs of HTTP_PROTOCOLS; these are POSTs that run none.
+NO_RUNS = ("api.upright", "api.give_feedback", "api.forget_feedback")
 
 
 def init_app(app: Flask, predictor: Predictor) -> None:
@@ -18,7 +17,7 @@ def init_app(app: Flask, predictor: Predictor) -> None:
 
     @app.before_request
     def refuse_if_full() -> None:
-        if request.method == "POST" and request.blueprint in PROTOCOLS:
+        if request.method == "POST" and request.blueprint in HTTP_PROTOCOLS:
             predictor.refuse_if_full(request.blueprint)
 
     @app.after_request
@@ -26,6 +25,6 @@ def init_app(app: Flask, predictor: Predictor) -> None:
         error = g.get("error")
         is_refused = isinstance(error, Unauthenticated | TooManyRequests)  # it has a counter
         runs_model = request.method == "POST" and request.endpoint not in NO_RUNS
-        if error and runs_model and request.blueprint in PROTOCOLS and not is_refused:
+        if error and runs_model and request.blueprint in HTTP_PROTOCOLS and not is_refused:
             predictor.metrics.count_unread(request.blueprint, error.code)
         return response

@@ -80,10 +80,10 @@ def describe_model(repository: ModelRepository, spec: ModelSpec) -> Fields:
 
 def spec_of(name: str, version: str = "") -> ModelSpec:
     """`version`: a number, a label, or "" for the default. Raises InvalidArgument."""
+    number, label = None, version or None
     if version.isdigit():
-        number = whole_number("version", version)
-        return ModelSpec(name, number, sticky_key=STICKY_KEY.get())
-    return ModelSpec(name, label=version or None, sticky_key=STICKY_KEY.get())
+        number, label = whole_number("version", version), None
+    return ModelSpec(name, number, label, STICKY_KEY.get())
 
 
 def work_of(

@@ -3,7 +3,6 @@ binary tensors behind the JSON.
 """
 
 import base64
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from dogsnap.server.bodies.json_bodies import (
     hold_answer,
     json_response,
     read_tensor_body,
-    version_header,
 )
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.protocols.http_health import require_ready
@@ -29,8 +27,8 @@ from dogsnap.server.protocols.open_inference import (
     work_of,
 )
 from dogsnap.serving.inference.predictor import Predictor
-from dogsnap.serving.inference.request_kinds import Prediction
 from dogsnap.serving.tensors.open_inference_tensors import Tensor, describe_output, to_raw
+from dogsnap.serving.tensors.signatures import Arrays, ServableId
 from dogsnap.settings import Settings
 
 PROTOCOL = "open_inference"  # in the metrics, and of the blueprint
@@ -102,8 +100,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             if CLASSES in (parameters_of := _field(output, "parameters", {}))
         }
         arrays = classified(repository, prediction, counts)
-        answered = replace(prediction, outputs=arrays)
-        return _response(answered, head, wanted, parameters, settings)
+        return _response(prediction.servable, arrays, head, wanted, parameters, settings)
 
     return routes
 
@@ -158,7 +155,8 @@ def _tensors(fields: Fields, binary: memoryview) -> list[Tensor]:
 
 
 def _response(
-    prediction: Prediction,
+    servable: ServableId,
+    arrays: Arrays,
     head: Fields,
     wanted: list[Fields],
     parameters: Fields,
@@ -166,9 +164,9 @@ def _response(
 ) -> Response:
     """JSON, with those outputs behind it that the client wants in binary form."""
     outputs, parts = [], []
-    for asked in wanted or [{"name": name} for name in prediction.outputs]:
+    for asked in wanted or [{"name": name} for name in arrays]:
         name = asked["name"]
-        array = prediction.outputs[name]
+        array = arrays[name]
         output = describe_output(name, array)
         if _field(asked, "parameters", {}).get("binary_data", parameters.get("binary_data_output")):
             parts.append(to_raw(array))
@@ -177,9 +175,8 @@ def _response(
             hold_answer({name: array}, settings)
             output |= _data(array.reshape(-1))
         outputs.append(output)
-    servable = prediction.servable
     answer = {"model_name": servable.name, "model_version": str(servable.version), **head}
-    response = json_response({**answer, "outputs": outputs}, headers=version_header(servable))
+    response = json_response({**answer, "outputs": outputs}, answered_by=servable)
     if parts:
         response.headers[JSON_LENGTH] = str(len(response.data))
         response.mimetype = "application/octet-stream"

@@ -23,7 +23,6 @@ from dogsnap.server.bodies.json_bodies import (
     hold_answer,
     json_response,
     read_tensor_body,
-    version_header,
 )
 from dogsnap.server.bodies.receiving import too_large
 from dogsnap.server.bodies.request_fields import text_field, whole_number, with_query
@@ -58,7 +57,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
                 prediction = _from_json(predictor, document)
         hold_answer(prediction.outputs, settings)
         answer = json_tensors.to_members(prediction.outputs)
-        return json_response(answer, headers=version_header(prediction.servable))
+        return json_response(answer, answered_by=prediction.servable)
 
     @routes.get("/health")
     def health() -> Response:

@@ -84,10 +84,9 @@ class CallInterceptor(grpc.ServerInterceptor):
         is_traced: bool = False,
     ):
         self._access_control = access_control
+        self._settings = settings
         self._metrics = metrics
         self._is_traced = is_traced
-        self._access_log = settings.access_log
-        self._trusted_proxies = settings.trusted_proxies
         self._running = 0
         self._changed = threading.Condition()
 
@@ -114,8 +113,8 @@ class CallInterceptor(grpc.ServerInterceptor):
         started = time.perf_counter()
         name = path.rpartition("/")[2]
         headers = headers_of(context.invocation_metadata())
-        forwarded = headers.get("X-Forwarded-For", "")
-        address = client_address(peer_address(context.peer()), forwarded, self._trusted_proxies)
+        forwarded, proxies = headers.get("X-Forwarded-For", ""), self._settings.trusted_proxies
+        address = client_address(peer_address(context.peer()), forwarded, proxies)
         begin_request(headers, address)
         with self._changed:
             self._running += 1
@@ -143,7 +142,7 @@ class CallInterceptor(grpc.ServerInterceptor):
         finally:
             if self._is_traced:
                 describe_answer()
-            if self._access_log:
+            if self._settings.access_log:
                 log_access({"method": name}, code.name, started, size)
 
     def _leave(self) -> None:

@@ -17,7 +17,6 @@ from dogsnap.server.bodies.json_bodies import (
     hold_answer,
     json_response,
     read_tensor_body,
-    version_header,
 )
 from dogsnap.server.bodies.request_fields import whole_number
 from dogsnap.server.middleware.connections import client_is_gone
@@ -115,7 +114,7 @@ def predict(
         answer = {"predictions": json_tensors.to_rows(prediction.outputs)}
     else:
         answer = {of_columns: json_tensors.to_columns(prediction.outputs)}
-    return json_response(answer, headers=version_header(prediction.servable))
+    return json_response(answer, answered_by=prediction.servable)
 
 
 def _signature_name(fields: dict[str, Any]) -> str:
@@ -135,14 +134,14 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
         read = document.close_after(partial(examples_from_body, method=method, max_bytes=most))
         work = Examples(task, read, request.environ["wsgi.input"].hold_answer)
         ((servable, rows),) = predictor.answer(spec, [work], PROTOCOL, is_gone=client_is_gone())
-    return json_response({"results": rows}, headers=version_header(servable))
+    return json_response({"results": rows}, answered_by=servable)
 
 
 def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
     with predictor.repository.acquire(spec) as servable:
         answer = _to_json(grpc_messages.metadata_response(servable))
     del answer["metadata"]["signature_def"]["@type"]  # which TensorFlow Serving leaves out
-    return json_response(answer, headers=version_header(servable.id))
+    return json_response(answer, answered_by=servable.id)
 
 
 def _to_json(message: Any) -> dict[str, Any]:
