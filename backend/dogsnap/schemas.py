@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,24 @@ def read_schema(file: Path) -> dict[str, Any]:
     return schema
 
 
+@cache
+def validator_type() -> Any:
+    """Of JSON schemas, without the rule that 1.0 is a whole number."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    types = Draft202012Validator.TYPE_CHECKER
+    types = types.redefine("integer", lambda _, value: type(value) is int)
+    return extend(Draft202012Validator, type_checker=types)
+
+
 def find_fault(value: Any, schema: Mapping[str, Any]) -> str:
     """Where `value` does not fit the schema most of all, and why, such as
     "splits[0].percent: 101 is greater than the maximum of 100"; "" if it fits.
     """
-    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    error = best_match(Draft202012Validator(schema).iter_errors(value))
+    error = best_match(validator_type()(schema).iter_errors(value))
     if error is None:
         return ""
     place = error.json_path.removeprefix("$").removeprefix(".")

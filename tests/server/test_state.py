@@ -154,6 +154,8 @@ def test_a_model_that_was_unloaded_is_exported_and_applied_as_such(server, run):
         ("models: {}", "'format' is a required property"),
         ("format: 1\nmodels: {half: {label: 1}}", "wrong: models.half: Additional properties"),
         ("format: 1\nmodels: {half: {default: x}}", "wrong: models.half.default"),
+        ("format: 1\nmodels: {half: {default: 1.0}}", "wrong: models.half.default"),
+        ("format: 1\nmodels: {half: {labels: {x: 2.0}}}", "2.0 is not of type 'integer'"),
         ("format: 1\nmodels: {half: {splits: [{version: 2}]}}", "'percent' is a required property"),
         (
             "format: 1\nmodels: {half: {splits: [{version: 2, percent: 101}]}}",

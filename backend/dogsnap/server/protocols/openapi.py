@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 from flask import Blueprint, Response, request
-from jsonschema import Draft202012Validator
-from jsonschema.validators import extend
 
 from dogsnap import __version__
 from dogsnap.errors import InvalidArgument
+from dogsnap.schemas import validator_type
 from dogsnap.server.bodies.json_bodies import json_response, parse_json
 from dogsnap.server.bodies.receiving import read_body
 from dogsnap.server.protocols.web_app import add_page
@@ -38,8 +37,6 @@ KINDS = {
     "object": "a JSON object",
     "null": "null for none",
 }
-WHOLE = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-Validator = extend(Draft202012Validator, type_checker=WHOLE)  # 1.0 is no whole number
 
 
 @cache
@@ -77,7 +74,7 @@ def read_fields(is_empty_allowed: bool = False) -> dict[str, Any]:
             f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
         )
     for name, value in fields.items():
-        if not Validator(known[name]).is_valid(value):
+        if not validator_type()(known[name]).is_valid(value):
             expected = known[name].get("description") or _name_kinds(known[name]["type"])
             raise InvalidArgument(f"{name} is {value!r:.100}; expected {expected}")
         if value is None and "string" in known[name]["type"]:
