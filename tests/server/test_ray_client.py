@@ -24,13 +24,14 @@ class StubRay:
         self.engine = StubEngine(free_port(), models / "inception_v3" / "2")
         self.applications = ["dogsnap-inception_v3-2-00000000"]
         self.calls, self.deaths, self._lock = [], 0, threading.Lock()
+        self.sent_along = []  # the metadata of each call
 
     def __enter__(self) -> "StubRay":
         self.port = free_port()
         self._server = grpc.server(ThreadPoolExecutor(16))
         predict = grpc.unary_unary_rpc_method_handler(self._answer("answer"))
         metadata = grpc.unary_unary_rpc_method_handler(self._answer("tell"))
-        status = grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+        status = grpc.unary_unary_rpc_method_handler(self._status)
         listing = grpc.unary_unary_rpc_method_handler(self._list)
         for service, handlers in (
             (
@@ -49,13 +50,23 @@ class StubRay:
     def __exit__(self, *_: object) -> None:
         self._server.stop(None).wait()
 
+    def _note(self, context: grpc.ServicerContext) -> dict:
+        metadata = dict(context.invocation_metadata())
+        self.sent_along.append(metadata)
+        return metadata
+
+    def _status(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        self._note(context)
+        return b""
+
     def _list(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        self._note(context)
         names = [name.encode() for name in self.applications]
         return b"".join(b"\x0a" + bytes([len(name)]) + name for name in names)
 
     def _answer(self, what: str):
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-            name = dict(context.invocation_metadata()).get("application")
+            name = self._note(context).get("application")
             if name not in self.applications:
                 context.abort(grpc.StatusCode.NOT_FOUND, f"Application '{name}' not found.")
             if what == "tell":
@@ -95,6 +106,15 @@ def test_each_call_names_its_application_and_is_made_again_when_a_replica_dies(r
     assert classify(gateway) == 2
     assert ray.deaths == 0
     assert set(ray.calls) == {"dogsnap-inception_v3-2-00000000"}
+
+
+def test_what_the_target_says_goes_along_with_every_call(ray, start_server, colour_models):
+    target = f"ray://127.0.0.1:{ray.port}?token=one"
+    gateway = start_server(colour_models, "--engine", target, "--poll-seconds", "0.2")
+    assert classify(gateway) == 2
+    assert gateway.get("/api/models").status_code == 200  # asks for the status, too
+    assert len(ray.sent_along) > 2
+    assert {metadata.get("token") for metadata in ray.sent_along} == {"one"}
 
 
 def test_an_application_that_is_replaced_loses_no_request(ray, gateway):

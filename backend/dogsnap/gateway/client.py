@@ -83,7 +83,6 @@ class EngineClient:
     def __init__(self, target: Target, max_answer_bytes: int, metrics: Metrics):
         """`max_answer_bytes`: of one answer; -1 for any size."""
         self._target = target
-        self._metadata_always = target.metadata
         self._options = _options(target, max_answer_bytes, self.service_config)
         self.watched: Sequence[str] = ()  # the models whose versions the engines are asked for
         self._tokens = MOST_TOKENS
@@ -154,7 +153,7 @@ class EngineClient:
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         """What all engines have of a model: of each version the state where it is best."""
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
-        answers = self.engines.ask_all("GetModelStatus", [request], self._metadata_always)
+        answers = self.engines.ask_all("GetModelStatus", [request])
         best: dict[int, get_model_status_pb2.ModelVersionStatus] = {}
         error: grpc.RpcError | None = None
         for (future,) in answers.values():
@@ -173,7 +172,7 @@ class EngineClient:
         names = self.watched or [""]
         specs = [model_pb2.ModelSpec(name=name) for name in names]
         requests = [get_model_status_pb2.GetModelStatusRequest(model_spec=spec) for spec in specs]
-        answers = self.engines.ask_all("GetModelStatus", requests, self._metadata_always)
+        answers = self.engines.ask_all("GetModelStatus", requests)
         for engine, futures in answers.items():
             told = {name: _available(each) for name, each in zip(names, futures, strict=True)}
             engine.versions = {name: each for name, each in told.items() if each is not None}
@@ -191,7 +190,7 @@ class EngineClient:
 
     def _metadata(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """What goes along with a call for `spec`."""
-        return list(self._metadata_always)
+        return list(self._target.metadata)
 
     def close(self) -> None:
         self.engines.close()

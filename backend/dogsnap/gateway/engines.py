@@ -193,15 +193,13 @@ class Engines:
         with_room = [engine for engine in fittest if engine.held <= most]
         return with_room[next(self._turn) % len(with_room)]
 
-    def ask_all(
-        self, name: str, requests: Sequence[Any], metadata: Sequence[Pair]
-    ) -> dict[Engine, list[Any]]:
+    def ask_all(self, name: str, requests: Sequence[Any]) -> dict[Engine, list[Any]]:
         """What each engine answers to these calls, as finished futures, without those
         that do not answer. Calls that wait for a silent one are ended if others answer.
         """
         with self._asking:
             begun, ended = time.monotonic(), SimpleQueue[Engine]()
-            asked, open_calls = {}, {}
+            asked, open_calls, metadata = {}, {}, self._target.metadata
             for engine in self._engines.values():
                 on_end = partial(ended.put, engine)
                 open_calls[engine] = len(requests)

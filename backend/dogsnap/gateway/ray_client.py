@@ -128,7 +128,7 @@ class RayClient(EngineClient):
 
     def look(self) -> None:
         """Every proxy leads to all replicas: it only has to answer."""
-        self.engines.ask_all("ListApplications", [b""], [])
+        self.engines.ask_all("ListApplications", [b""])
 
     def versions_of_each(self, name: str) -> dict[str, frozenset[int] | None]:
         """The cluster is one engine; its replicas are Ray's business."""
@@ -176,7 +176,9 @@ class RayClient(EngineClient):
         """
         self._listed_at = time.monotonic()
         try:
-            answer = self._send("ListApplications", b"", ANY, ONE_CALL_SECONDS, [])
+            answer = self._send(
+                "ListApplications", b"", ANY, ONE_CALL_SECONDS, self._target.metadata
+            )
         except grpc.RpcError:
             return False
         applications: Applications = {}
@@ -192,7 +194,7 @@ class RayClient(EngineClient):
         """Ask them once; an answer shows that the version is loaded."""
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = model
-        metadata = [("application", application)]
+        metadata = [*self._target.metadata, ("application", application)]
         if application not in self._running:
             with suppress(grpc.RpcError):
                 self._send("GetModelStatus", request, ANY, ONE_CALL_SECONDS, metadata)
