@@ -103,7 +103,8 @@ def test_a_url_that_says_what_was_meant_passes(url, schemes):
 @pytest.mark.parametrize(
     "name",
     ["localhost:6379", "redis:6379/0", "//redis:6379", ":secret@redis:6379", "[::1]:6379",
-     "redis:/host", "redis", "memory://", "none", "False", "on", "1", "postgres://h/d"],
+     "redis:/host", "redis", "memory://", "none", "False", "on", "1", "postgres://h/d",
+     "localhost", "10.0.0.5", " "],
 )  # fmt: skip
 def test_an_address_or_a_wish_does_not_become_a_file(name):
     with pytest.raises(InvalidArgument, match="--feedback is no name of a file") as refused:
