@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from dogsnap.errors import InvalidArgument
 from dogsnap.serving.tensors.json_tensors import from_rows
+from dogsnap.serving.tensors.open_inference_tensors import Tensor
 from dogsnap.serving.tensors.signatures import Signature
 
 PAIRS = Signature("", "", {"x": tf.TensorSpec([None, 2], tf.float32)}, {})
@@ -31,3 +32,8 @@ def test_the_first_wrong_row_is_named_wherever_it_is(count: int, wrong: Any, sen
 def test_a_wrong_first_row_is_named() -> None:
     with pytest.raises(InvalidArgument, match=r"element: 0 of .*String is not of expected type"):
         from_rows([["a", 1], [1, 2]], PAIRS)
+
+
+def test_bytes_of_a_message_are_no_numbers() -> None:
+    with pytest.raises(InvalidArgument, match=r"Type: String is not of expected type: float"):
+        Tensor("x", "FP32", [1], [b"1"]).array()

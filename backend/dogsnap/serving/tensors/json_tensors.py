@@ -49,6 +49,7 @@ TYPE_NAMES = {
     dict: "Object",
     list: "Array",
     str: "String",
+    bytes: "String",  # of a gRPC message
     int: "Number",
     float: "Number",
 }
