@@ -4,9 +4,8 @@ or in memory.
 
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from dogsnap.errors import InvalidArgument, Unavailable
 from dogsnap.routing.store import NumberTaken
@@ -49,57 +48,51 @@ class SqliteStore:
 
     def read(self, after: int) -> list[tuple[int, str]]:
         query = "SELECT number, text FROM switches WHERE number > ? ORDER BY number"
-        with self._reading():
-            return (
-                self._connection.execute(query, (after,)).fetchall() if self._has_tables() else []
-            )
+        return self._read(query, after)
 
     def append(self, number: int, text: str) -> None:
-        with self._writing():
-            try:
-                self._connection.execute("INSERT INTO switches VALUES (?, ?)", (number, text))
-            except sqlite3.IntegrityError as error:
-                raise NumberTaken from error
+        self._write("INSERT INTO switches VALUES (?, ?)", number, text)
 
     def notes(self, kind: str) -> dict[str, str]:
-        query = "SELECT name, text FROM notes WHERE kind = ?"
-        with self._reading():
-            rows = self._connection.execute(query, (kind,)) if self._has_tables() else ()
-            return dict(rows)
+        return dict(self._read("SELECT name, text FROM notes WHERE kind = ?", kind))
 
     def note(self, kind: str, name: str, text: str) -> None:
-        with self._writing():
-            self._connection.execute("REPLACE INTO notes VALUES (?, ?, ?)", (kind, name, text))
+        self._write("REPLACE INTO notes VALUES (?, ?, ?)", kind, name, text)
 
     def forget_note(self, kind: str, name: str) -> None:
-        with self._writing():
-            self._connection.execute("DELETE FROM notes WHERE kind = ? AND name = ?", (kind, name))
+        self._write("DELETE FROM notes WHERE kind = ? AND name = ?", kind, name)
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        """The rows of a query; none in a file without tables."""
         with self._lock:
             self._check_file()
             try:
-                yield
+                return (
+                    self._connection.execute(query, values).fetchall() if self._has_tables() else []
+                )
             except (sqlite3.Error, InvalidArgument) as error:  # the second: another file's content
                 raise Unavailable(f"{self._file} cannot be read ({error})") from error
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A transaction, which is on disk when the block has ended, or has not happened."""
+    def _write(self, statement: str, *values: Any) -> None:
+        """A transaction, which is on disk on return, or has not happened.
+
+        Raises NumberTaken for a second row with the same key.
+        """
         with self._lock:
             self._check_file()
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 if not self._has_tables():
-                    for statement in TABLES:
-                        self._connection.execute(statement)
-                yield
+                    for table in TABLES:
+                        self._connection.execute(table)
+                self._connection.execute(statement, values)
                 self._connection.execute("COMMIT")
+            except sqlite3.IntegrityError as error:
+                raise NumberTaken from error
             except (sqlite3.Error, InvalidArgument) as error:
                 raise Unavailable(
                     f"{self._file} cannot be written ({error}); the switch was not made, try "
