@@ -11,7 +11,7 @@ const PLOTS = [
   { title: "Median time, ms", of: (v, i) => v.p50_ms[i] },
   { title: "95 of 100 within, ms", of: (v, i) => v.p95_ms[i] },
 ];
-const { default: Plot } = await import("../uplot.js").catch(() => ({})); // without it the page says so
+const library = import("../uplot.js").then((module) => module.default).catch(() => null); // the page does not wait for it
 const hint = one("#mark").textContent;
 
 let series, plots = [], drawn = "";
@@ -48,7 +48,7 @@ function lookOf(version, isStacked) {
 }
 
 // `found` and `switches` are asked again at each drawing.
-function make(plot, found, switches, place, onCursor = () => {}) {
+function make(Plot, plot, found, switches, place, onCursor = () => {}) {
   const versions = Object.keys(found().versions);
   const stroke = getComputedStyle(place).color, lines = { stroke: "#8884", width: 1 };
   const axis = { stroke, grid: lines, ticks: lines };
@@ -89,7 +89,8 @@ export async function showPictures(model) {
   if (span !== seconds() || model !== shown().model) return; // others were asked for meanwhile
   series = fetched;
   fillTable();
-  if (!Plot) return;
+  const Plot = await library;
+  if (!Plot) return; // the page says so
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const key = [model, seconds(), innerWidth, isDark, ...Object.keys(series.versions)].join();
   if (key === drawn) return plots.forEach((plot, place) => plot.setData(dataOf(PLOTS[place], series)));
@@ -97,7 +98,7 @@ export async function showPictures(model) {
   plots.forEach((plot) => plot.destroy());
   const places = PLOTS.map(({ title }) => element("figure", element("figcaption", title)));
   one("#plots").replaceChildren(...places);
-  plots = PLOTS.map((plot, place) => make(plot, () => series, marks, places[place], tellMark));
+  plots = PLOTS.map((plot, place) => make(Plot, plot, () => series, marks, places[place], tellMark));
 }
 
 const marks = () => all(".log li").map((item) => {
@@ -128,11 +129,11 @@ function fillTable() {
 // What the version did when the server went back by itself; where it does not know, the banner says so.
 export async function drawBanner(banner) {
   const { model, at, plot: number } = banner.dataset, end = new Date(at) / 1000, plot = PLOTS[number];
-  const found = await fetchSeries(model, 900, Math.round(end + 30)).catch(() => null);
+  const [Plot, found] = await Promise.all([library, fetchSeries(model, 900, Math.round(end + 30)).catch(() => null)]);
   if (!Plot || !(found?.began < end)) return;
   const place = one("figure", banner);
   place.replaceChildren(element("figcaption", plot.title));
-  make(plot, () => found, () => [{ at: end }], place);
+  make(Plot, plot, () => found, () => [{ at: end }], place);
 }
 
 one("#plots").addEventListener("keydown", ({ key }) => {
