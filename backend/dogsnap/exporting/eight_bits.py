@@ -1,10 +1,10 @@
 """Writes a frozen network as TensorFlow.js loads it, and as ONNX, with kernels
 of 8 bits: a whole number for each weight, and a scale for each output channel,
-by which the network itself multiplies.
+by which the network itself multiplies. Kernels are the constants of two axes
+and more.
 """
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,10 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 
-from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef, Node, inputs_of
+from dogsnap.exporting.freezing import FreezingError, FrozenGraph, GraphDef
 from dogsnap.message_files import add_messages
 
 LARGEST = 127
-# Where the output channels of a kernel are, by the operation that takes it.
-CHANNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2, "MatMul": 1}
 # of TensorFlow.js
 MODEL = "model.json"
 WEIGHTS = "weights.bin"
@@ -28,17 +26,25 @@ WEIGHTS = "weights.bin"
 DESCRIPTORS = Path(__file__).with_name("onnx.binpb")
 INPUT = "image"
 OUTPUT = "output0"
-SAME = {"AddV2": "Add", "BiasAdd": "Add", "Mul": "Mul", "MatMul": "MatMul"}
+SAME = {"AddV2": "Add", "BiasAdd": "Add", "Mul": "Mul", "Mean": "GlobalAveragePool"}
+# The axes of kernels in ONNX's order: channels of the output, then those of the input.
+AXES = {
+    "Conv2D": (3, 2, 0, 1),
+    "MatMul": (3, 2, 0, 1),
+    "DepthwiseConv2dNative": (2, 3, 0, 1),
+}
 TYPES = {"float32": 1, "int8": 3}
 # releases of ONNX
 OPERATIONS = 11
 FORMAT = 6
 
 
-def quantize(kernel: np.ndarray, channel: int) -> tuple[np.ndarray, np.ndarray]:
+def quantize(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weights int8 of the kernel's shape, and the scales float32 that they are
-    multiplied by, of size 1 on all axes but `channel`.
+    multiplied by, of size 1 on all axes but that of the output channels.
     """
+    # Kernels of depthwise convolutions are (h, w, channels, 1).
+    channel = max(axis for axis, size in enumerate(kernel.shape) if size > 1)
     others = tuple(axis for axis in range(kernel.ndim) if axis != channel)
     scales = np.maximum(np.abs(kernel).max(axis=others, keepdims=True), 1e-12) / LARGEST
     return np.round(kernel / scales).astype(np.int8), scales.astype(np.float32)
@@ -50,31 +56,30 @@ def write_graph_model(graph: FrozenGraph, folder: Path) -> None:
     That knows one scale and one smallest value for a whole tensor: 1 and
     -LARGEST here, and a multiplication follows.
     """
-    kernels = _kernels(graph)
-    contents = bytearray()
-    manifest: list[dict[str, Any]] = []
     topology = GraphDef(versions=graph.graph_def.versions)
+    manifest: list[dict[str, Any]] = []
+    contents = bytearray()
 
-    def store(name: str, value: np.ndarray, stored: np.ndarray, **further: Any) -> None:
-        kind = tf.as_dtype(value.dtype)
-        topology.node.add(name=name, op="Const").attr["dtype"].type = kind.as_datatype_enum
-        manifest.append({"name": name, "shape": value.shape, "dtype": kind.name, **further})
-        contents.extend(stored.tobytes())
+    def store(name: str, value: np.ndarray, dtype: str, **further: Any) -> None:
+        constant = topology.node.add(name=name, op="Const")
+        constant.attr["dtype"].type = tf.as_dtype(dtype).as_datatype_enum
+        manifest.append({"name": name, "shape": value.shape, "dtype": dtype, **further})
+        contents.extend(value.tobytes())
 
     for node in graph.graph_def.node:
         if node.op != "Const":
-            topology.node.add().CopyFrom(node)
+            topology.node.append(node)
             continue
         value = tf.make_ndarray(node.attr["value"].tensor)
-        if node.name not in kernels:
-            store(node.name, value, value)
+        if value.ndim < 2:
+            store(node.name, value, value.dtype.name)
             continue
-        weights, scales = quantize(value, kernels[node.name])
+        weights, scales = quantize(value)
         unsigned = (weights.astype(np.int16) + LARGEST).astype(np.uint8)
-        factors = [f"{node.name}/whole", f"{node.name}/scale"]
         quantization = {"dtype": "uint8", "scale": 1.0, "min": -LARGEST}
-        store(factors[0], value, unsigned, quantization=quantization)
-        store(factors[1], scales, scales)
+        factors = [f"{node.name}/whole", f"{node.name}/scale"]
+        store(factors[0], unsigned, "float32", quantization=quantization)
+        store(factors[1], scales, "float32")
         product = topology.node.add(name=node.name, op="Mul", input=factors)
         product.attr["T"].type = tf.float32.as_datatype_enum
     model = {
@@ -92,102 +97,79 @@ def write_onnx(graph: FrozenGraph, file: Path) -> None:
 
     Raises FreezingError for an operation that is not expected.
     """
-    writer = _OnnxWriter(graph)
-    for node in graph.graph_def.node:
-        writer.write(node)
-    file.write_bytes(writer.contents())
+    with tf.Graph().as_default() as network:
+        tf.graph_util.import_graph_def(graph.graph_def, name="")
+    writer = _OnnxWriter()
+    for operation in network.get_operations():
+        writer.write(operation)
+    file.write_bytes(writer.model.SerializeToString())
 
 
 class _OnnxWriter:
-    """The operations and constants so far; images have their channels in front."""
+    """The operations and constants so far.
 
-    def __init__(self, graph: FrozenGraph) -> None:
-        self._model = _load_model_class()(ir_version=FORMAT)
-        self._model.opset_import.add(domain="", version=OPERATIONS)
-        self._model.graph.name = "network"
-        self._kernels = _kernels(graph)
-        (self._image,) = graph.specs.values()
-        (told,) = graph.outputs.values()
-        self._same: dict[str, str] = {}  # what an Identity takes, by its name
-        for node in graph.graph_def.node:
-            if node.op == "Identity":
-                self._same[node.name] = inputs_of(node)[0]
-        last = told.split(":")[0]
-        self._last = self._same.get(last, last)
-        self._values: dict[str, np.ndarray] = {}
-        self._sides: dict[str, int] = {}  # of what has four dimensions
-        self._count = 0  # of the last layer's outputs
+    Images have their channels in front. Features are an image of one pixel, so
+    that the last layer is a convolution, too.
+    """
 
-    def contents(self) -> bytes:
-        """The file."""
-        graph = self._model.graph
-        _describe(graph.input.add(), INPUT, [1, *self._image.shape[1:]])
-        _describe(graph.output.add(), OUTPUT, [1, self._count])
-        contents: bytes = self._model.SerializeToString()
-        return contents
+    def __init__(self) -> None:
+        pool = add_messages(DESCRIPTORS, DescriptorPool())  # its own: others may load ONNX's, too
+        model_class = GetMessageClass(pool.FindMessageTypeByName("onnx.ModelProto"))
+        releases = [{"domain": "", "version": OPERATIONS}]
+        self.model: Any = model_class(ir_version=FORMAT, opset_import=releases)
+        self._graph = self.model.graph
+        self._graph.name = "network"
 
-    def write(self, node: Node) -> None:
-        """Add the counterpart of a node, behind what it takes."""
-        sources = [self._same.get(source, source) for source in inputs_of(node)]
-        side = next((self._sides[source] for source in sources if source in self._sides), 0)
-        if node.op == "Const":
-            self._values[node.name] = tf.make_ndarray(node.attr["value"].tensor)
-        elif node.op == "Placeholder":
-            self._add("Transpose", [INPUT], node.name, perm=[0, 3, 1, 2])
-            self._sides[node.name] = self._image.shape[1]
-        elif node.op in ("Conv2D", "DepthwiseConv2dNative"):
-            self._write_convolution(node, sources[0], sources[1], side)
-        elif node.op == "Mean":
-            self._add("GlobalAveragePool", sources[:1], f"{node.name}/pooled")
-            self._add("Flatten", [f"{node.name}/pooled"], node.name)
-        elif node.op == "Relu6":
-            ends = [self._store(f"{node.name}/{end}", np.array(end, np.float32)) for end in (0, 6)]
-            self._add("Clip", [*sources, *ends], node.name)
-            self._sides[node.name] = side
-        elif node.op in SAME:
-            self._add(SAME[node.op], [self._taken(each, side) for each in sources], node.name)
-            if side:
-                self._sides[node.name] = side
-        elif node.op not in ("Identity", "NoOp"):
-            raise FreezingError(f"{node.name} is a {node.op}; ONNX is written without that")
+    def write(self, operation: tf.Operation) -> None:
+        """Add the counterpart of an operation, behind what it takes."""
+        name, kind = operation.name, operation.type
+        (output,) = operation.outputs
+        # Without the axes of a mean.
+        sources = [each.op.name for each in operation.inputs if each.dtype == tf.float32]
+        if kind == "Const":
+            if output.dtype == tf.float32 and output.shape.rank < 2:
+                self._store(name, tf.make_ndarray(operation.get_attr("value")).reshape(-1, 1, 1))
+        elif kind == "Placeholder":
+            self._graph.input.add(**_tensor_info(INPUT, output))
+            self._add("Transpose", [INPUT], name, perm=[0, 3, 1, 2])
+        elif kind == "Identity":
+            self._graph.output.add(**_tensor_info(OUTPUT, output))
+            self._add("Flatten", sources, OUTPUT)
+        elif kind == "Relu6":
+            ends = [self._store(f"{name}/{end}", np.array(end, np.float32)) for end in (0, 6)]
+            self._add("Clip", [*sources, *ends], name)
+        elif kind in AXES:
+            self._write_convolution(operation)
+        elif kind in SAME:
+            self._add(SAME[kind], sources, name)
+        else:
+            raise FreezingError(f"{name} is a {kind}; ONNX is written without that")
 
-    def _write_convolution(self, node: Node, image: str, name: str, side: int) -> None:
-        stride = node.attr["strides"].list.i[1]
-        kernel = self._values[name]
-        seen = side if node.attr["padding"].s == b"SAME" else side - len(kernel) + 1
-        smaller = math.ceil(seen / stride)
-        around = max((smaller - 1) * stride + len(kernel) - side, 0)
-        pads = [around // 2] * 2 + [around - around // 2] * 2
-        deep = node.op == "DepthwiseConv2dNative"
-        weights = self._write_kernel(name, (2, 3, 0, 1) if deep else (3, 2, 0, 1))
-        group = kernel.shape[2] if deep else 1
-        strides = [stride, stride]
-        self._add("Conv", [image, weights], node.name, strides=strides, pads=pads, group=group)
-        self._sides[node.name] = smaller
-
-    def _write_kernel(self, name: str, order: Sequence[int]) -> str:
-        weights, scales = quantize(self._values[name], self._kernels[name])
-        whole = self._store(f"{name}/whole", weights.transpose(order))
-        scale = self._store(f"{name}/scale", scales.transpose(order))
+    def _write_convolution(self, operation: tf.Operation) -> None:
+        image, constant = operation.inputs
+        kernel = tf.make_ndarray(constant.op.get_attr("value"))
+        framing = {}
+        if operation.type == "MatMul":
+            kernel = kernel[np.newaxis, np.newaxis]
+        else:
+            stride = operation.get_attr("strides")[1]
+            reached = (operation.outputs[0].shape[1] - 1) * stride + len(kernel)
+            around = max(reached - image.shape[1], 0)
+            pads = [around // 2] * 2 + [around - around // 2] * 2
+            framing = {"strides": [stride, stride], "pads": pads}
+        weights, scales = (each.transpose(AXES[operation.type]) for each in quantize(kernel))
+        name = constant.op.name
+        whole = self._store(f"{name}/whole", weights)
+        scale = self._store(f"{name}/scale", scales)
         self._add("Cast", [whole], f"{name}/float", to=TYPES["float32"])
         self._add("Mul", [f"{name}/float", scale], name)
-        return name
-
-    def _taken(self, source: str, side: int) -> str:
-        """What an operation takes; constants beside images are one for each channel."""
-        if source in self._kernels:
-            self._count = self._values[source].shape[1]
-            return self._write_kernel(source, (0, 1))
-        if source not in self._values:
-            return source
-        value = self._values[source]
-        return self._store(f"{source}/constant", value.reshape(-1, 1, 1) if side else value)
+        group = image.shape[-1] // weights.shape[1]
+        self._add("Conv", [image.op.name, name], operation.name, group=group, **framing)
 
     def _add(
         self, op: str, inputs: Sequence[str], output: str, **attributes: int | list[int]
     ) -> None:
-        given = OUTPUT if output == self._last else output
-        node = self._model.graph.node.add(input=inputs, output=[given], op_type=op)
+        node = self._graph.node.add(input=inputs, output=[output], op_type=op)
         for name, value in attributes.items():
             if isinstance(value, int):
                 node.attribute.add(name=name, i=value, type="INT")
@@ -195,7 +177,7 @@ class _OnnxWriter:
                 node.attribute.add(name=name, ints=value, type="INTS")
 
     def _store(self, name: str, value: np.ndarray) -> str:
-        self._model.graph.initializer.add(
+        self._graph.initializer.add(
             name=name,
             dims=value.shape,
             data_type=TYPES[value.dtype.name],
@@ -204,24 +186,8 @@ class _OnnxWriter:
         return name
 
 
-def _kernels(graph: FrozenGraph) -> dict[str, int]:
-    """Where the output channels of each kernel are, by its name."""
-    found = {}
-    for node in graph.graph_def.node:
-        if node.op in CHANNELS:
-            found[inputs_of(node)[1]] = CHANNELS[node.op]
-    return found
-
-
-def _load_model_class() -> Any:
-    """The message that a file is, in a pool of its own: others may load ONNX's, too."""
-    pool = add_messages(DESCRIPTORS, DescriptorPool())
-    return GetMessageClass(pool.FindMessageTypeByName("onnx.ModelProto"))
-
-
-def _describe(told: Any, name: str, sizes: Sequence[int]) -> None:
-    """Fill in a ValueInfoProto: a float32 tensor of these sizes."""
-    told.name = name
-    told.type.tensor_type.elem_type = TYPES["float32"]
-    for size in sizes:
-        told.type.tensor_type.shape.dim.add(dim_value=size)
+def _tensor_info(name: str, tensor: tf.Tensor) -> dict[str, Any]:
+    """A ValueInfoProto of a float32 tensor."""
+    dimensions = [{"dim_value": size} for size in tensor.shape]
+    stated = {"elem_type": TYPES["float32"], "shape": {"dim": dimensions}}
+    return {"name": name, "type": {"tensor_type": stated}}

@@ -44,11 +44,9 @@ def known_labels(stored: Stored) -> list[dict[str, Any]]:
     """Those of the breeds that the second opinion knows, in the order of its
     `breed_weights`.
     """
-    labels = stored.description["labels"]
     taught = stored.description.get("taught", ())
-    own = len(labels) - len(taught)
-    added = zip(labels[own:], taught, strict=True)
-    return [*labels[:own], *(label for label, breed in added if OPINION in breed)]
+    unknown = {breed["id"] for breed in taught if OPINION not in breed}
+    return [label for label in stored.description["labels"] if label["id"] not in unknown]
 
 
 def write(version: Path, stored: Stored, artefacts: Path) -> None:
