@@ -82,9 +82,10 @@ function nameOf(named) {
   return wording.names(named, currentLanguage()).main
 }
 
-/** The one thing that an answer names, for a card: with its look-alikes not each by name. @param {import('./classifier').Outcome} outcome */
-function shared(outcome) {
+/** The one thing that the user said, or else that an answer names, for a card: with its look-alikes not each by name. @param {import('./classifier').Outcome} outcome */
+function shared(outcome, correction) {
   const { captions: text } = texts()
+  if (correction && correction.name) return { title: nameOf(correction), percent: '' }
   if (outcome.dogs || (outcome.state === 'labels' && !candidates.named(outcome))) return { title: caption(outcome), percent: '' }
   const { state, group } = outcome
   const breeds = outcome.labels || outcome.breeds

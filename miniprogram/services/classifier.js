@@ -37,22 +37,27 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {import('./request').FailureKind} [kind]  why it was refused
  * @property {boolean} [onPhone]  whether the phone gave it, by itself
  * @property {boolean} [moreDogs]  whether the photo shows more dogs than these
- * @property {{count: number, isSame: boolean, others: Outcome[]}} [together]  of several photos that were asked about: whether they
- *   show the same dog, of which this answer is then that of all, and the answers to the others
+ * @property {{count: number, isSame: boolean}} [together]  of the first of several photos that were asked about: whether they show
+ *   the same dog, of which this answer is then that of all
  */
 
 /**
  * How many breeds come back is left to the server: a model may know fewer than any number asked for.
  * @param {string[]} images  base64, of one dog
- * @returns {{outcome: Promise<Outcome>, cancel: () => void}}  outcome rejects with a Failure
+ * @returns {{outcomes: Promise<Outcome[]>, cancel: () => void}}  of the first photo, or of each where they were asked about
+ *   together; rejects with a Failure
  */
 function classify(images) {
   const { model } = settings.get()
   const data = Object.assign(images.length > 1 ? { images } : { image: images[0] }, model)
   const header = { [STICKY_HEADER]: install.key() }
   const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, header, timeoutMs: TIMEOUT_MS })
-  const outcome = answer.then(toOutcome)
-  return { outcome: model ? outcome.catch(blameModel) : outcome, cancel }
+  /** What the app sends is the same for every photo: a request that is refused is so because of the model the user chose. @type {Record<string, request.FailureKind>} */
+  const meanings = model ? { refused: 'wrongModel' } : { noModel: 'noneReady' }
+  const outcomes = answer.then(toOutcomes).catch((failure) => {
+    throw failure.kind in meanings ? new request.Failure(meanings[failure.kind], failure) : failure
+  })
+  return { outcomes, cancel }
 }
 
 /**
@@ -66,18 +71,15 @@ async function shown(image) {
   return copy && copy.image ? `data:image/jpeg;base64,${copy.image}` : ''
 }
 
-/**
- * What the app sends is the same for every photo: a request that is refused is so because of the model the user chose.
- * @returns {never}
- */
-function blameModel(failure) {
-  throw failure.kind === 'refused' ? new request.Failure('wrongModel', failure) : failure
+/** @returns {Outcome[]}  throws a Failure */
+function toOutcomes(answer) {
+  const { photos } = answer || {}
+  return Array.isArray(photos) && photos.length > 1 ? ofSeveral(answer) : [toOutcome(answer)]
 }
 
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
-  if (Array.isArray(answer.photos) && answer.photos.length > 1) return ofSeveral(answer)
   const { model, dogs = [], more_dogs: moreDogs, turned = 0 } = answer
   const first = Object.assign(toDog(answer, model), turned ? { turned } : {})
   const all = [first, ...dogs.slice(1).map((dog) => toDog(Object.assign({ dog: true }, dog), model))]
@@ -86,17 +88,17 @@ function toOutcome(answer) {
 }
 
 /**
- * The answer to the first of several photos, with those to the others: where all show the same dog, what they say together,
- * and where it is in each.
- * @returns {Outcome}
+ * The answers to several photos: where all show the same dog, each has what they say together, and where it is in that photo.
+ * Only of the first the user is asked.
+ * @returns {Outcome[]}
  */
 function ofSeveral({ photos, same_dog: isSame, ...joint }) {
   const { model } = joint
   const alone = photos.map((photo) => toOutcome(Object.assign({ model }, photo)))
   const place = ({ box, turned }) => Object.assign({ box }, turned ? { turned } : {})
-  const all = isSame ? alone.map((photo) => Object.assign(toDog(joint, model), place(photo))) : alone
-  const [first, ...others] = all.map((outcome, index) => (index ? Object.assign(outcome, { feedbackId: '' }) : outcome))
-  return Object.assign(first, { together: { count: photos.length, isSame: Boolean(isSame), others } })
+  const [first, ...others] = isSame ? alone.map((photo) => Object.assign(toDog(joint, model), place(photo))) : alone
+  const together = { count: photos.length, isSame: Boolean(isSame) }
+  return [Object.assign(first, { together }), ...others.map((outcome) => Object.assign(outcome, { feedbackId: '' }))]
 }
 
 /** @returns {Outcome}  of one dog; throws a Failure where something of it is missing */

@@ -2,6 +2,7 @@
  * Tells the server what the user says about an answer, and has it forget that. The ids of what was said stay on this
  * phone, so that nothing is asked twice and all of it can be taken back.
  */
+const inTurn = require('./in_turn')
 const request = require('./request')
 const storage = require('./storage')
 
@@ -29,15 +30,15 @@ const TAKEN_MS = 23.5 * 3600 * 1000
  */
 
 /**
- * Whether the user can still say something about an answer, or has done so.
- * @param {import('./classifier').Outcome} outcome
- * @param {number} time  of the answer, in milliseconds since 1970
+ * Whether the user can still say something about the answer to a snap, or has done so.
+ * @param {import('./history').Entry} [entry]  without one the phone does not keep the snap
  * @returns {'open' | 'given' | ''}
  */
-function stateOf({ feedbackId }, time) {
+function stateOf(entry) {
+  const { feedbackId = '' } = (entry && entry.outcome) || {}
   if (!feedbackId) return ''
   if (states()[feedbackId] === GIVEN) return 'given'
-  return Date.now() - time < TAKEN_MS ? 'open' : ''
+  return Date.now() - entry.time < TAKEN_MS ? 'open' : ''
 }
 
 /**
@@ -47,7 +48,7 @@ function stateOf({ feedbackId }, time) {
  * @returns {Promise<void>}  rejects with a Failure
  */
 function give(feedbackId, said) {
-  return inTurn(async () => {
+  return inTurn('feedback', async () => {
     if (states()[feedbackId]) await sendForgetting([feedbackId])
     mark(feedbackId, TO_FORGET) // the server's answer may be lost on its way
     try {
@@ -68,28 +69,13 @@ function send(feedbackId, { verdict, breed, name }) {
 }
 
 /**
- * What "right" means: of an answer that was asked about, that the first breed is right, that it is
- * another breed than those that are known, or that there is no dog.
- * @param {import('./classifier').Outcome} outcome
- * @returns {Said}
- */
-function confirmation({ asked, state, breeds }) {
-  const nothing = { verdict: '', breed: '', name: '', name_zh: '' }
-  if (!asked) return { ...nothing, verdict: 'right' }
-  if (state === 'no_dog') return { ...nothing, verdict: 'no_dog' }
-  if (state === 'unknown') return { ...nothing, verdict: 'other' }
-  const [{ id, name, name_zh }] = breeds
-  return { verdict: '', breed: id, name, name_zh }
-}
-
-/**
  * Has the server forget what was said about some answers. What cannot be sent now is sent when the app starts again.
  * @param {string[]} [feedbackIds]  those of which nothing was said are passed over; without any, all of this phone
  * @returns {Promise<void>}
  */
 function forget(feedbackIds) {
   markToForget(feedbackIds) // the page shows it at once
-  return inTurn(() => {
+  return inTurn('feedback', () => {
     markToForget(feedbackIds) // and what was under way until now
     return sendRest()
   })
@@ -97,7 +83,7 @@ function forget(feedbackIds) {
 
 /** What could not be sent until now. @returns {Promise<void>} */
 function forgetRest() {
-  return inTurn(sendRest)
+  return inTurn('feedback', sendRest)
 }
 
 async function sendRest() {
@@ -140,22 +126,4 @@ function markToForget(ids) {
   storage.write(STATES, kept)
 }
 
-/** The work under way. @type {Promise<any> | null} */
-let last = null
-
-/**
- * One after the other: what is said and forgotten reaches the server in the order in which the user did it.
- * @param {() => Promise<void>} work
- * @returns {Promise<void>}
- */
-function inTurn(work) {
-  const turn = last ? last.then(work, work) : work()
-  const end = () => {
-    if (last === turn) last = null
-  }
-  last = turn
-  turn.then(end, end)
-  return turn
-}
-
-module.exports = { stateOf, confirmation, give, forget, forgetRest }
+module.exports = { stateOf, give, forget, forgetRest }

@@ -53,10 +53,16 @@ function find(id) {
   return list().find((entry) => entry.id === id)
 }
 
+/** What a server said of a snap. @returns {import('./classifier').Outcome | null}  null while it waits, and where it is not kept */
+function outcome(id) {
+  const entry = find(id)
+  return entry ? entry.outcome : null
+}
+
 /**
- * Keeps a snap, instead of the same one as it was chosen; the oldest beyond a hundred go.
+ * Keeps a snap, the oldest beyond a hundred go; or another file of its photo, with all else that is kept of it.
  * @param {string} id
- * @param {import('./classifier').Outcome | null} outcome
+ * @param {import('./classifier').Outcome | null} outcome  null: what is kept stays
  * @param {string} photo  copied
  * @param {boolean} [isRaw]
  * @returns {Promise<boolean>}  false where the phone will not keep it, and then what was kept before is left
@@ -66,15 +72,15 @@ async function add(id, outcome, photo, isRaw = false) {
   const wasThere = Boolean(find(id))
   if (photo !== kept && !(await copy(photo, kept))) return false
   const before = list()
-  if (wasThere && !find(id)) {
+  const former = find(id)
+  if (wasThere && !former) {
     removePhoto({ photo: kept }) // deleted during the copy
     return false
   }
-  const { onPhone = null } = before.find((other) => other.id === id) || {}
-  const entry = { id, time: Date.now(), photo: kept, outcome, isRaw, onPhone }
-  const entries = [entry, ...before.filter((other) => other.id !== id)]
-  const gone = [...entries.slice(MOST), ...before.filter((other) => other.id === id && other.photo !== kept)]
+  const entry = Object.assign({ id, time: Date.now(), outcome, onPhone: null }, former, { photo: kept, isRaw }, outcome ? { outcome } : {})
+  const entries = former ? before.map((other) => (other.id === id ? entry : other)) : [entry, ...before]
   const isKept = write(entries.slice(0, MOST))
+  const gone = former && former.photo !== kept ? [former] : entries.slice(MOST)
   if (isKept) gone.forEach(removePhoto)
   else write(before)
   if (!isKept && !before.some((other) => other.photo === kept)) removePhoto(entry)
@@ -160,4 +166,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { choose, list, find, add, answer, turn, change, say, remove, clear }
+module.exports = { choose, list, find, outcome, add, answer, turn, change, say, remove, clear }

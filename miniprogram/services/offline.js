@@ -30,7 +30,7 @@ const WHOLE = [1]
 const BLANK = { data: [0, 0, 0, 0], width: 1, height: 1 }
 
 /** Failures that leave a photo without an answer for a while. */
-const HELPS = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'noModel']
+const HELPS = ['offline', 'unreached', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'noModel', 'noneReady']
 
 /** @type {Promise<void> | null}  the download under way */
 let fetching = null

@@ -10,7 +10,7 @@ const settings = require('./settings')
 const KEY_HEADER = 'X-Api-Key'
 
 /**
- * @typedef {'offline' | 'unreached' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'taken' | 'wrongModel' | 'tooLarge'
+ * @typedef {'offline' | 'unreached' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'noneReady' | 'taken' | 'wrongModel' | 'tooLarge'
  *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'unread' | 'photoGone' | 'tooSmall' | 'empty'} FailureKind
  */
 

@@ -10,18 +10,15 @@ const photo = require('./photo')
 const request = require('./request')
 const storage = require('./storage')
 
-const { Failure } = request
-
 /**
  * What is known of a snap in this session.
  * @typedef {object} Snap
- * @property {'resting' | 'watched' | 'cancelled'} state  watched: its page asks about it; cancelled: the user does not want it
- * @property {boolean} isNew  whether its page asks about it for the first time, or has yet to: until then it can be cancelled
+ * @property {'chosen' | 'first' | 'again' | 'resting' | 'cancelled'} state  chosen: its page is to come; first, again: its page asks
+ *   about it, for the first time or later; resting: none does; cancelled: the user does not want it
  * @property {string} photo  as large as there is one; '' where only the history has it
  * @property {Promise<boolean>} kept  whether the phone keeps it: its storage may be full, or its owner forbids it
  * @property {string[]} others  ids of the snaps that were chosen with it, and are asked about together
- * @property {Promise<classifier.Outcome> | null} asked  the answer under way
- * @property {() => void} abort  the request for it
+ * @property {() => void} abort  the request under way
  */
 
 /** @type {Map<string, Snap>}  by id */
@@ -29,7 +26,7 @@ const snaps = new Map()
 
 /** @returns {Snap}  not to be changed by others */
 function of(id) {
-  if (!snaps.has(id)) snaps.set(id, { state: 'resting', isNew: false, photo: '', kept: Promise.resolve(true), others: [], asked: null, abort() {} })
+  if (!snaps.has(id)) snaps.set(id, { state: 'resting', photo: '', kept: Promise.resolve(true), others: [], abort() {} })
   return snaps.get(id)
 }
 
@@ -40,10 +37,10 @@ function of(id) {
  * @property {string} path
  * @property {string} base64
  * @property {boolean} [unshown]  neither phone nor server can show it
+ * @property {string} original  what it was made of in this session
  * @property {string} [kept]  the history's file of it, which has another name once it was turned
  */
-/** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
-/** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, failure?: any}} News */
+/** @typedef {{stage?: 'asking' | 'starting' | 'unreached', shown?: string, outcome?: classifier.Outcome, failure?: any}} News */
 
 /** Before each further attempt while a server starts: together as long as loading models may take. */
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
@@ -66,22 +63,26 @@ const REFUSALS = ['refused', 'tooLarge', 'notPhoto', 'notAllowed', 'tooSmall', '
 function open(...[path, ...others]) {
   const ids = others.map((other) => open(other))
   const id = Date.now().toString(36) + '-' + snaps.size + Math.random().toString(36).slice(2, 6)
-  Object.assign(of(id), { isNew: true, photo: path, others: ids, kept: history.add(id, null, path, true) })
+  Object.assign(of(id), { state: 'chosen', photo: path, others: ids, kept: history.add(id, null, path, true) })
   return id
+}
+
+/** Whether its page has not asked about it before: until then it can be cancelled. */
+function isNew(id) {
+  return ['chosen', 'first'].includes(of(id).state)
+}
+
+/** A cancelled one stays so. @param {Snap['state']} state */
+function become(id, state) {
+  if (of(id).state !== 'cancelled') of(id).state = state
 }
 
 /** What the phone itself says of a photo, kept beside it. @returns {Promise<News>}  {} where it can say nothing */
 async function guess(id, kind, path) {
   const outcome = await offline.guess(kind, path)
-  if (!outcome || isAnswered(id)) return {}
+  if (!outcome || history.outcome(id)) return {}
   history.change(id, { onPhone: outcome })
   return { outcome }
-}
-
-/** Whether the history has what a server said of it. */
-function isAnswered(id) {
-  const { outcome = null } = history.find(id) || {}
-  return Boolean(outcome)
 }
 
 /** The photo of a snap as it is shown and sent: small and upright once that was made. @returns {string}  '' where there is none */
@@ -102,96 +103,84 @@ async function prepare(id) {
   await snap.kept // the copy of what was chosen, which the small one replaces
   const before = history.find(id)
   const path = best(id)
-  if (before && !before.isRaw) return { id, path, base64: await photo.readBase64(path), kept: path }
+  if (before && !before.isRaw) return { id, path, base64: await photo.readBase64(path), original: snap.photo, kept: path }
   let small = await photo.prepare(path)
   const shown = small.unshown ? await classifier.shown(small.base64) : ''
   if (shown) {
     snap.photo = shown
     small = await photo.prepare(shown)
   }
-  if (small.tooSmall) throw new Failure('tooSmall')
-  const after = history.find(id)
-  if (before && !after) throw new Failure('photoGone') // deleted meanwhile
-  if (!isAnswered(id) && !small.unshown && snap.state !== 'cancelled') snap.kept = history.add(id, null, small.path)
+  if (small.tooSmall) throw new request.Failure('tooSmall')
+  if (before && !history.find(id)) throw new request.Failure('photoGone') // deleted meanwhile
+  if (!small.unshown && snap.state !== 'cancelled') snap.kept = history.add(id, null, small.path)
   await snap.kept
   const { photo: kept } = history.find(id) || {}
-  return Object.assign({ id, kept }, small)
+  return Object.assign({ id, original: snap.photo, kept }, small)
 }
 
-/** Whether the photo is another one by now. @param {Small} small */
-function isTurned({ id, kept }) {
+/** Throws where an answer to this copy is none to the photo any more: it was turned, here or in another window, or cancelled. @param {Small} small */
+function check({ id, original, kept }) {
   const { photo: now = kept } = history.find(id) || {}
-  return now !== kept
+  const isCurrent = of(id).state !== 'cancelled' && of(id).photo === original && now === kept
+  if (!isCurrent) throw new request.Failure('cancelled')
 }
 
 /** Keeps an answer, and once more tries to keep the small copy where the phone had no room for it. @param {Small} small */
-async function keep({ id, path, unshown }, answer) {
-  const { isRaw = false } = history.find(id) || {}
-  if (isRaw && !unshown) of(id).kept = history.add(id, answer, path)
-  if (!isRaw || unshown || !(await of(id).kept)) history.answer(id, answer)
+async function keep(small, outcome) {
+  check(small)
+  const snap = of(small.id)
+  const { isRaw = false } = history.find(small.id) || {}
+  if (isRaw && !small.unshown) snap.kept = history.add(small.id, null, small.path)
+  await snap.kept
+  history.answer(small.id, outcome)
 }
 
 /**
- * Sends a photo and keeps its answer, once: who asks meanwhile gets the same answer. Of a photo that was turned meanwhile
- * nothing is kept.
+ * Sends a photo and keeps its answer, once, whoever else asks meanwhile.
  * @param {Small} small
  * @returns {Promise<classifier.Outcome>}  rejects with a Failure
  */
 function ask(small) {
-  const { id } = small
-  const snap = of(id)
-  if (snap.asked) return snap.asked
-  const wasKept = Boolean(history.find(id))
-  const asked = storage.alone(`snap-${id}`, send)
-  const forget = () => {
-    if (snap.asked === asked) snap.asked = null
-  }
-  snap.asked = asked
-  asked.then(forget, forget)
-  return asked
+  const { id, kept } = small
+  return storage.alone(`snap-${id}`, async () => {
+    if (kept && !history.find(id)) throw new request.Failure('photoGone') // deleted meanwhile
+    return history.outcome(id) || askTogether(small)
+  })
+}
 
-  function check() {
-    if (snap.asked !== asked || snap.state === 'cancelled' || isTurned(small)) throw new Failure('cancelled')
+/**
+ * Asks about a photo together with those that were chosen with it; about this one where a server takes no several photos, or
+ * not one of these.
+ * @param {Small} small
+ * @returns {Promise<classifier.Outcome>}
+ */
+async function askTogether(small) {
+  const snap = of(small.id)
+  const others = await prepareOthers(snap.others)
+  const images = [small, ...others].map(({ base64 }) => base64)
+  const classify = (some) => {
+    check(small)
+    const { outcomes, cancel } = classifier.classify(some)
+    snap.abort = cancel
+    return outcomes
   }
-
-  async function send() {
-    if (snap.state === 'cancelled') throw new Failure('cancelled')
-    const before = history.find(id)
-    if (wasKept && !before) throw new Failure('photoGone') // deleted while another window was asked
-    if (before && before.outcome) return before.outcome
-    const answer = await askTogether().catch((failure) => {
-      check()
-      return note(id, failure)
-    })
-    await keep(small, answer)
-    return answer
-  }
-
-  /** Together with those that were chosen with it; about this one where a server takes no several photos, or not one of these. */
-  async function askTogether() {
-    const others = await prepareOthers(snap.others)
-    const classify = (images) => {
-      check()
-      const { outcome, cancel } = classifier.classify(images)
-      snap.abort = cancel
-      return outcome
-    }
-    const images = [small, ...others].map(({ base64 }) => base64)
-    const answer = await classify(images).catch((failure) => {
+  try {
+    const [outcome, ...further] = await classify(images).catch((failure) => {
       if (images.length < 2 || ![...REFUSALS, 'wrongModel'].includes(failure.kind)) throw failure
       return classify(images.slice(0, 1))
     })
-    check()
-    const { together } = answer
-    if (!together) return answer
-    others.forEach((other, place) => isTurned(other) || keep(other, together.others[place]))
-    return Object.assign({}, answer, { together: Object.assign({}, together, { others: [] }) })
+    further.forEach((each, place) => keep(others[place], each).catch(() => {})) // which may be turned by now
+    await keep(small, outcome)
+    return outcome
+  } catch (failure) {
+    check(small)
+    return note(small.id, failure)
   }
 }
 
 /** What cannot be prepared or shown, or has its answer, is not asked about. @param {string[]} ids @returns {Promise<Small[]>} */
 async function prepareOthers(ids) {
-  const open = ids.filter((id) => !isAnswered(id))
+  const open = ids.filter((id) => !history.outcome(id))
   const prepared = await Promise.all(open.map((id) => prepare(id).catch(() => null)))
   return prepared.filter((small) => small && !small.unshown)
 }
@@ -199,15 +188,15 @@ async function prepareOthers(ids) {
 /** What a failure means for a photo that is kept and still without an answer: it is not sent any more, or later. @returns {never} */
 function note(id, failure) {
   const { kind, retryAfter } = failure
-  if (isAnswered(id)) throw failure
+  if (history.outcome(id)) throw failure
   if (REFUSALS.includes(kind)) history.change(id, { outcome: { state: 'refused', kind, breeds: [], feedbackId: '' } })
-  else if (kind !== 'cancelled') history.change(id, { why: kind, until: retryAfter ? Date.now() + retryAfter * 1000 : 0 })
+  else history.change(id, { why: kind, until: retryAfter ? Date.now() + retryAfter * 1000 : 0 })
   throw failure
 }
 
 /** Prepares and sends the photo of a kept snap. @returns {Promise<classifier.Outcome>}  rejects with a Failure */
 async function send(id) {
-  of(id).isNew = false
+  become(id, 'resting')
   return ask(await prepare(id).catch((failure) => note(id, failure)))
 }
 
@@ -219,36 +208,18 @@ async function send(id) {
  * @returns {Promise<string>}  the small copy; '' where this phone cannot draw the photo, or has no room for it
  */
 async function turn(id, degrees, outcome) {
+  const snap = of(id)
   try {
     const path = await photo.turn(original(id), degrees)
-    const small = await replace(id, path, outcome)
-    if (small && !outcome) drop(of(id))
-    return small
+    const small = await photo.prepare(path)
+    await snap.kept
+    if (!(await history.turn(id, small.path, outcome))) return ''
+    snap.photo = path
+    if (!outcome) snap.abort()
+    return small.path
   } catch (failure) {
     return ''
   }
-}
-
-/** The answer under way is of no use any more. */
-function drop(snap) {
-  snap.asked = null
-  snap.abort()
-}
-
-/** Asks once more for a copy of a kept photo that this phone can show. @returns {Promise<string>}  '' where there is none; rejects with a Failure where the photo is gone */
-async function show(id) {
-  const kept = history.find(id)
-  const path = kept ? await classifier.shown(await photo.readBase64(kept.photo)) : ''
-  return path && replace(id, path, kept.outcome)
-}
-
-/** Another picture of a snap. @returns {Promise<string>}  the small copy; '' where the phone keeps the snap and has no room for that */
-async function replace(id, path, outcome) {
-  const small = await photo.prepare(path)
-  await of(id).kept
-  if (!(await history.turn(id, small.path, outcome))) return ''
-  of(id).photo = path
-  return small.path
 }
 
 /**
@@ -259,54 +230,45 @@ async function replace(id, path, outcome) {
  * @returns {() => void}  stop
  */
 function run(id, tell) {
-  let stopped = false
-  const snap = of(id)
-  const together = [snap, ...snap.others.map(of)]
-  for (const each of together) if (each.state !== 'cancelled') each.state = 'watched'
-  const say = (news) => {
-    if (!stopped) tell(news)
-  }
+  const together = [id, ...of(id).others]
+  let isStopped = false
+  const say = (news) => isStopped || tell(news)
   const stop = () => {
-    if (stopped) return // another run may watch by now
-    stopped = true
-    for (const each of together) {
-      each.isNew = false
-      if (each.state === 'watched') each.state = 'resting'
-    }
+    if (!isStopped) together.forEach((each) => become(each, 'resting')) // else another run may watch by now
+    isStopped = true
   }
 
   /** @returns {Promise<News>}  the last */
-  async function go() {
+  async function attempt() {
     offline.warm()
     const small = await prepare(id).catch((failure) => note(id, failure))
     say({ shown: small.path })
     for (const pause of [...PAUSES_MS, 0]) {
-      if (stopped) break
+      if (isStopped) break
       say({ stage: 'asking' })
       const slow = setTimeout(() => guess(id, 'slow', small.path).then(say), SLOW_MS)
-      try {
-        return { outcome: await ask(small) }
-      } catch (failure) {
-        clearTimeout(slow)
-        const guessed = await guess(id, failure.kind, small.path)
-        if (guessed.outcome) return guessed
-        const stage = pause && !stopped && (await stageOf(failure))
-        if (!stage) throw failure
-        say({ stage })
-        await new Promise((resolve) => setTimeout(resolve, pause))
-      } finally {
-        clearTimeout(slow)
-      }
+      /** @type {News} */
+      const news = await ask(small).then(
+        (outcome) => ({ outcome }),
+        (failure) => ({ failure }),
+      )
+      clearTimeout(slow)
+      if (news.outcome) return news
+      const guessed = await guess(id, news.failure.kind, small.path)
+      if (guessed.outcome) return guessed
+      const stage = pause && !isStopped && (await stageOf(news.failure))
+      if (!stage) return news
+      say({ stage })
+      await new Promise((resolve) => setTimeout(resolve, pause))
     }
     return {}
   }
 
-  go()
+  together.forEach((each) => become(each, isNew(each) ? 'first' : 'again'))
+  attempt()
     .catch((failure) => ({ failure }))
-    .then((last) => {
-      say(last)
-      stop()
-    })
+    .then(say)
+    .then(stop)
   return stop
 }
 
@@ -314,13 +276,13 @@ function run(id, tell) {
 function cancel(id) {
   const snap = of(id)
   snap.others.forEach(cancel)
-  if (!snap.isNew || isAnswered(id)) return
+  if (!isNew(id) || history.outcome(id)) return
   Object.assign(snap, { state: 'cancelled', photo: '' })
-  drop(snap)
+  snap.abort()
   snap.kept.then(() => history.remove(id))
 }
 
-/** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<Stage | ''>} */
+/** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<News['stage'] | ''>} */
 async function stageOf({ kind, retryAfter }) {
   if (kind === 'unreached') return kind
   if (kind !== 'busy' || retryAfter > LONG_WAIT) return ''
@@ -331,4 +293,4 @@ async function stageOf({ kind, retryAfter }) {
   )
 }
 
-module.exports = { open, of, best, original, send, run, show, turn, cancel }
+module.exports = { open, of, isNew, best, original, prepare, send, run, turn, cancel }

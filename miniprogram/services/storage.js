@@ -4,6 +4,7 @@
  * waits for that: who reads a value gets the one copy, and must not change it.
  */
 const { inBrowser } = require('../config')
+const inTurn = require('./in_turn')
 
 /** @type {Map<string, any>}  what was read or written */
 const memory = new Map()
@@ -55,13 +56,13 @@ function forget() {
   for (const name of memory.keys()) if (!refused.has(name)) memory.delete(name)
 }
 
-/** Acts while no other window of this browser does so under the same name; a phone has one. @template T @param {() => Promise<T>} act @returns {Promise<T>} */
+/** Acts once all that began before under the same name has ended, also in other windows of this browser. @template T @param {() => Promise<T>} act @returns {Promise<T>} */
 function alone(name, act) {
-  if (!inBrowser) return act()
-  return /** @type {any} */ (wx).withLock(name, () => {
+  const actAnew = () => {
     forget()
     return act()
-  })
+  }
+  return inTurn(name, inBrowser ? () => /** @type {any} */ (wx).withLock(name, actAnew) : act)
 }
 
 module.exports = { read, write, remove, forget, alone }

@@ -1,6 +1,6 @@
 /**
- * What the result page shows of a snap: of its answer with what was said of it, or of what went wrong. It keeps nothing,
- * asks nothing but for facts of breeds, and knows no page: the same answer is shown alike, whenever it comes.
+ * What the result page shows of a snap: its answer with what was said of it, or what went wrong. It keeps nothing, asks
+ * nothing but for facts of breeds, and knows no page: the same answer is shown alike, whenever it comes.
  *
  * @typedef {import('./classifier').Outcome} Outcome
  * @typedef {import('./feedback').Said} Said
@@ -20,22 +20,35 @@ const ROWS = 3
 /** Kinds of failure that may be over after a while: what to do is another thing where the photo waits for that by itself. */
 const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
 
-/** Another model can be chosen in the settings. */
-const BY_MODEL = ['noModel', 'wrongModel']
+/** Of the model that the user chose: another one can be chosen in the settings. */
+const OF_MODEL = ['noModel', 'wrongModel']
 
 /** Before they are there. @type {{about: string, apart: string[]}}  in a few words what is known of the breed that is named; how to tell the candidates apart */
 const NO_DETAILS = { about: '', apart: [] }
 
 /**
- * @param {Outcome} outcome
- * @param {{said: Said | null, feedback: 'open' | 'given' | '', onPhone?: Outcome | null, waits?: boolean}} entry  what the history
- *   and the server have of what the user said; what the phone itself said; whether the photo waits for the server
+ * @param {{outcome: Outcome | null, problem: any, entry?: import('./history').Entry, feedback: 'open' | 'given' | ''}} snap  problem:
+ *   what went wrong; entry: as the history has it; feedback: as feedback.js has it
  * @param {Dress} dress
+ * @returns  fields of the page; none while nothing is known
  */
-function answer(outcome, { said, feedback, onPhone = null, waits = false }, { text, language, areDogs }) {
+function of({ outcome, problem, entry, feedback }, dress) {
+  const waits = Boolean(entry && !entry.outcome)
+  if (outcome && outcome.state !== 'refused') {
+    const answer = Object.assign(toAnswer(outcome, entry, waits, dress), { feedback })
+    return { state: outcome.state, answer, rows: answer.rows }
+  }
+  const failure = outcome ? Object.assign({ kind: outcome.kind }, problem) : problem
+  return failure ? { state: 'failed', failure: toFailure(failure, waits, dress) } : {}
+}
+
+function toAnswer(outcome, { said = null, onPhone = null } = {}, waits, { text, language, areDogs }) {
   const { state, box, model, asked, together } = outcome
   const named = candidates.named(outcome)
+  const rows = candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language))
+  const best = named ? toRow(named, language) : null
   const isOne = candidates.isOne(outcome)
+  const isShared = isOne || Boolean(said && said.name)
   return {
     state,
     headline: captions.headline(outcome),
@@ -43,8 +56,8 @@ function answer(outcome, { said, feedback, onPhone = null, waits = false }, { te
     lead: state === 'group' && named ? text.oneLookAlike : text.leads[state] || '',
     remark: candidates.mayBeMix(outcome) ? text.mix : text.remarks[state] || '',
     together: together ? wording.fill(together.isSame ? text.together : text.apartPhotos, together) : '',
-    rows: candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language)),
-    best: named ? toRow(named, language) : null,
+    rows,
+    best,
     focus: frame.focus(dogs.places(outcome)),
     boxStyle: box ? frame.css(frame.fromBox(box)) : '',
     dogs: dogs.boxes(outcome, text.dog),
@@ -52,10 +65,10 @@ function answer(outcome, { said, feedback, onPhone = null, waits = false }, { te
     answeredBy: outcome.onPhone ? text.onPhone.mark : wording.fill(text.answeredBy, model),
     onPhone: outcome.onPhone ? text.onPhone.mark : '',
     phoneNote: outcome.onPhone ? wording.sentences([text.onPhone.means, waits && text.onPhone.waits], language) : difference(outcome, onPhone, text),
-    feedback,
     canConfirm: Boolean(asked) || state === 'no_dog' || isOne,
     said: said ? captions.said(said) : text.thanks,
-    isOne: isOne || isNamed(said),
+    isOne: isShared,
+    card: isShared ? toCard(outcome, said, best || rows[0] || {}, text) : null,
     question: asked ? question(outcome, text.questions, language, areDogs) : '',
   }
 }
@@ -72,12 +85,7 @@ function question({ state, breeds: guesses }, questions, language, areDogs) {
   return wording.fill(own, { name: guesses.length ? wording.asked(guesses[0], language, areDogs) : '' })
 }
 
-/**
- * What has to be known of the breeds for it, which may have to be fetched; without that the answer stands as it is.
- * @param {Outcome} outcome
- * @param {Dress} dress
- * @returns {Promise<typeof NO_DETAILS>}
- */
+/** What has to be known of the breeds for it, and may have to be fetched: without that the answer stands as it is. @param {Outcome} outcome @param {Dress} dress */
 async function details(outcome, { text, language }) {
   const named = candidates.named(outcome)
   const all = breeds.all().catch(() => []) // of any answer, so that a breed opens at once later, also offline
@@ -88,24 +96,20 @@ async function details(outcome, { text, language }) {
   }
 }
 
-/**
- * @param {{kind?: string, retryAfter?: number, requestId?: string, waits: boolean}} failure  waits: whether the photo is sent again by itself
- * @param {boolean} isPinned  whether the user chose the model
- * @param {Dress} dress
- */
-function problem({ kind: told = 'unexpected', retryAfter, requestId, waits }, isPinned, { text, language }) {
-  const kind = told === 'noModel' && !isPinned ? 'noneReady' : told
+/** @param {{kind?: string, retryAfter?: number, requestId?: string}} failure @param {boolean} waits  whether the photo is sent again by itself */
+function toFailure({ kind = 'unexpected', retryAfter, requestId }, waits, { text, language }) {
   const time = retryAfter ? wording.duration(retryAfter, text.durations) : ''
   const kept = kind === 'offline' ? text.keptOffline : text.keptHeadline
   const advice = !waits && LATER.includes(kind) ? sentence(kind, time, text.advice) : ''
+  const isOfModel = OF_MODEL.includes(kind)
   return {
     kind,
     headline: waits ? kept : text.failedHeadline,
     sentence: wording.sentences([text.failures[kind], advice], language),
     waits: waits ? sentence(kind, time, text.waits) : '',
     reference: requestId ? wording.fill(text.requestId, { id: requestId }) : '',
-    retry: LATER.includes(kind) || BY_MODEL.includes(kind),
-    settings: BY_MODEL.includes(kind) && isPinned,
+    retry: LATER.includes(kind) || isOfModel,
+    settings: isOfModel,
   }
 }
 
@@ -114,19 +118,23 @@ function sentence(kind, time, sentences) {
   return time ? wording.fill(sentences.laterFor, { time }) : sentences[kind] || sentences.later
 }
 
-/**
- * What is shared of it: what the user said that it is, else what the answer names.
- * @param {Outcome} outcome
- * @param {Said | null} said
- * @param {Dress} dress
- * @returns {{id: string, title: string, subtitle: string, percent: string}}  id: of a breed, else ''
- */
-function shared(outcome, said, { text, language }) {
-  if (isNamed(said)) return { id: said.breed, title: wording.names(said, language).main, subtitle: captions.said(said), percent: '' }
-  const [first] = candidates.rows(outcome, ROWS).map((guess) => toRow(guess, language))
-  const { title, percent } = captions.shared(outcome)
+/** What is shared: what the user said that it is, else what the answer names. `id` is that of a breed, else ''. */
+function toCard(outcome, said, first, text) {
+  const { title, percent } = captions.shared(outcome, said)
+  const words = said && said.name ? captions.said(said) : ''
+  const count = captions.count(outcome)
   const second = title === first.name ? first.second : ''
-  return { id: first.id, title, subtitle: captions.count(outcome) || second || text.note, percent }
+  const several = count ? wording.fill(text.shareDogs, { count, names: title }) : title
+  const message = percent ? wording.fill(text.shareTitle, { name: title, percent }) : several
+  return {
+    id: words ? said.breed : first.id,
+    title,
+    subtitle: words || count || second || text.note,
+    percent,
+    message: words || message,
+    app: texts().card.app,
+    boxes: dogs.places(outcome),
+  }
 }
 
 /** @param {{id: string, name: string, name_zh: string, probability: number}} guess  a breed or a group */
@@ -135,9 +143,4 @@ function toRow({ id, name, name_zh, probability }, language) {
   return { id, name: main, second, percent: wording.percent(probability), width: Math.round(probability * 100) }
 }
 
-/** Whether the user said a name. @param {Said | null} said */
-function isNamed(said) {
-  return Boolean(said && said.name)
-}
-
-module.exports = { NO_DETAILS, answer, details, problem, shared }
+module.exports = { NO_DETAILS, of, details }

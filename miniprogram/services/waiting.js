@@ -33,14 +33,10 @@ function list() {
   return history.list().filter(({ outcome }) => !outcome)
 }
 
-/** Whether a snap may go on waiting, since it is kept and no more than ten are; else it is gone. */
+/** A snap goes on waiting while no more than ten are kept; else it is gone. */
 function accept(id) {
-  if (list().length <= MOST) {
-    if (!timer) tryLater()
-    return Boolean(history.find(id))
-  }
-  history.remove(id)
-  return false
+  if (list().length > MOST) history.remove(id)
+  else if (!timer) tryLater()
 }
 
 /** Asks about the snaps that wait, the oldest first, and again later if some are left. */
@@ -74,8 +70,8 @@ function isTooEarly(until) {
 
 /** Whether its page asks about it, or is about to. */
 function isForPage({ id, time }) {
-  const { state, isNew } = snaps.of(id)
-  return state === 'watched' || (isNew && Math.abs(Date.now() - time) < OPENING_MS)
+  const { state } = snaps.of(id)
+  return ['first', 'again'].includes(state) || (state === 'chosen' && Math.abs(Date.now() - time) < OPENING_MS)
 }
 
 async function sendAll() {

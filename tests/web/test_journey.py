@@ -72,9 +72,9 @@ def test_an_answer_that_is_not_sure_says_so_and_what_to_do(
     open_phone, photo_that_is, unsure_server, device, state
 ):
     server, photo = (unsure_server, "group") if state == "unsure" else (None, state)
-    phone = open_phone(device, server=server)
+    phone, path = open_phone(device, server=server), photo_that_is(photo)
     with phone.page.expect_response("**/api/classify") as response:
-        assert phone.snap(photo_that_is(photo)) == state
+        assert phone.snap(path) == state
     is_english = device == "desktop"
     assert phone.headline() == HEADLINES[state][is_english]
     likeliest = [

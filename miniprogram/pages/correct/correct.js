@@ -7,9 +7,9 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
 const dialogs = require('../../services/dialogs')
-const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const loading = require('../../services/loading')
+const opinion = require('../../services/opinion')
 const routes = require('../../services/routes')
 const search = require('../../services/search')
 const wording = require('../../services/wording')
@@ -43,8 +43,7 @@ Page({
   /** @param {{id?: string}} query  of the snap */
   onLoad({ id = '' }) {
     this.snapId = id
-    const kept = history.find(id)
-    this.outcome = kept ? kept.outcome : null
+    this.outcome = history.outcome(id)
     this.dress()
     return this.outcome ? this.load() : this.setData({ state: 'gone' })
   },
@@ -96,8 +95,7 @@ Page({
     const { said } = choices.find(({ key }) => key === currentTarget.dataset.key)
     this.setData({ sending: true })
     try {
-      await feedback.give(this.outcome.feedbackId, said)
-      history.say(this.snapId, said, this.outcome.chosen)
+      await opinion.give(this.snapId, this.outcome, said)
       if (appearance.isInView(this)) routes.back()
       else getCurrentPages().slice(-1)[0].onShow() // the user went back before: it shows what was said
     } catch (failure) {

@@ -55,7 +55,7 @@ Page({
 
   onLoad({ id }) {
     const path = snaps.original(id)
-    const { outcome = null } = history.find(id) || {}
+    const outcome = history.outcome(id)
     this.frame = frame.start(outcome && outcome.box)
     this.setData({ photo: path, state: path ? 'framing' : 'gone' })
     this.dress()

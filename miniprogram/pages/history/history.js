@@ -64,7 +64,7 @@ Page({
     const { text } = this.data
     if (!(await this.confirmed(text.removeTitle, text.removeContent))) return
     const { id } = currentTarget.dataset
-    const { outcome = null } = history.find(id) || {} // another window may have deleted it
+    const outcome = history.outcome(id) // another window may have deleted it
     if (outcome) feedback.forget(dogs.feedbackIds(outcome))
     history.remove(id)
     this.show()

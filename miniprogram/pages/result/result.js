@@ -1,7 +1,6 @@
 /**
- * One photo and its answer. The page is in exactly one state - working, one for each level of an answer, or failed -
- * and shows what view.js makes of the answer or the failure. It sends its photo once, when it opens; coming back from
- * the background does not send again.
+ * One photo and its answer, or why there is none: the page shows what view.js makes of them. It sends its photo once, when
+ * it opens; coming back from the background does not send again.
  */
 const appearance = require('../../services/appearance')
 const card = require('../../services/card')
@@ -10,14 +9,13 @@ const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const { texts } = require('../../services/language')
+const opinion = require('../../services/opinion')
 const picking = require('../../services/picking')
 const refusals = require('../../services/refusals')
 const routes = require('../../services/routes')
-const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
 const view = require('../../services/view')
 const waiting = require('../../services/waiting')
-const wording = require('../../services/wording')
 
 /** Two taps within it are one. */
 const DOUBLE_TAP_MS = 1000
@@ -31,7 +29,7 @@ let isTold = false
 Page({
   data: {
     ...appearance.DATA,
-    /** @type {'working' | 'failed' | import('../../services/classifier').State} */
+    /** 'working', 'failed', or that of the answer. */
     state: 'working',
     stage: 'shrinking',
     photo: '',
@@ -39,12 +37,12 @@ Page({
     photoProblem: '',
     /** Whether its answer came, or comes, while it is in view. */
     wasAsked: false,
-    /** @type {ReturnType<typeof view.answer> | null} */
+    /** As view.js makes it. @type {any} */
     answer: null,
-    /** Its breeds, the likeliest first. @type {ReturnType<typeof view.answer>['rows']} */
+    /** Its breeds, the likeliest first. @type {any[]} */
     rows: [],
     details: view.NO_DETAILS,
-    /** @type {ReturnType<typeof view.problem> | null} */
+    /** @type {any} */
     failure: null,
     /** Said once, where this phone keeps nothing. */
     notKept: '',
@@ -67,29 +65,24 @@ Page({
   /** Stops the snap under way; replaced when one starts. */
   stop() {},
 
-  onLoad({ id }) {
-    this.snapId = id || ''
-    const kept = history.find(this.snapId)
-    const path = snaps.best(this.snapId)
-    const outcome = kept && (kept.outcome || kept.onPhone)
-    this.setData({ photo: kept && (outcome || !kept.isRaw) ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
-    this.dress()
-    if (outcome) this.answer(outcome)
-    if (!path) this.fail({ kind: 'photoGone' })
+  onLoad({ id = '' }) {
+    this.snapId = id
+    const kept = history.find(id)
+    const path = snaps.best(id)
+    if (kept) this.outcome = kept.outcome || kept.onPhone || null
+    if (!path) this.problem = { kind: 'photoGone' }
+    this.setData({ photo: kept && (this.outcome || !kept.isRaw) ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
   },
 
   /** Not before: the photo is shrunk on the page's canvas. */
   onReady() {
-    if (this.data.state === 'working') this.start()
-    this.showUpright()
+    if (this.outcome) this.answer(this.outcome)
+    else if (!this.problem) this.start()
   },
 
   onShow() {
-    const { outcome = null } = history.find(this.snapId) || {}
-    if (outcome && (!this.outcome || this.outcome.onPhone)) {
-      this.answer(outcome) // it waited, or another window was asked about it
-      this.showUpright()
-    }
+    const outcome = history.outcome(this.snapId)
+    if (outcome && (!this.outcome || this.outcome.onPhone)) this.answer(outcome) // it waited, or another window was asked about it
     this.dress()
     waiting.send()
   },
@@ -105,97 +98,72 @@ Page({
 
   start() {
     this.stop()
-    this.problem = null
+    Object.assign(this, { outcome: null, problem: null })
     this.setData({ state: 'working', stage: 'shrinking', wasAsked: true, answer: null })
     this.stop = snaps.run(this.snapId, (news) => this.hear(news))
   },
 
   /** @param {import('../../services/snaps').News} news */
-  hear({ stage, shown, outcome, failure }) {
+  async hear({ stage, shown, outcome, failure }) {
     if (stage) this.setData({ stage })
-    if (failure && !this.outcome) this.fail(failure)
     if (shown) this.setData({ photo: shown, photoProblem: '' })
-    if (outcome) {
-      this.answer(outcome)
-      this.showUpright()
-    }
-    if (outcome || failure) this.showWhetherKept()
-  },
-
-  /** Nothing more comes of this photo; those that were chosen with it may have no answer yet. */
-  end() {
-    this.stop()
-    waiting.send()
-  },
-
-  async showWhetherKept() {
+    if (outcome) this.answer(outcome)
+    if (failure && !this.outcome) this.fail(failure)
+    if (!outcome && !failure) return
     if (isTold || (await snaps.of(this.snapId).kept)) return
     isTold = true
     this.setData({ notKept: this.data.text.notKept })
   },
 
-  /** @param {import('../../services/classifier').Outcome} outcome */
+  /** After one of the phone the photo still waits, and after one of the server those that were chosen with it may. @param {import('../../services/classifier').Outcome} outcome */
   answer(outcome) {
-    if (outcome.state === 'refused') return this.fail({ kind: outcome.kind })
-    if (outcome.onPhone) waiting.accept(this.snapId)
-    else this.end()
     this.outcome = outcome
+    if (outcome.onPhone) waiting.accept(this.snapId)
+    else {
+      this.stop()
+      waiting.send()
+    }
     this.setData({ details: view.NO_DETAILS })
     this.show()
-  },
-
-  /** The answer, with what was said of it (that is known only of what is in the history), or what went wrong. */
-  async show() {
-    const { outcome, problem, data } = this
-    const kept = history.find(this.snapId)
-    const { outcome: answered = null, time = 0, said = null, onPhone = null } = kept || {}
-    const waits = Boolean(kept && !answered)
-    if (outcome) {
-      const entry = { said, feedback: answered ? feedback.stateOf(outcome, time) : '', onPhone, waits }
-      const answer = view.answer(outcome, entry, data)
-      this.setData({ state: outcome.state, answer, rows: answer.rows })
-      const details = await view.details(outcome, data)
-      if (this.outcome === outcome) this.setData({ details })
-    } else if (problem) this.setData({ state: 'failed', failure: view.problem({ ...problem, waits }, Boolean(settings.get().model), data) })
-  },
-
-  async onRight() {
-    this.setData({ answer: Object.assign({}, this.data.answer, { feedback: 'given' }) })
-    const { feedbackId, chosen } = this.outcome // another dog may be shown before it is sent
-    const said = feedback.confirmation(this.outcome)
-    try {
-      await feedback.give(feedbackId, said)
-      history.say(this.snapId, said, chosen)
-    } catch (failure) {
-      dialogs.say(this.data.text.notSent)
-    }
-    this.show()
-  },
-
-  async onTakeBack() {
-    const { feedbackId, chosen } = this.outcome
-    const forgotten = feedback.forget([feedbackId])
-    history.say(this.snapId, null, chosen)
-    this.show()
-    await forgotten
-    history.say(this.snapId, null, chosen) // it may have been on its way until now
-    this.show()
-  },
-
-  onCorrect() {
-    routes.go(routes.correct(this.snapId), this)
+    if (outcome.turned) this.turn(outcome.turned) // the server says by how much it turned the photo: it is shown so
   },
 
   /** What is refused at once is not kept: here the reason is seen. What was said to be kept stays, with the reason. Else the photo waits. */
   fail(problem) {
     if (!problem.kind) console.error(problem)
-    const { outcome = null } = history.find(this.snapId) || {}
-    if (outcome && outcome.state !== 'refused') return this.answer(outcome) // it came with another photo's
-    if (outcome && snaps.of(this.snapId).isNew) history.remove(this.snapId)
-    if (outcome) this.end()
-    else waiting.accept(this.snapId)
     this.problem = problem
+    const outcome = history.outcome(this.snapId)
+    if (outcome && outcome.state === 'refused' && snaps.isNew(this.snapId)) history.remove(this.snapId)
+    if (outcome) return this.answer(outcome) // it may have come with another photo's
+    waiting.accept(this.snapId)
     this.show()
+  },
+
+  /** The answer, with what was said of it (that is known only of what is in the history), or what went wrong. */
+  async show() {
+    const { outcome, problem } = this
+    const entry = history.find(this.snapId)
+    this.setData(view.of({ outcome, problem, entry, feedback: feedback.stateOf(entry) }, this.data))
+    if (!this.data.answer) return
+    const details = await view.details(outcome, this.data)
+    if (this.outcome === outcome) this.setData({ details })
+  },
+
+  async onRight() {
+    this.setData({ answer: Object.assign({}, this.data.answer, { feedback: 'given' }) })
+    await opinion.give(this.snapId, this.outcome, opinion.confirmation(this.outcome)).catch(() => dialogs.say(this.data.text.notSent))
+    this.show()
+  },
+
+  async onTakeBack() {
+    const forgotten = opinion.takeBack(this.snapId, this.outcome)
+    this.show()
+    await forgotten
+    this.show()
+  },
+
+  onCorrect() {
+    routes.go(routes.correct(this.snapId), this)
   },
 
   /** The phone may have cleared the file, and the server may have had no time for a copy before. */
@@ -204,8 +172,8 @@ Page({
     if (this.data.state === 'working' || this.isCopyAsked) return
     this.isCopyAsked = true
     try {
-      const photo = await snaps.show(this.snapId)
-      if (photo) this.setData({ photo, photoProblem: '' })
+      const { path, unshown } = await snaps.prepare(this.snapId)
+      if (!unshown) this.setData({ photo: path, photoProblem: '' })
     } catch (failure) {
       if (failure.kind === 'photoGone') this.setData({ photoProblem: 'photoLost' })
     }
@@ -217,7 +185,7 @@ Page({
   },
 
   onFrame() {
-    if (this.outcome) routes.go(routes.frame(this.snapId), this)
+    if (this.data.answer) routes.go(routes.frame(this.snapId), this)
   },
 
   onCancel() {
@@ -247,41 +215,28 @@ Page({
     routes.go(routes.breed(id), this)
   },
 
-  shared() {
-    const { said = null } = history.find(this.snapId) || {}
-    return view.shared(this.outcome, said, this.data)
-  },
-
-  /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { app } = texts().card
-    return card.draw({ photo: this.data.photo, ...this.shared(), app, boxes: dogs.places(this.outcome) })
+    return card.draw(Object.assign({ photo: this.data.photo }, this.data.answer.card))
   },
 
   /** By a quarter. Where little was said of the photo, it is asked about as it lies now. */
   async onTurn() {
     const isAsked = AGAIN_ONCE_TURNED.includes(this.data.state) || this.outcome.onPhone
-    if (!(await this.turn(90, isAsked ? null : dogs.turned(this.outcome, 90)))) dialogs.say(this.data.text.notTurned)
+    if (!(await this.turn(90, isAsked))) dialogs.say(this.data.text.notTurned)
   },
 
   /** @returns {Promise<boolean>}  whether this phone can */
-  async turn(degrees, outcome) {
+  async turn(degrees, isAsked = false) {
     if (this.isTurning) return true
     this.isTurning = true
+    const outcome = isAsked ? null : dogs.turned(this.outcome, degrees)
     const photo = await snaps.turn(this.snapId, degrees, outcome)
     this.isTurning = false
     if (!photo) return false
-    this.outcome = outcome
     this.setData({ photo, photoProblem: '', wasAsked: false })
     if (outcome) this.answer(outcome)
     else this.start()
     return true
-  },
-
-  /** The server says by how much it turned the photo: it is shown so. */
-  async showUpright() {
-    const { turned = 0 } = this.outcome || {}
-    if (turned) await this.turn(turned, dogs.turned(this.outcome, turned))
   },
 
   async onSave() {
@@ -298,11 +253,9 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    const { answer, text } = this.data
-    if (!answer || !answer.isOne) return { title: texts().pages.home.headline, path: routes.HOME }
-    const { id, title: name, subtitle, percent } = this.shared()
-    const several = this.outcome.dogs ? wording.fill(text.shareDogs, { count: subtitle, names: name }) : subtitle
-    const title = percent ? wording.fill(text.shareTitle, { name, percent }) : several
+    const { answer } = this.data
+    if (!answer || !answer.card) return { title: texts().pages.home.headline, path: routes.HOME }
+    const { id, message: title } = answer.card
     const share = { title, path: id ? routes.breed(id) : routes.HOME }
     const drawn = this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share))
     return Object.assign({ promise: drawn.catch(() => share) }, share)

@@ -507,7 +507,7 @@ for (const [what, end] of [
     await pass(t, 1)
     assert.equal(asked('/api/classify').length, 2)
     assert.deepEqual(phone.service('history').list().map(({ outcome }) => outcome), [null])
-    assert.equal(phone.service('snaps').of(page.snapId).state, 'watched')
+    assert.equal(phone.service('snaps').of(page.snapId).state, 'again')
     await asked('/api/classify')[1].answer(200, answerBody({ breeds: [...GUESSES].reverse() }))
     await pass(t, 1)
     assert.equal(page.data.answer.rows[0].id, 'n04')

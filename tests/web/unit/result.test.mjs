@@ -520,6 +520,31 @@ function holdCopies() {
   return held
 }
 
+test('an answer that comes while the small copy of its photo is kept stays with it', async () => {
+  const history = phone.service('history')
+  const id = phone.service('snaps').open('tmp/dog.jpg')
+  await settle()
+  const held = holdCopies()
+  const keeping = history.add(id, null, 'tmp/dog.jpg')
+  history.answer(id, { state: 'breed', breeds: GUESSES, feedbackId: '' })
+  held.forEach((end) => end())
+  await keeping
+  assert.deepEqual([history.list().length, history.find(id).outcome.state, history.find(id).isRaw], [1, 'breed', false])
+})
+
+test('a page that opens while its photo is asked about without it shows that answer, and nothing is sent twice', async () => {
+  phone.network = 'wifi'
+  const { snapId } = (await asking()).page
+  phone.pages.length = 0
+  const page = phone.open('result', { id: snapId })
+  await settle()
+  const [request] = phone.requests
+  await request.answer(200, answerBody())
+  await settle()
+  assert.equal(page.data.state, 'breed')
+  assert.equal(phone.requests.filter(({ url }) => url.endsWith('/api/classify')).length, 1)
+})
+
 for (const [what, copy] of [
   ['answered', (history, id) => history.add(id, { state: 'breed', breeds: GUESSES, feedbackId: '' }, 'tmp/dog.jpg')],
   ['turned', (history, id) => history.turn(id, 'tmp/dog.jpg', null)],

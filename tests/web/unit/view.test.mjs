@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import { answerBody, GUESSES, HUSKY, LEVELS, Phone } from './phone.mjs'
 
 /** The view of an answer of the server, in a language. */
-function viewOf(changes, language = 'en', entry = { said: null, feedback: 'open' }) {
+function viewOf(changes, language = 'en', { said = null, feedback = 'open' } = {}) {
   const phone = new Phone()
   phone.language = language
   const { text } = phone.open('result').data
   const { feedback_asked: asked = false, group = null, set = null, box = null, ...body } = answerBody(changes)
   const outcome = { ...body, group, set, box, asked, state: body.level ?? 'breed', feedbackId: 'f' }
-  return phone.service('view').answer(outcome, entry, { text, language, areDogs: true })
+  return phone.service('view').of({ outcome, entry: { outcome, said }, feedback }, { text, language, areDogs: true }).answer
 }
 
 const SHOWN = {
@@ -56,16 +56,30 @@ test('what the user said can be shared where the answer itself names nothing', (
   assert.deepEqual([view.isOne, view.said, view.feedback], [true, 'You said: Redbone', 'given'])
 })
 
+test('what is shared is what the user said, else all that the answer names', () => {
+  const said = { verdict: '', breed: 'n04', name: 'redbone', name_zh: '' }
+  const both = [GUESSES, GUESSES.slice(1)].map((breeds) => ({ state: 'breed', breeds, group: null, set: null, box: [0, 0, 1, 1], feedbackId: '' }))
+  const several = { level: 'breed', dogs: both, chosen: 0 }
+  const shared = (...view) => viewOf(...view).card?.message
+  assert.equal(shared(LEVELS.breed), 'Most likely: Golden retriever (93%)')
+  assert.equal(shared(several), 'Two dogs: Golden retriever · Labrador retriever')
+  assert.equal(shared(several, 'en', { said }), 'You said: Redbone')
+  assert.equal(shared(LEVELS.unsure, 'en', { said }), 'You said: Redbone')
+  assert.equal(shared(LEVELS.labels), 'Labrador retriever, Golden retriever')
+  assert.equal(shared(LEVELS.unsure), undefined)
+})
+
 test('a failure tells what happened, and what to do only where that does not happen by itself', () => {
   const phone = new Phone()
   phone.language = 'en'
   const { text } = phone.open('result').data
-  const problem = (failure, waits, isPinned = false) => phone.service('view').problem({ ...failure, waits }, isPinned, { text, language: 'en', areDogs: true })
+  const known = (problem, waits) => ({ outcome: null, problem, entry: waits ? { outcome: null } : undefined, feedback: '' })
+  const problem = (failure, waits) => phone.service('view').of(known(failure, waits), { text, language: 'en', areDogs: true }).failure
   assert.equal(problem({ kind: 'server' }, false).sentence, 'Something went wrong on the server. Please try again later.')
   assert.equal(problem({ kind: 'server' }, true).sentence, 'Something went wrong on the server.')
   assert.equal(problem({ kind: 'busy', retryAfter: 90 }, false).sentence, 'Too many people are asking right now. Please try again in 90 seconds.')
   assert.match(problem({ kind: 'busy', retryAfter: 90 }, true).waits, /90 seconds at the earliest/)
-  assert.deepEqual([problem({ kind: 'noModel' }, false).settings, problem({ kind: 'noModel' }, false, true).settings], [false, true])
+  assert.deepEqual([problem({ kind: 'noneReady' }, false).settings, problem({ kind: 'noModel' }, false).settings], [false, true])
   assert.equal(problem({}, false).kind, 'unexpected')
   assert.equal(problem({ kind: 'photoGone' }, false).retry, false)
 })
