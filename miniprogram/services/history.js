@@ -17,6 +17,7 @@
 const answered = require('./answered')
 const dogs = require('./dogs')
 const met = require('./met')
+const promised = require('./promised')
 const storage = require('./storage')
 
 const KEY = 'history'
@@ -155,10 +156,11 @@ function clear() {
 
 /** @returns {Promise<boolean>}  whether the phone has room for it */
 function copy(srcPath, destPath) {
-  const copying = new Promise((resolve) => {
-    wx.getFileSystemManager().copyFile({ srcPath, destPath, success: () => resolve(true), fail: () => resolve(false) })
-  })
-  return answered(copying, COPY_SILENCE_MS).catch(() => false)
+  const copying = promised((told) => wx.getFileSystemManager().copyFile({ srcPath, destPath, ...told }))
+  return answered(copying, COPY_SILENCE_MS).then(
+    () => true,
+    () => false,
+  )
 }
 
 /** A photo that is gone already is as good as removed. */

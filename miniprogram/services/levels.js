@@ -24,10 +24,8 @@ function claim(views, { labels, groups, decision, dog_bias: bias, ...calibration
   const breeds = guesses.slice(0, NAMED)
   const dog = 1 / (1 + Math.exp(-Math.max(...logits) - bias))
   if (dog < decision.dog_threshold) return { state: 'no_dog', breeds, group: null, set: null }
-  const [first] = guesses
-  const likely = guesses.filter(({ probability }) => probability >= decision.set_threshold)
-  const set = (likely.length ? likely : [first]).map(({ id }) => id)
-  const ofFirst = groups.find(({ members }) => members.includes(first.id))
+  const set = guesses.filter(({ probability }, place) => !place || probability >= decision.set_threshold).map(({ id }) => id)
+  const ofFirst = groups.find(({ members }) => members.includes(set[0]))
   const members = ofFirst ? guesses.filter(({ id }) => ofFirst.members.includes(id)) : []
   const group = ofFirst ? Object.assign({}, ofFirst, { probability: members.reduce((sum, { probability }) => sum + probability, 0) }) : null
   const state = level(probabilities, group, members, set, decision)
@@ -38,8 +36,8 @@ function claim(views, { labels, groups, decision, dog_bias: bias, ...calibration
 /** @returns {import('./classifier').State} */
 function level(probabilities, group, members, set, decision) {
   if (zScore(probabilities) < decision.unknown_threshold) return 'unknown'
-  const [first, second] = members
   if (Math.max(...probabilities) >= decision.confident_threshold) return 'breed'
+  const [first, second] = members
   const saysMore = second && first.probability < SUREST_OF_GROUP && second.probability >= WORTH_A_ROW
   if (saysMore && group.probability >= decision.group_threshold) return 'group'
   return set.length <= LARGEST_SET ? 'set' : 'unsure'
@@ -50,8 +48,8 @@ function calibrated(logits, { temperature, lapse, log_prior: prior }) {
   const scaled = logits.map((logit, place) => logit / temperature + prior[place])
   const largest = Math.max(...scaled)
   const shares = scaled.map((each) => Math.exp(each - largest))
-  const sum = shares.reduce((before, share) => before + share, 0)
-  return shares.map((share) => ((1 - lapse) * share) / sum + lapse / logits.length)
+  const mean = average(shares)
+  return shares.map((share) => ((1 - lapse) * share / mean + lapse) / logits.length)
 }
 
 /** How many standard deviations the largest log probability lies above the mean of all. */

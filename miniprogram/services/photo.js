@@ -3,6 +3,7 @@
  */
 const answered = require('./answered')
 const pageCanvas = require('./canvas')
+const promised = require('./promised')
 const { Failure } = require('./request')
 
 /** Longest side in pixels: the network's input is 299 x 299, so more would only cost the user's data. */
@@ -194,17 +195,14 @@ function isMissing(errMsg) {
 }
 
 /** @param {string} filePath  or a data: address @returns {Promise<string>} */
-function readBase64(filePath) {
-  if (filePath.startsWith('data:')) return Promise.resolve(filePath.split(',')[1])
-  const reading = new Promise((resolve, reject) => {
-    wx.getFileSystemManager().readFile({
-      filePath,
-      encoding: 'base64',
-      success: ({ data }) => (data ? resolve(String(data)) : reject(new Failure('empty'))),
-      fail: ({ errMsg }) => reject(new Failure(isMissing(errMsg) ? 'photoGone' : 'unread')),
-    })
+async function readBase64(filePath) {
+  if (filePath.startsWith('data:')) return filePath.split(',')[1]
+  const reading = promised((told) => wx.getFileSystemManager().readFile({ filePath, encoding: 'base64', ...told }))
+  const { data } = await answered(reading, FILE_SILENCE_MS).catch(({ errMsg }) => {
+    throw new Failure(isMissing(errMsg) ? 'photoGone' : 'unread')
   })
-  return answered(reading, FILE_SILENCE_MS)
+  if (!data) throw new Failure('empty')
+  return String(data)
 }
 
 module.exports = { choose, prepare, pixels, crop, turn, readBase64 }

@@ -14,6 +14,9 @@ const KEY_HEADER = 'X-Api-Key'
  *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'unread' | 'photoGone' | 'tooSmall' | 'empty'} FailureKind
  */
 
+/** Kinds of failure that may be over after a while. */
+const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
+
 /** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */
 class Failure extends Error {
   /**
@@ -112,10 +115,15 @@ async function isConnected() {
   return (await networkType()) !== 'none'
 }
 
+/** Whether it costs the user something, as far as the phone knows. @returns {Promise<boolean>} */
+async function isMetered() {
+  return /^\dg$/.test(await networkType())
+}
+
 /** @returns {Promise<string>}  'wifi', '4g', 'none' and so on; '' where the phone does not say */
 async function networkType() {
   const known = await answered(wx.getNetworkType()).catch(() => null)
   return known ? known.networkType : ''
 }
 
-module.exports = { send, isConnected, networkType, Failure, KEY_HEADER }
+module.exports = { send, isConnected, isMetered, Failure, KEY_HEADER, LATER }

@@ -12,13 +12,11 @@ const captions = require('./captions')
 const dogs = require('./dogs')
 const frame = require('./frame')
 const { texts } = require('./language')
+const { LATER } = require('./request')
 const wording = require('./wording')
 
 /** Rows of an answer. */
 const ROWS = 3
-
-/** Kinds of failure that may be over after a while: what to do is another thing where the photo waits for that by itself. */
-const LATER = ['offline', 'unreached', 'timeout', 'noneReady', 'busy', 'slow', 'server', 'unreadable', 'unread', 'unexpected']
 
 /** Of the model that the user chose: another one can be chosen in the settings. */
 const OF_MODEL = ['noModel', 'wrongModel']

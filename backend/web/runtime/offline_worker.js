@@ -4,16 +4,9 @@
  */
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm'
 import { loadGraphModel } from '@tensorflow/tfjs-converter'
-import { io, ready, setBackend, tensor, tidy } from '@tensorflow/tfjs-core'
+import { io, setBackend, tensor, tidy } from '@tensorflow/tfjs-core'
 import { claim } from '../../../miniprogram/services/levels.js'
 import { resample } from '../../../miniprogram/services/resample.js'
-
-/** Of the browser's cache. The service worker hands out from it what this worker consists of. */
-const CACHE = 'offline'
-const LIBRARY = ['offline.js', 'offline.wasm']
-
-/** Of the network. */
-const FILES = ['model.json', 'weights.bin']
 
 /** By digest, what runs. @type {{digest?: string, model?: Promise<import('@tensorflow/tfjs-converter').GraphModel>}} */
 let loaded = {}
@@ -21,7 +14,7 @@ let loaded = {}
 /** Each question has its own port for the answer, and is about a picture, or is to fetch the network. */
 self.onmessage = async ({ data: { network, headers, picture }, ports: [port] }) => {
   try {
-    const act = picture ? run(network, picture) : keep(network, headers, (come) => port.postMessage({ come }))
+    const act = picture ? classify(network, picture) : fetchAll(network, headers, (come) => port.postMessage({ come }))
     port.postMessage({ claim: await act })
   } catch (error) {
     loaded = {}
@@ -29,28 +22,23 @@ self.onmessage = async ({ data: { network, headers, picture }, ports: [port] }) 
   }
 }
 
-/** Each file is there whole or not at all. */
-async function keep({ digest, address, files }, headers, tell) {
-  const cache = await caches.open(CACHE)
-  await cache.addAll(LIBRARY)
+/** Each file is there whole or not at all, also where an earlier window was ended meanwhile. */
+async function fetchAll({ digest, address, files }, headers, tell) {
+  const cache = await caches.open('offline')
+  await cache.addAll(['offline.js', 'offline.wasm']) // the service worker hands out from it what this worker consists of
   let come = 0
-  for (const name of FILES) {
+  const hear = (bytes) => tell((come += bytes))
+  for (const [name, { bytes, sha1 }] of Object.entries(files)) {
     const path = `${address}/${name}`
-    const hear = (bytes) => tell((come += bytes))
-    if (await cache.match(path)) {
-      hear(files[name].bytes) // it was whole
-      continue
-    }
-    const file = await download(path, headers, hear)
-    if ((await sha1Of(file)) !== files[name].sha1) throw new Error(`${name} is another file than expected`)
-    await cache.put(path, new Response(file))
+    if (await cache.match(path)) hear(bytes)
+    else await cache.put(path, await download(path, sha1, headers, hear))
   }
   const former = (await cache.keys()).filter(({ url }) => url.includes('/api/offline/') && !url.includes(digest))
   await Promise.all(former.map((request) => cache.delete(request)))
 }
 
-/** @returns {Promise<ArrayBuffer>} */
-async function download(address, headers, tell) {
+/** @returns {Promise<Response>} */
+async function download(address, sha1, headers, tell) {
   const { body } = await fetch(address, { headers })
   const counter = new TransformStream({
     transform(part, controller) {
@@ -58,7 +46,9 @@ async function download(address, headers, tell) {
       controller.enqueue(part)
     },
   })
-  return new Response(body.pipeThrough(counter)).arrayBuffer()
+  const file = await new Response(body.pipeThrough(counter)).arrayBuffer()
+  if ((await sha1Of(file)) !== sha1) throw new Error(`another file than expected: ${address}`)
+  return new Response(file)
 }
 
 async function sha1Of(file) {
@@ -66,23 +56,17 @@ async function sha1Of(file) {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-async function run(network, picture) {
+async function classify(network, picture) {
   const { digest, side, parts } = network
   if (loaded.digest !== digest) loaded = { digest, model: load(network) }
   const model = await loaded.model
   const look = (part) => tidy(() => model.predict(tensor(resample(picture, side, part), [1, side, side, 3])).dataSync())
-  const views = parts.map((part) => Array.from(look(part)))
-  return claim(views, network)
+  return claim(parts.map((part) => Array.from(look(part))), network)
 }
 
 async function load({ address }) {
-  const cache = await caches.open(CACHE)
-  const [description, weights] = await Promise.all(FILES.map((name) => cache.match(`${address}/${name}`)))
   // It asks for all three, and takes that for instructions on 128 bits without threads.
   setWasmPaths(Object.fromEntries(['', '-simd', '-threaded-simd'].map((kind) => [`tfjs-backend-wasm${kind}.wasm`, 'offline.wasm'])))
   await setBackend('wasm')
-  await ready()
-  const { modelTopology, weightsManifest } = await description.json()
-  const [{ weights: weightSpecs }] = weightsManifest
-  return loadGraphModel(io.fromMemory({ modelTopology, weightSpecs, weightData: await weights.arrayBuffer() }))
+  return loadGraphModel(io.http(`${address}/model.json`, { fetchFunc: (path) => caches.match(path) }))
 }

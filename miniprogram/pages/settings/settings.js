@@ -6,6 +6,7 @@ const { texts } = require('../../services/language')
 const loading = require('../../services/loading')
 const models = require('../../services/models')
 const offline = require('../../services/offline')
+const request = require('../../services/request')
 const settings = require('../../services/settings')
 const wording = require('../../services/wording')
 
@@ -43,10 +44,17 @@ Page({
 
   /** The network for phones: the server's, or the one on this phone. @type {import('../../services/offline').Network | null} */
   network: null,
+  /** Which part of its bytes has come, 0 to 1. */
+  share: 0,
+  /** Why it could not be had. @type {'' | 'full' | 'failed'} */
+  problem: '',
 
   onLoad() {
     this.network = offline.kept()
-    offline.follow(() => this.show())
+    offline.follow((share) => {
+      this.share = share
+      this.show()
+    })
     this.dress()
     this.findNetwork()
     return this.loadModels()
@@ -73,7 +81,7 @@ Page({
       ],
       modelOptions: modelOptions(this.models, model, text),
       feedbackLine: feedbackLine(this.feedbackDays, text),
-      offline: offlineRow(this.network, text.offline),
+      offline: offlineRow(this, text.offline),
     })
   },
 
@@ -95,8 +103,9 @@ Page({
   async onOffline() {
     const { title, metered } = this.data.text.offline
     const { ok: yes, no } = this.data.text
-    if (offline.state().isChosen) await offline.forget()
-    else if (!(await offline.isMetered()) || (await dialogs.ask({ title, content: metered, yes, no }))) await offline.choose()
+    this.problem = ''
+    if (settings.get().offline) await offline.forget()
+    else if (!(await request.isMetered()) || (await dialogs.ask({ title, content: metered, yes, no }))) this.problem = await offline.choose()
     this.show()
   },
 
@@ -107,10 +116,11 @@ Page({
   },
 })
 
-/** @param {import('../../services/offline').Network | null} network */
-function offlineRow(network, text) {
-  const { isChosen, isReady, share, problem } = offline.state()
+/** @param {any} page */
+function offlineRow({ network, share, problem }, text) {
+  const { offline: isChosen } = settings.get()
   if (!network) return { label: '', hint: '', isChosen }
+  const isReady = Boolean(offline.kept())
   const size = Math.ceil(network.bytes / 1e6)
   const fetching = isChosen && !isReady ? wording.fill(text.fetching, { percent: wording.percent(share) }) : ''
   return { label: wording.fill(text.label, { size }), hint: problem ? text[problem] : fetching || text[isReady ? 'ready' : 'worth'], isChosen }

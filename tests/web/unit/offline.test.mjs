@@ -17,9 +17,12 @@ const NETWORK = {
   groups: [{ ...HUSKY, probability: undefined }],
   files: { 'network.onnx': { bytes: 3_700_000, sha1: `sha1 of ${FILE}` } },
 }
+/** Of a later release of the server. */
+const OTHER_FILE = 'other ONNX'
+const OTHER = { ...NETWORK, digest: 'd2', files: { 'network.onnx': { bytes: 3_700_000, sha1: `sha1 of ${OTHER_FILE}` } } }
 /** Logits of the four breeds. */
 const SURE = [9, 1, 1, 1]
-const PATH = 'usr/d1.onnx'
+const PATH = 'usr/network.onnx'
 
 let phone
 beforeEach(() => {
@@ -239,50 +242,53 @@ test('a download during which the app was closed is finished at the next start, 
   assert.equal(asked('/api/offline').length, 0)
   phone.network = 'wifi'
   await renew()
-  assert.equal(phone.service('offline').state().isReady, true)
+  assert.equal(Boolean(phone.service('offline').kept()), true)
 })
 
 test('it is replaced when the server has another, and until that is whole the one before answers', async () => {
   await ready()
   phone.network = 'wifi'
-  const renewed = await beginRenewal({ ...NETWORK, digest: 'd2' })
+  const renewed = await beginRenewal(OTHER)
   const page = await snapped()
   assert.ok(page.data.answer.onPhone)
-  await phone.downloads.at(-1).end(FILE)
+  await phone.downloads.at(-1).end(OTHER_FILE)
   await renewed()
-  assert.deepEqual([PATH in phone.files, 'usr/d2.onnx' in phone.files], [false, true])
+  assert.equal(phone.files[PATH], OTHER_FILE)
   assert.equal(phone.service('offline').kept().digest, 'd2')
+  assert.ok((await snapped()).data.answer.onPhone)
 })
 
 test('a download that fails leaves no part of it, and the network before answers on', async () => {
   await ready()
   phone.network = 'wifi'
-  const renewed = await beginRenewal({ ...NETWORK, digest: 'd2' })
+  const renewed = await beginRenewal(OTHER)
   await phone.downloads.at(-1).lose('downloadFile:fail')
   await renewed()
-  assert.deepEqual([PATH in phone.files, 'usr/d2.onnx' in phone.files], [true, false])
+  assert.equal(phone.files[PATH], FILE)
   assert.ok((await snapped()).data.answer.onPhone)
 })
 
-const denied = (name) => ({ errMsg: `${name}:fail permission denied` })
-for (const [name, act] of [
-  ['unlink', ({ fail }) => fail(denied('unlink'))],
-  [
-    'readdirSync',
-    () => {
-      throw Object.assign(new Error(), denied('readdirSync'))
-    },
-  ],
-]) {
-  test(`files that cannot be deleted keep nobody from choosing it and switching it off: ${name} fails`, async () => {
-    phone.files['usr/d0.onnx'] = 'of before'
-    phone.wx.getFileSystemManager()[name] = act
-    const page = await settings()
-    assert.equal((await choose(page)).isChosen, true)
-    await page.onOffline()
-    assert.equal(page.data.offline.isChosen, false)
-  })
-}
+test('a file that cannot be deleted keeps nobody from choosing the network and switching it off', async () => {
+  phone.files[PATH] = 'of before'
+  phone.wx.getFileSystemManager().unlink = ({ fail }) => fail({ errMsg: 'unlink:fail permission denied' })
+  const page = await settings()
+  assert.equal((await choose(page)).isChosen, true)
+  await page.onOffline()
+  assert.equal(page.data.offline.isChosen, false)
+})
+
+test('a file of another network than the phone knows, as after an end between two steps, says nothing', async () => {
+  await ready()
+  phone.files[PATH] = OTHER_FILE
+  assert.equal((await snapped()).data.state, 'failed')
+})
+
+test('a phone without room for the file says so, and keeps nothing', async () => {
+  phone.wx.getFileSystemManager().copyFile = ({ fail }) => fail({ errMsg: 'copyFile:fail the maximum size of the file storage limit is exceeded' })
+  const row = await choose(await settings())
+  assert.match(row.hint, /空间不够/)
+  assert.equal(row.isChosen, false)
+})
 
 test('mobile data are used only where the user says so', async () => {
   const page = await settings()
@@ -373,13 +379,13 @@ test('a network that does not answer is ended, the photo waits, and the next pho
   await pass(t, 1)
   await pass(t, 20_000)
   assert.deepEqual([page.data.state, phone.sessions.at(-1).state], ['failed', 'destroyed'])
-  assert.equal(phone.service('offline').state().isReady, true)
+  assert.equal(Boolean(phone.service('offline').kept()), true)
 })
 
 /** The browser's side of it, and the workers that it starts; what those are asked, tests answer by hand. */
 async function inBrowser() {
   const workers = []
-  globalThis.Worker = class {
+  globalThis.Worker = class extends EventTarget {
     questions = []
     postMessage(question, [port]) {
       this.questions.push({ question, port })
@@ -388,6 +394,7 @@ async function inBrowser() {
       this.isEnded = true
     }
     constructor() {
+      super()
       workers.push(this)
     }
   }
@@ -396,16 +403,16 @@ async function inBrowser() {
   return { workers, ...offlineNetwork }
 }
 
-const IN_BROWSER = { bytes: 10, files: {} }
+const IN_BROWSER = { digest: 'd1', files: {} }
 const TIMEOUT = { kind: 'timeout' }
 
 test('in a browser a worker that does not answer is ended with all that it was asked, and another one answers', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { workers, run, keep } = await inBrowser()
-  const open = [run(IN_BROWSER, {}, 20_000), keep(IN_BROWSER, {}, () => {})].map((answer) => assert.rejects(answer, TIMEOUT))
+  const { workers, classify, fetch } = await inBrowser()
+  const open = [classify(IN_BROWSER, {}), fetch(IN_BROWSER, {}, () => {})].map((answer) => assert.rejects(answer, TIMEOUT))
   t.mock.timers.tick(20_000)
   await Promise.all(open)
-  const next = run(IN_BROWSER, {}, 20_000)
+  const next = classify(IN_BROWSER, {})
   assert.deepEqual(workers.map(({ isEnded = false }) => isEnded), [true, false])
   workers[1].questions[0].port.postMessage({ claim: 'dog' })
   assert.equal(await next, 'dog')
@@ -415,13 +422,13 @@ test('in a browser a worker that does not answer is ended with all that it was a
 
 test('in a browser a download lasts as long as something comes, and no longer', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { workers, keep } = await inBrowser()
+  const { workers, fetch } = await inBrowser()
   let heard
-  const ended = assert.rejects(keep(IN_BROWSER, {}, (share) => heard(share)), TIMEOUT)
+  const ended = assert.rejects(fetch(IN_BROWSER, {}, (bytes) => heard(bytes)), TIMEOUT)
   for (const come of [1, 2]) {
     t.mock.timers.tick(50_000)
     workers[0].questions[0].port.postMessage({ come })
-    assert.equal(await new Promise((resolve) => (heard = resolve)), come / 10)
+    assert.equal(await new Promise((resolve) => (heard = resolve)), come)
   }
   t.mock.timers.tick(60_000)
   await ended
@@ -429,9 +436,9 @@ test('in a browser a download lasts as long as something comes, and no longer', 
 })
 
 test('in a browser a worker that cannot be started, or whose network is deleted, leaves no question open', async () => {
-  const { workers, run, keep, forget } = await inBrowser()
-  for (const end of [() => workers[0].onerror({}), forget]) {
-    const open = [run(IN_BROWSER, {}, 20_000), keep(IN_BROWSER, {}, () => {})].map((answer) => assert.rejects(answer))
+  const { workers, classify, fetch, forget } = await inBrowser()
+  for (const end of [() => workers[0].dispatchEvent(new Event('error')), forget]) {
+    const open = [classify(IN_BROWSER, {}), fetch(IN_BROWSER, {}, () => {})].map((answer) => assert.rejects(answer))
     end()
     await Promise.all(open)
   }

@@ -225,10 +225,6 @@ function fakeWx(phone) {
       delete phone.files[filePath]
       return success()
     },
-    readdirSync: (folder) => {
-      const inside = Object.keys(phone.files).filter((path) => path.startsWith(`${folder}/`))
-      return inside.map((path) => path.slice(folder.length + 1))
-    },
     getFileInfo: ({ filePath, digestAlgorithm, success, fail }) => {
       if (!['md5', 'sha1'].includes(digestAlgorithm)) return fail({ errMsg: 'getFileInfo:fail invalid digestAlgorithm' })
       if (!(filePath in phone.files)) return fail({ errMsg: 'getFileInfo:fail no such file' })
@@ -347,18 +343,17 @@ function fakeWx(phone) {
   }
 }
 
-/** As WeChat's documents have it: to the user's files alone, and what an answer without status 200 brings is written as well. */
-function download(phone, { url, filePath, header = {}, success, fail }) {
-  if (!filePath.startsWith('usr/')) fail({ errMsg: 'downloadFile:fail permission denied' })
+/** As WeChat's documents have it: to a temporary file, and what an answer without status 200 brings is written as well. */
+function download(phone, { url, header = {}, success, fail }) {
   if (Object.keys(header).some((name) => name.toLowerCase() === 'referer')) fail({ errMsg: 'downloadFile:fail forbidden header' })
-  const task = { url, filePath, header, tell: () => {} }
+  const task = { url, header, tell: () => {} }
   task.end = (contents, statusCode = 200) => {
-    phone.files[filePath] = contents
-    success({ statusCode, filePath })
+    const tempFilePath = `tmp/download-${phone.downloads.length}`
+    phone.files[tempFilePath] = contents
+    success({ statusCode, tempFilePath })
     return settle()
   }
   task.lose = (errMsg) => {
-    phone.files[filePath] = 'half'
     fail({ errMsg })
     return settle()
   }
