@@ -34,19 +34,29 @@ function list() {
 /** Whose dogs were met stays known, also where a snap goes. @param {Entry[]} entries @returns {boolean}  whether the phone keeps them beyond this session */
 function write(entries) {
   met.learn([...list(), ...entries])
-  return storage.write(KEY, entries)
+  return storage.write(KEY, entries.map(shortened))
+}
+
+/** Without what the answer has of the chosen one of several dogs: a hundred snaps of four dogs each came near the 1 MB that WeChat takes. @param {Entry} entry */
+function shortened(entry) {
+  const { dogs = null, chosen = 0 } = entry.outcome || {}
+  if (!dogs) return entry
+  const isOwn = ([name, value]) => JSON.stringify(value) !== JSON.stringify(dogs[chosen][name])
+  return Object.assign({}, entry, { outcome: Object.fromEntries(Object.entries(entry.outcome).filter(isOwn)) })
 }
 
 /** What the app called the states of an answer until it took the server's words. */
 const FORMER_STATES = { shown: 'breed', noDog: 'no_dog' }
 
-/** Entries of earlier releases are read as those of this one. @returns {Entry} */
+/** Entries as they are stored, by this release or an earlier one, are read whole. @returns {Entry} */
 function renewed(entry) {
   const { outcome } = entry
   if (!outcome) return entry
   const rename = (dog) => Object.assign({}, dog, { state: FORMER_STATES[dog.state] || dog.state })
-  const dogsOf = outcome.dogs ? { dogs: outcome.dogs.map(rename) } : {}
-  return Object.assign({}, entry, { outcome: Object.assign(rename(outcome), dogsOf) })
+  const { dogs = null, chosen = 0 } = outcome
+  const all = dogs && dogs.map(rename)
+  const whole = all ? Object.assign({}, all[chosen], outcome, { dogs: all }) : outcome
+  return Object.assign({}, entry, { outcome: rename(whole) })
 }
 
 /** @returns {Entry | undefined} */
