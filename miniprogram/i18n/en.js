@@ -68,7 +68,7 @@ module.exports = {
       candidate: '{name}: {height} cm at the shoulder. {coat}',
       tipsHeadline: 'For a better answer',
       tips: [
-        'Get all of it in the picture, and not too far away',
+        'Get all of it in the picture, without being too far away',
         'Find good light, and keep it behind you',
         'Shoot from the front or the side, at its eye level',
         'Choose several photos of it at once; they are judged together',
@@ -95,7 +95,7 @@ module.exports = {
         later: 'The photo waits on this phone and will be sent again automatically.',
         laterFor: 'The photo waits on this phone and will be sent again automatically, in {time} at the earliest.',
       },
-      notKept: "The photo and its answer can't be kept: this phone's storage is full, or this browser does not allow it. Free some space, or leave private browsing.",
+      notKept: "The photo and its answer can't be kept: this phone's storage is full, or this browser doesn't allow it. Free up some space, or leave private browsing.",
       durations: { seconds: '{count} seconds', minutes: '{count} minutes', hour: 'an hour', hourAndHalf: 'an hour and a half', hours: '{count} hours' },
       requestId: 'Reference: {id}',
       failures: {
@@ -192,7 +192,7 @@ module.exports = {
       care: 'Care',
       snaps: 'Your snaps',
       lookAlikes: 'Easily mistaken for',
-      shareTitle: 'A dog breed to know: {name}',
+      shareTitle: 'Get to know this breed: {name}',
     },
     history: {
       title: 'History',
@@ -225,7 +225,7 @@ module.exports = {
       offline: {
         title: 'Without a connection',
         label: 'Answers without a connection ({size}\u00a0MB)',
-        worth: 'Without a connection this phone then answers by itself, less surely than with one. It takes up space on the phone.',
+        worth: 'Without a connection, this phone then answers by itself, though less reliably than the server. It takes up space on the phone.',
         metered: 'You are on mobile data. Download it now?',
         fetching: 'Downloading: {percent}',
         ready: 'It is on this phone. Switch it off to delete it.',
@@ -249,7 +249,7 @@ module.exports = {
         'A random number is sent along, so that the same model version answers this phone every time. “Delete all” replaces it.',
       ],
       feedbackKept:
-        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and what to learn next; no other user sees them. It also keeps a scrambled mark of this phone, so that each phone counts once. Nothing in it leads to you, unless you type it in. “Delete all” in the history deletes it there, too.',
+        'If you say whether an answer was right, the server keeps the answer and your words for up to {days} days, to find the better model and decide what it should learn next; no other user sees them. It also keeps a scrambled identifier of this phone, so that each phone counts once. Nothing in it identifies you, unless you type it in yourself. “Delete all” in the history deletes it there, too.',
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },
@@ -269,7 +269,7 @@ module.exports = {
     unknownShort: 'Unknown breed',
     waits: 'Waiting',
     dogs: ['Two dogs', 'Three dogs', 'Four dogs'],
-    moreDogs: 'More than four dogs; these are the largest four',
+    moreDogs: 'More than four dogs; these are the four largest',
     refused: 'Not answered',
   },
   notPhoto: 'This file is not a photo',
@@ -279,19 +279,19 @@ module.exports = {
   refused: {
     photo: {
       title: 'No access to camera or album',
-      undeclared: 'This mini program is not registered to use camera and album. Only whoever runs it can change that, in its privacy agreement.',
-      privacy: "You have not agreed to the privacy agreement, so WeChat gives this app no photo. Wait ten seconds, choose a photo again, and agree when you're asked.",
+      undeclared: 'This mini program is not registered to use the camera and the album. Only whoever runs it can change that, in its privacy agreement.',
+      privacy: "You have not agreed to the privacy agreement, so WeChat doesn't give this app any photo. Wait ten seconds, choose a photo again, and agree when you're asked.",
       camera:
-        'The camera may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”. You can still choose from the album.',
+        "This app isn't allowed to use the camera. Please allow it in your phone's settings, for WeChat or this browser; in WeChat, also under “⋯” at the top right, then “Settings”. You can still choose from the album.",
       other:
-        'The camera or the album may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”.',
+        "This app isn't allowed to use the camera or the album. Please allow it in your phone's settings, for WeChat or this browser; in WeChat, also under “⋯” at the top right, then “Settings”.",
     },
     save: {
       title: "The picture wasn't saved",
       undeclared: 'This mini program is not registered to save to the album. Only whoever runs it can change that, in its privacy agreement.',
-      privacy: "You have not agreed to the privacy agreement, so WeChat saves no picture. Wait ten seconds, save again, and agree when you're asked.",
+      privacy: "You have not agreed to the privacy agreement, so WeChat doesn't save the picture. Wait ten seconds, save again, and agree when you're asked.",
       denied:
-        'Pictures may not be saved to the album. Please allow it in the settings of this mini program, under “⋯” at the top right, “Settings”, and in the settings of your phone for WeChat.',
+        "This app isn't allowed to save to the album. Please allow it under “⋯” at the top right, then “Settings”, and in your phone's settings for WeChat.",
       failed: "The picture couldn't be saved.",
     },
   },

@@ -37,7 +37,7 @@ module.exports = {
       title: '介绍',
       unknown: '没有它的介绍。',
       noFacts: '能认出它，但还没有它的资料。',
-      lookAlikes: '容易认错的',
+      lookAlikes: '容易混淆的',
     },
     history: { clearMetTitle: '删除遇见过的？', clearContent: '照片、结果和遇见过的都会从这台手机上删掉，无法恢复。' },
   },

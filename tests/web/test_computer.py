@@ -97,7 +97,7 @@ def test_a_webcam_that_opens_after_cancel_is_off_as_well(computer):
 def test_a_webcam_that_may_not_be_used_says_what_to_do(computer):
     phone = computer(REFUSED)
     dialog = open_webcam(phone)
-    dialog.get_by_text("The camera may not be used").wait_for()
+    dialog.get_by_text("This app isn't allowed to use the camera").wait_for()
     assert phone.page.get_by_role("dialog").count() == 1
     phone.complaints.clear()  # the app notes why in the console
 

@@ -165,15 +165,15 @@ def test_a_phone_that_keeps_nothing_says_so_once(open_phone, colour_server, red_
     phone.page.evaluate(FULL)
     phone.choose(red_dog)
     phone.screen.locator(".answer.state-breed").wait_for()
-    phone.screen.get_by_text("Free some space").wait_for()
+    phone.screen.get_by_text("Free up some space").wait_for()
     phone.back()
     phone.choose(red_dog)
     phone.screen.locator(".answer.state-breed").wait_for()
     phone.page.wait_for_timeout(300)
-    assert phone.screen.get_by_text("Free some space").count() == 0
+    assert phone.screen.get_by_text("Free up some space").count() == 0
 
 
-NOT_KEPT = "Free some space"
+NOT_KEPT = "Free up some space"
 DATABASES = {
     "closes": """{
         const native = IDBFactory.prototype.open

@@ -127,7 +127,7 @@ def test_the_switch_deletes_all_of_it_and_a_keyboard_reaches_it(phone):
     assert serious_violations(phone.page) == []
     assert phone.page.evaluate("caches.has('offline')")
     phone.screen.locator(".option.offline").press("Enter")
-    hint(phone, "less surely than with one")
+    hint(phone, "less reliably than the server")
     assert not phone.page.evaluate("caches.has('offline')")
 
 

@@ -13,6 +13,7 @@ const LONGEST = 8
 /** Words that OpenCC takes for others (noodles, to knead dough, a tortuous sound), and those that Taiwan says otherwise than it. */
 export const OWN_WORDS = {
   ...{ 黑面罩: '黑面罩', 和面部: '和面部', 回音: '回音', 线条: '線條' },
+  ...{ 联网: '連線', 列表: '清單', 重发: '重新傳送', 发给: '傳給', 返回的: '傳回的', 运营者: '營運者' },
   ...{ 台: '台', 厘米: '公分', 反馈: '回饋', 识别: '辨識', 记录: '紀錄', 权限: '權限', 声明: '聲明', 撤销: '復原', 裁剪: '裁切' },
 }
 

@@ -83,7 +83,7 @@ test('a cancelled choice stays on the page', async () => {
 const REFUSALS = [
   { errno: 112, errMsg: 'chooseMedia:fail api scope is not declared', zh: /登记/, en: /registered/ },
   { errno: 104, errMsg: 'chooseMedia:fail user disagreed', zh: /没有同意/, en: /not agreed/ },
-  { errMsg: 'chooseMedia:fail camera auth deny', zh: /相机没有权限/, en: /The camera may not be used/ },
+  { errMsg: 'chooseMedia:fail camera auth deny', zh: /相机没有权限/, en: /isn't allowed to use the camera/ },
   { errMsg: 'chooseMedia:fail auth deny', zh: /相机和相册/, en: /camera or the album/ },
 ]
 for (const { errno, errMsg, zh, en } of REFUSALS) {

@@ -47,7 +47,7 @@ test('photos of different dogs have each their own answer', async () => {
   const page = await choosing()
   await classified()[0].answer(200, joint({ same_dog: false }))
   await wait()
-  assert.match(page.data.answer.together, /不一样/)
+  assert.match(page.data.answer.together, /不同的狗/)
   assert.deepEqual(names(), ['n01', 'n02', 'n03'])
 })
 
