@@ -17,6 +17,7 @@ from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.inference.request_kinds import Photos, Values
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import VERSION, version_folders
 from dogsnap.settings import Settings
 
@@ -116,8 +117,9 @@ def load(version: Path) -> LocalModel:
     else:
         model, number = folder, max(version_folders(folder), default=0)
         if not number:
+            other = saved_model_file.describe_other(folder)
             raise NotFound(
-                f"{version} holds no version; expected a version folder, such as "
+                f"{other or f'{version} holds no version'}; expected a version folder, such as "
                 "models/inception_v3/3, or the folder of a model"
             )
     settings = Settings(model_base_path=str(model), model_name=model.name)

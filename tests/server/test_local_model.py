@@ -179,6 +179,11 @@ def test_what_is_no_photo_is_refused_with_what_was_expected(
 def test_what_is_no_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="holds no version; expected a version folder"):
         dogsnap.load(tmp_path / "nothing")
+    network = tmp_path / "network.keras"
+    network.write_bytes(b"PK\3\4")
+    for given in (network, tmp_path):
+        with pytest.raises(NotFound, match=r"network\.keras is a file of Keras: .*; expected a"):
+            dogsnap.load(given)
     (tmp_path / "broken" / "1").mkdir(parents=True)
     (tmp_path / "broken" / "1" / "saved_model.pb").write_bytes(b"broken")
     with pytest.raises(FailedPrecondition, match="broken version 1 failed to load"):
