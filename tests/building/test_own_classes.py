@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 from dogsnap.exporting.export import STATISTICS_FILE
+from dogsnap.exporting.merging.merge import read_description
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS, save_stored_weights
 from dogsnap.training import own_classes
@@ -80,6 +81,19 @@ def test_a_folder_of_photos_becomes_two_versions_that_know_their_classes(
     answered = json.loads(asked.stdout)
     assert answered["breeds"][0]["id"] == names[held_out[0].breed]
     assert "threshold" in said
+
+
+def test_a_model_whose_folder_is_a_link_gets_its_versions_under_its_own_name(
+    photos: Path, start: Path
+) -> None:
+    store, out = photos.parent / "store" / "abc", photos.parent / "models" / "mine"
+    for folder in (store, out.parent):
+        folder.mkdir(parents=True)
+    out.symlink_to(store)
+    said = output_of(train(photos, start))
+    assert f"ask it: dogsnap predict PHOTO --model mine --models {out.parent}" in said
+    for version in (store / "1", store / "2"):
+        assert read_description(version)["model"] == "mine"
 
 
 def test_a_training_that_was_ended_goes_on_and_one_of_other_photos_is_not_continued(

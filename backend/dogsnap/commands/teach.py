@@ -129,7 +129,7 @@ def _write_first(
         click.echo(f"{breed.name}: {expected}")
     if keep:
         click.echo(
-            f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} "
+            f"wrote {teacher.keep(stored)}; now: dogsnap export {Path(os.path.abspath(stored)).name} "
             "--merged --renew"
         )
     if temporary is None:

@@ -1,6 +1,7 @@
 """`dogsnap train`: a network for own classes, from a folder of photos."""
 
 import logging
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     from dogsnap.training import own_classes, own_version
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # its advice on tracing
+    out = Path(os.path.abspath(out))  # has the model's name, also where it is a link
     refuse_several_models(out)
     own_version.refuse_other_files(out, folder)
     photos = own_classes.read_classes(folder, click.echo)
@@ -62,7 +64,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
         f"{len(photos.labels)} classes: {len(photos.training)} photos train, "
         f"{len(photos.held_out)} are held out"
     )
-    work = work or WORK / out.resolve().name
+    work = work or WORK / out.name
     start = own_classes.Start.read(named["source"])
     model = own_classes.train(photos, start, work, named["mirrored"], click.echo)
     written = own_version.write(
@@ -70,6 +72,6 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     )
     for version in written:
         click.echo(f"wrote {version}")
-    models = out.resolve().parent
-    where = "" if models == MODELS.resolve() else f" --models {shlex.quote(str(models))}"
-    click.echo(f"ask it: dogsnap predict PHOTO --model {shlex.quote(out.resolve().name)}{where}")
+    is_usual = out.parent == Path(os.path.abspath(MODELS))
+    where = "" if is_usual else f" --models {shlex.quote(str(out.parent))}"
+    click.echo(f"ask it: dogsnap predict PHOTO --model {shlex.quote(out.name)}{where}")

@@ -55,8 +55,8 @@ def write(
     subject: str,
     report: Report,
 ) -> list[Path]:
-    """Write weights, labels, recipe, scores and statistics below `out`, and the
-    next two versions: of image tensors, and of photos.
+    """Write weights, labels, recipe, scores and statistics below `out`, which has
+    the model's name, and the next two versions: of image tensors, and of photos.
 
     The scores, the temperature and the threshold (see
     `thresholds.find_threshold`) are those on the photos held out; they are
@@ -96,7 +96,7 @@ def write(
     statistics = ClassStatistics.of(features, breeds_of(photos.training), held_features, classes)
     statistics.save(out / STATISTICS_FILE, weights, MADE_BY)
     with together(out) as folder:
-        exported = export_stored(out.resolve().name, out, folder.parent, report)
+        exported = export_stored(out.name, out, folder.parent, report)
         written = [exported.folder, merge(exported, Options(), report)]
     return [out / version.name for version in written]
 
