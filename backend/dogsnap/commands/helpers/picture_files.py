@@ -55,8 +55,8 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
 
 
 def _targets(folder: Path, out: Path) -> dict[Path, Path]:
-    """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two
-    pictures share a name but for the ending.
+    """Where each picture's answer goes: NAME.png, or NAME.jpg.png where NAME without the
+    ending is that of another picture, too.
     """
     shown = [file for file in folder.iterdir() if not file.name.startswith(".")]
     pictures = sorted(file for file in shown if file.is_file() and is_photo(file))
@@ -73,10 +73,11 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
             f"--out {out} is where the pictures are; expected another folder, so that "
             "none is replaced"
         )
-    stems = Counter(picture.stem for picture in pictures)
+    names = Counter(picture.stem for picture in pictures)
+    names.update(picture.name for picture in pictures)
     targets = {}
     for picture in pictures:
-        name = picture.stem if stems[picture.stem] == 1 else picture.name
+        name = picture.stem if names[picture.stem] == 1 else picture.name
         targets[picture] = out / f"{name}.png"
     return targets
 
