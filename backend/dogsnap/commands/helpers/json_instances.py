@@ -50,18 +50,19 @@ def read_instances(file: Path) -> Instances:
         if line.strip():
             numbers.append(number)
             values.append(_instance(file, number, line))
-    if len(values) == 1 and isinstance(values[0], dict) and "instances" in values[0]:
-        raise click.ClickException(
-            f"{file} holds a whole request; expected one instance per line, without a "
-            "list around them"
-        )
-    if len(values) == 1 and isinstance(values[0], list) and _holds_instances(values[0]):
-        raise click.ClickException(
-            f"{file} holds one list of {len(values[0])} instances; {EXPECTED}, without "
-            "a list around them"
-        )
-    if not values:
-        raise click.ClickException(f"{file} is empty; {EXPECTED}")
+    match values:
+        case []:
+            raise click.ClickException(f"{file} is empty; {EXPECTED}")
+        case [{"instances": _}]:
+            raise click.ClickException(
+                f"{file} holds a whole request; expected one instance per line, without a "
+                "list around them"
+            )
+        case [list(instances)] if _holds_instances(instances):
+            raise click.ClickException(
+                f"{file} holds one list of {len(instances)} instances; {EXPECTED}, without "
+                "a list around them"
+            )
     return Instances(file, values, numbers)
 
 
