@@ -9,9 +9,11 @@ from email import message_from_bytes
 
 import pytest
 import requests
+from dogsnap.errors import Full
 from dogsnap.server.app import create_app
 from dogsnap.serving.assembly import create_predictor
 from dogsnap.serving.photos import photo as photos
+from dogsnap.serving.photos.content_check import ContentCheck
 from dogsnap.serving.photos.hostile_files import check_structure
 from dogsnap.settings import Settings
 from PIL import Image
@@ -153,6 +155,17 @@ def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, ser
     for photo, status in ((b"no photo", 415), (colour_photos.huge_png(20_000, 20_000), 413)):
         assert classify(checked_server, photo).status_code == status
     assert service.received == []
+
+
+def test_a_photo_whose_decoding_finds_no_place_is_told_so(service):
+    large = encode(plain(size=(4000, 3001)), "PNG")
+    check = ContentCheck(service.url, 50_000_000)
+    with (
+        photos.place_to_decode(photos.LARGE),
+        photos.place_to_decode(photos.LARGE),
+        pytest.raises(Full, match="decodes 2 pictures of 12 megapixels"),
+    ):
+        check.require_passed(large)
 
 
 def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(

@@ -11,7 +11,7 @@ import time
 import requests
 
 from dogsnap.addresses import proxies_of
-from dogsnap.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
+from dogsnap.errors import DeadlineExceeded, PhotoRefused, Unavailable
 from dogsnap.serving.execution.executor import Executor
 from dogsnap.serving.photos.photo import Photo, check
 
@@ -48,28 +48,20 @@ class ContentCheck:
         """The photo, which passed; `contents`: the bytes of its file.
 
         Raises PhotoRefused for one that did not pass, Unavailable without an
-        answer, and what `photo.check` raises.
+        answer, Full, and what `photo.check` raises.
         """
         deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
             photo, errcode = self._executor.run(lambda: self._ask(contents), deadline)
-        except Full:
-            raise Full(
-                f"the content check has {CHECKS + WAITING} photos to check already; try again later"
-            ) from None
         except DeadlineExceeded:
             log.error("the content check gives no answer within %g s", TIMEOUT_SECONDS)
             raise Unavailable(NOT_AVAILABLE) from None
         if errcode == RISKY:
             raise PhotoRefused("the photo did not pass the content check; choose another one")
         if errcode != PASSED:
-            if errcode is not None:
-                log.error(
-                    "the content check answers errcode %s; expected %d or %d",
-                    errcode,
-                    PASSED,
-                    RISKY,
-                )
+            log.error(
+                "the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY
+            )
             raise Unavailable(NOT_AVAILABLE)
         return photo
 
@@ -80,7 +72,7 @@ class ContentCheck:
 
 def _errcode(jpeg: bytes, url: str) -> object:
     """What the service answers; its URL can carry an access token, so that no
-    message shows it.
+    message shows it. Raises Unavailable without an answer.
     """
     try:
         response = requests.post(
@@ -93,4 +85,4 @@ def _errcode(jpeg: bytes, url: str) -> object:
         return response.json()["errcode"]
     except (requests.RequestException, ValueError, KeyError, TypeError) as error:
         log.error("the content check gives no answer: %s", type(error).__name__)
-        return None
+        raise Unavailable(NOT_AVAILABLE) from None
