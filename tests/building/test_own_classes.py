@@ -233,6 +233,15 @@ def test_what_can_be_no_folder_of_a_model_is_refused_before_the_work(
     assert sorted(photos.parent.rglob("*")) == before
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_work(
+    photos: Path, start: Path
+) -> None:
+    said = refused(dogsnap("train", photos, "--from", start, "--out", "/proc/self/models/mine"))
+    assert said.startswith("Error: /proc/self cannot be written to: ")
+    said = refused(dogsnap("evaluate", "/proc/self/2", "--data", photos, "--precision", "0.9"))
+    assert said.startswith("Error: /proc/self cannot be written to: ")
+
+
 def test_the_folder_of_another_network_is_not_written_to(photos: Path, start: Path) -> None:
     (start / "scores.json").write_text("{}")
     before = {path.name: path.read_bytes() for path in start.iterdir()}

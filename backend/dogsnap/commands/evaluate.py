@@ -70,9 +70,12 @@ def evaluate(
         save.mkdir(parents=True, exist_ok=True)
         refuse_unwritable(save)
         files.append(save / "scores.json")
+    from dogsnap.serving.versions.version_folders import model_folder_of
     from dogsnap.training.evaluation import confusion, labelled_photos, measuring
     from dogsnap.training.evaluation.exported_version import ExportedVersion
 
+    if precision:
+        refuse_unwritable(model_folder_of(version))
     exported = ExportedVersion.load(version)
     if not_dogs:
         exported.require_dogs("--not-dogs")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dogsnap.commands.helpers.arguments import PATH, option
+from dogsnap.commands.helpers.arguments import PATH, option, refuse_unwritable
 from dogsnap.settings import MODELS
 
 WORK = Path(".dogsnap/train")
@@ -59,6 +59,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     out = Path(os.path.abspath(out))  # has the model's name, also where it is a link
     refuse_several_models(out)
     own_version.refuse_other_files(out, folder)
+    refuse_unwritable(next(each for each in (out, *out.parents) if each.exists()))
     photos = own_classes.read_classes(folder, click.echo)
     click.echo(
         f"{len(photos.labels)} classes: {len(photos.training)} photos train, "
