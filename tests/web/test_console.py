@@ -654,10 +654,10 @@ def test_photos_are_tried_on_the_model_that_was_shown_when_that_began(server, op
     expect(page.locator("#outcome")).to_contain_text("Different first answers: 1 of 1.")
 
 
-def drop(page, field: str, file: Path) -> None:
+def drop(page, place_on_page: str, file: Path) -> None:
     """As a person does, with the mouse."""
-    page.locator(field).scroll_into_view_if_needed()
-    place = page.locator(field).bounding_box()
+    page.locator(place_on_page).scroll_into_view_if_needed()
+    place = page.locator(place_on_page).bounding_box()
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
     data = {"items": [], "files": [str(file)], "dragOperationsMask": 1}
     devtools = page.context.new_cdp_session(page)
@@ -665,7 +665,10 @@ def drop(page, field: str, file: Path) -> None:
         devtools.send("Input.dispatchDragEvent", {"type": step, "x": x, "y": y, "data": data})
 
 
-def test_photos_can_be_dropped_and_a_box_is_drawn_where_the_dog_is(server, open_console, photos):
+@pytest.mark.parametrize("place_on_page", ["#photos", "h1"])
+def test_photos_are_dropped_anywhere_and_a_box_is_drawn_where_the_dog_is(
+    place_on_page, server, open_console, photos
+):
     page = open_console(server)
 
     def with_box(route) -> None:
@@ -675,8 +678,7 @@ def test_photos_can_be_dropped_and_a_box_is_drawn_where_the_dog_is(server, open_
 
     page.route("**/api/classify?**", with_box)
     expect(page.locator("#trial")).to_be_visible()
-    drop(page, "#photos", photos[1])
-    page.get_by_role("button", name="Compare").click()
+    drop(page, place_on_page, photos[1])
     expect(page.locator("#tried h3")).to_contain_text("red.jpg")
     boxes = page.locator("#tried .frame i")
     expect(boxes).to_have_count(2)

@@ -63,3 +63,10 @@ one("#try").addEventListener("submit", (event) => {
   event.preventDefault();
   tryAll();
 });
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  if (!event.dataTransfer.files.length) return; // text for a field
+  event.preventDefault();
+  one("#photos").files = event.dataTransfer.files;
+  one("#try button").click();
+});
