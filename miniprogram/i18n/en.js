@@ -292,7 +292,7 @@ module.exports = {
       privacy: "You have not agreed to the privacy agreement, so WeChat doesn't save the picture. Wait ten seconds, save again, and agree when you're asked.",
       denied:
         "This app isn't allowed to save to the album. Please allow it under “⋯” at the top right, then “Settings”, and in your phone's settings for WeChat.",
-      failed: "The picture couldn't be saved.",
+      failed: 'The picture could not be saved.',
     },
   },
   card: { app: 'dogsnap' },
