@@ -11,7 +11,7 @@ network runs over each photo once, whatever is fitted on what it sees.
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -31,7 +31,6 @@ from dogsnap.exporting.export import (
 )
 from dogsnap.exporting.quantization import RANGES, Ranges
 from dogsnap.files import write_json
-from dogsnap.networks import popularity
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.looks import Looks
@@ -63,7 +62,8 @@ from lab.array_files import pick_rows, save_arrays
 from lab.group_choice import find_groups, of_groups
 from lab.opinion_head import OpinionHead
 from lab.passes import OPINION_OF, Passes
-from lab.photo_lists import every_second, folds, sources_of, without_dogs
+from lab.photo_lists import every_second, folds, join_source, sources_of, without_dogs
+from lab.prior import log_prior as log_prior_of
 from lab.recipes import Recipe
 from lab.relatives import has_relatives
 from lab.trainer import with_whole_pictures
@@ -98,8 +98,9 @@ class Photos:
     `training`: what the weights were trained on, for ranges and class
     statistics. `validation`: other photos, crops and whole pictures. `taught`:
     folders of photos of further breeds, see `teaching.breeds_in`. `dogs`:
-    photos of dogs, whatever the breed. `one_source`, `left_out`: as
-    `teaching.breeds_in` takes them.
+    photos of dogs, whatever the breed. `one_source`: see
+    `photo_lists.sources_of`. `left_out`: folders of the first of `taught` that
+    are no breeds to teach.
     """
 
     training: list[Example]
@@ -114,7 +115,19 @@ class Photos:
         """Raises DatasetError, TeachingError."""
         if not self.taught:
             return []
-        return teaching.breeds_in(self.taught, {}, self.one_source, self.left_out)
+        found = {breed.name: breed for breed in teaching.breeds_in(self.taught, {})}
+        for folder in self.left_out:
+            if found.pop(folder.replace("_", " "), None) is None:
+                raise teaching.TeachingError(
+                    f"there is no folder {folder} in {self.taught[0]} to be left out"
+                )
+        breeds = []
+        for breed in found.values():
+            sources = {}
+            for path, source in breed.sources.items():
+                sources[path] = join_source(source, self.one_source)
+            breeds.append(replace(breed, sources=sources))
+        return breeds
 
 
 @dataclass(frozen=True)
@@ -136,11 +149,12 @@ class Pass:
 
     def logarithms(self, calibration: Calibration) -> np.ndarray:
         """The log-probabilities (n, classes)."""
-        return calibration.logarithms(self.logits, self.looks)
+        looks = self.looks.astype(np.float64)
+        return np.log(calibration.probabilities(self.logits, looks=looks))
 
     def dogs(self, head: DogHead) -> np.ndarray:
         """The probabilities of a dog, (n,)."""
-        return head.probabilities(self.features, self.largest)
+        return dog_score_fit.probabilities(head, self.features, self.largest)
 
 
 @dataclass(frozen=True)
@@ -376,7 +390,7 @@ def calibrate(
         **fit_decision(said, stored, passes.precision, labels, ranks),
     }
     statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
-    ranges.write(folder / RANGES)
+    int8_ranges.write(ranges, folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
         teacher = _make_teacher(plain(), folder, teaching_photos)
@@ -577,7 +591,7 @@ def find_ranges(
     file = work / RANGES
     if not file.is_file():
         ranges = int8_ranges.calibrate(version(), photos_for_ranges(training), report)
-        replace(ranges, weights=weights, made_by=made_by).write(file)
+        int8_ranges.write(replace(ranges, weights=weights, made_by=made_by), file)
     return Ranges(**read_json(file))
 
 
@@ -606,7 +620,7 @@ def fit_decision(
     """
     is_named = said.breeds >= 0
     photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
-    log_prior = np.round(popularity.log_prior(labels, ranks), 4)
+    log_prior = np.round(log_prior_of(labels, ranks), 4)
     weights = decision_fit.weights_of(photos.breeds, photos.whole, log_prior)
     of_features, bias = stored.model.get_layer("dog").get_weights()
     own = DogHead(of_features[:, 0], float(bias[0]))
@@ -624,7 +638,7 @@ def fit_decision(
         "lapse": choice.calibration.lapse,
     }
     if choice.calibration.sureness:
-        calibration["sureness"] = choice.calibration.sureness.to_json()
+        calibration["sureness"] = asdict(choice.calibration.sureness)
     calibration["log_prior"] = np.round(log_prior.astype(float), 4).tolist()
     calibration |= decision.to_json()
     calibration["groups"] = [np.take(ids, group).tolist() for group in choice.groups]

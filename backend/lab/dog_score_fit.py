@@ -41,6 +41,14 @@ def fit(
     return DogHead(weights, round(float(found[-1]), 4))
 
 
+def probabilities(head: DogHead, features: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """That photos show a dog, (n,), by features (n, f) and the largest logits of
+    a breed (n,).
+    """
+    logits = features @ head.weights + head.bias + largest
+    return 1 / (1 + np.exp(-np.clip(logits, -60, 60)))
+
+
 def _solve(
     inputs: np.ndarray, curvature: np.ndarray, penalty: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:

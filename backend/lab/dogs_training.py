@@ -29,6 +29,7 @@ from dogsnap.training.stored_arrays import load_arrays
 from lab.array_files import save_arrays
 from lab.boxes import read_boxes, with_boxes
 from lab.losses import dogs_loss
+from lab.photo_lists import every_second_photo
 from lab.scenes import Scenes
 from lab.trainer import in_precision
 
@@ -324,5 +325,5 @@ def _examples(
     apart = [example for example in listed if example.path.stem not in names]
     boxed = with_boxes(apart, sources.data, sources.frames, report)
     examples = dataset.readable(boxed, report)
-    without = dataset.every_second_photo(sources.not_dogs, 0, report)
+    without = every_second_photo(sources.not_dogs, 0, report)
     return examples, [Example(path, 0) for path in without]

@@ -1,8 +1,9 @@
 """The ranges of the shipped network's int8, found on photos of dogs."""
 
+import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from dogsnap.exporting import Report
@@ -10,6 +11,7 @@ from dogsnap.exporting.acceleration import convert
 from dogsnap.exporting.freezing import Source
 from dogsnap.exporting.merging.merge import read_description
 from dogsnap.exporting.quantization import Ranges
+from dogsnap.files import replacing
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
 from dogsnap.training.dataset import photo_bytes, readable_photos
@@ -33,3 +35,9 @@ def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
             (photos_to_images([photo_bytes(path)], size).numpy()[0] for path in found_on),
         )
     return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
+
+
+def write(ranges: Ranges, file: Path) -> None:
+    """Write the ranges as JSON, a few kB, in one step."""
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(asdict(ranges)) + "\n", encoding="utf-8")

@@ -28,7 +28,7 @@ from dogsnap.training.evaluation.labelled_photos import read_known
 
 from lab import decision_fit
 from lab.calibration import Answers, Pass, Photos, fit_decision
-from lab.photo_lists import folds
+from lab.photo_lists import every_second_photo, folds
 from lab.trainer import with_whole_pictures
 
 MADE_BY = "python -m lab calibrate --phone 1"
@@ -139,7 +139,7 @@ def measure(network: PhoneNetwork, root: Path, report: Report) -> dict[str, Any]
     breeds = breeds_of(examples)
     probabilities, dogs = network.answers(paths_of(examples))
     is_dog = decision.sees_dog(dogs)
-    _, others = network.answers(dataset.every_second_photo(root / "not_dogs", 1, report))
+    _, others = network.answers(every_second_photo(root / "not_dogs", 1, report))
     return {
         "photos": len(breeds),
         "top1": scoring.share(probabilities.argmax(-1) == breeds),

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dogsnap.exporting import Report
+from dogsnap.training import dataset
 from dogsnap.training.dataset import (
     FOLDS,
     Box,
@@ -15,7 +17,6 @@ from dogsnap.training.dataset import (
     breeds_of,
     id_and_name,
     rows_of_index,
-    source_of,
 )
 from PIL import Image
 
@@ -54,6 +55,13 @@ def every_second(examples: list[Example]) -> list[Example]:
     return chosen
 
 
+def every_second_photo(folder: Path | None, first: int, report: Report) -> list[Path]:
+    """Every second photo below `folder` by name, from the `first` (0: for
+    training, 1: for evaluation), if it can be read.
+    """
+    return dataset.readable_photos(dataset.photos_below(folder)[first::2], report) if folder else []
+
+
 def check_taught(folders: list[str], training: list[Example]) -> None:
     """Raises DatasetError for class folders without training photos."""
     taught = set(breeds_of(training))
@@ -73,7 +81,12 @@ def sources_of(folder: Path, one_source: Sequence[str] = ()) -> dict[Path, str]:
     count as one. Raises DatasetError.
     """
     rows = rows_of_index(folder, ("photo",))
-    return {folder / row["photo"]: source_of(row, one_source) for row in rows}
+    return {folder / row["photo"]: join_source(row.get("source") or "", one_source) for row in rows}
+
+
+def join_source(source: str, one_source: Sequence[str]) -> str:
+    """The source as it counts; see `sources_of`."""
+    return one_source[0] if source.startswith(tuple(one_source)) else source
 
 
 def folds(examples: list[Example]) -> np.ndarray:

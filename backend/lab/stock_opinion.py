@@ -125,12 +125,12 @@ class _Tensors(_Plain):
 def _fill(model: keras.Model, tensors: Mapping[str, np.ndarray]) -> None:
     """Set the weights, with batch normalization folded into each convolution."""
     _fold(model, "stem", tensors, "_conv_stem", "_bn0")
-    for number, block in enumerate(blocks()):
+    for number, (name, block) in enumerate(blocks()):
         own = f"_blocks.{number}."
         if block.expansion > 1:
-            _fold(model, f"{block.name}_expand", tensors, own + "_expand_conv", own + "_bn0")
-        _fold(model, f"{block.name}_depthwise", tensors, own + "_depthwise_conv", own + "_bn1")
-        _fold(model, f"{block.name}_project", tensors, own + "_project_conv", own + "_bn2")
+            _fold(model, f"{name}_expand", tensors, own + "_expand_conv", own + "_bn0")
+        _fold(model, f"{name}_depthwise", tensors, own + "_depthwise_conv", own + "_bn1")
+        _fold(model, f"{name}_project", tensors, own + "_project_conv", own + "_bn2")
     _fold(model, "top", tensors, "_conv_head", "_bn1")
     head = tensors["_fc.weight"].T, tensors["_fc.bias"]
     model.get_layer("logits").set_weights(list(head))

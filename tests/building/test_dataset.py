@@ -218,7 +218,7 @@ def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_br
 
 def test_the_two_halves_of_a_folder_share_no_photo(data: Path) -> None:
     taught, checked = (
-        dataset.every_second_photo(data / "images", first, pytest.fail) for first in (0, 1)
+        photo_lists.every_second_photo(data / "images", first, pytest.fail) for first in (0, 1)
     )
     assert set(taught).isdisjoint(checked)
     assert len(taught) + len(checked) == 24

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dogsnap.networks.popularity import STRENGTH, log_prior
+from dogsnap.networks.popularity import STRENGTH
+from lab.prior import log_prior
 
 MODELS = Path(__file__).parents[2] / "models"
 LABELS = [{"id": "foxhound"}, {"id": "beagle"}, {"id": "dhole"}]

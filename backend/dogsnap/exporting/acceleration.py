@@ -22,7 +22,7 @@ from dogsnap import processor
 from dogsnap.exporting import Report
 from dogsnap.exporting.drawn_pictures import drawn_pictures
 from dogsnap.exporting.freezing import FrozenGraph, Function
-from dogsnap.exporting.quantization import Ranges, quantise_in_place
+from dogsnap.exporting.quantization import Ranges, write_quantised
 from dogsnap.serving.versions.openvino_runtime import (
     AFTER,
     AGAIN,
@@ -205,19 +205,13 @@ def _trials(
     network is in `temporary` then.
     """
     trials = {}
-    folders = {BFLOAT16: folder}
-    if acceleration.ranges:
-        folders[INT8] = temporary
-    for precision, network_folder in folders.items():
+    precisions = (BFLOAT16, INT8) if acceleration.ranges else (BFLOAT16,)
+    for precision in precisions:
+        network_folder = folder
         try:
             if precision == INT8 and acceleration.ranges:
-                openvino = import_openvino()
-                model = quantise_in_place(
-                    openvino.Core().read_model(folder / NETWORK),
-                    acceleration.ranges,
-                    processor.int8_weight_bits(),
-                )
-                openvino.save_model(model, temporary / NETWORK, compress_to_fp16=False)
+                network_folder = temporary
+                write_quantised(folder / NETWORK, acceleration.ranges, temporary / NETWORK)
             trials[precision] = _measure_precision(precision, network_folder, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
             report(f"{precision} is not used: {_reason(error)}")

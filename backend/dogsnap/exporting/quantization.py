@@ -7,16 +7,15 @@ costs accuracy and saves no time (backend/lab/notes.md). So all behind the last 
 stays float32.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dogsnap.files import replacing
-from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
+from dogsnap import processor
+from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork, import_openvino
 
 RANGES = "int8_ranges.json"
 LEVELS = 256  # of an activation: uint8
@@ -47,10 +46,16 @@ class Ranges:
     made_by: str = "dogsnap quantize"
     pooled: bool = False
 
-    def write(self, file: Path) -> None:
-        """Write the ranges as JSON, a few kB, in one step."""
-        with replacing(file) as temporary:
-            temporary.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+def write_quantised(network: Path, ranges: Ranges, target: Path) -> None:
+    """Write the float32 network in the file `network` again in int8, with weights
+    of as many bits as this processor multiplies. Raises IncompatibleNetwork if
+    the ranges are not of this network.
+    """
+    openvino = import_openvino()
+    model = openvino.Core().read_model(network)
+    quantise_in_place(model, ranges, processor.int8_weight_bits())
+    openvino.save_model(model, target, compress_to_fp16=False)
 
 
 def quantise_in_place(model: Any, ranges: Ranges, weight_bits: int) -> Any:

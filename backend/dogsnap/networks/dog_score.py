@@ -34,10 +34,3 @@ class DogHead:
     def to_json(self) -> dict[str, Any]:
         """Weights as base64 of float16."""
         return {"weights": write_halves(self.weights), "bias": self.bias}
-
-    def probabilities(self, features: np.ndarray, largest: np.ndarray) -> np.ndarray:
-        """That photos show a dog, (n,), by features (n, f) and the largest
-        logits of a breed (n,).
-        """
-        logits = features @ self.weights + self.bias + largest
-        return 1 / (1 + np.exp(-np.clip(logits, -60, 60)))

@@ -27,16 +27,6 @@ class Stage(NamedTuple):
     channels: int
 
 
-class Block(NamedTuple):
-    """One of them: `name` begins those of its layers."""
-
-    name: str
-    kernel: int
-    stride: int
-    expansion: int
-    channels: int
-
-
 # Tan and Le, 2019, table 1; the Lite variant (Liu, 2020) has no squeeze and excitation, ReLU6 in
 # place of swish, and stem and head as they are for every size.
 STAGES = (
@@ -60,27 +50,27 @@ def efficientnet_lite0(classes: int, side: int = SIDE) -> keras.Model:
     image = keras.Input((side, side, 3), name="image")
     x = keras.layers.Rescaling(255 / SCALE, offset=-MEAN / SCALE, name="scaled")(image)
     x = _convolution(x, STEM, 3, 2, name="stem")
-    for block in blocks():
-        x = _inverted_residual(x, block)
+    for name, block in blocks():
+        x = _inverted_residual(x, name, block)
     x = _convolution(x, FEATURES, 1, 1, name="top")
     features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(x)
     logits = keras.layers.Dense(classes, name="logits", dtype="float32")(features)
     return keras.Model(image, {"features": features, "logits": logits}, name="efficientnet_lite0")
 
 
-def blocks() -> Iterator[Block]:
-    """All of its blocks, in their order."""
+def blocks() -> Iterator[tuple[str, Stage]]:
+    """All of its blocks in their order: what the names of their layers begin
+    with, and what they are like.
+    """
     for number, stage in enumerate(STAGES, 1):
         for place in range(stage.blocks):
-            stride = stage.stride if place == 0 else 1
-            name = f"stage{number}_block{place + 1}"
-            yield Block(name, stage.kernel, stride, stage.expansion, stage.channels)
+            alike = stage if place == 0 else stage._replace(stride=1)
+            yield f"stage{number}_block{place + 1}", alike
 
 
-def _inverted_residual(x: keras.KerasTensor, block: Block) -> keras.KerasTensor:
+def _inverted_residual(x: keras.KerasTensor, name: str, block: Stage) -> keras.KerasTensor:
     """Sandler et al., 2018."""
     before = x
-    name = block.name
     if block.expansion > 1:
         x = _convolution(x, block.expansion * x.shape[-1], 1, 1, name=f"{name}_expand")
     x = keras.layers.DepthwiseConv2D(

@@ -7,7 +7,7 @@ features are for photos of a breed than for photos of any dog.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,6 @@ class Sureness:
     odds: float
     look: float
     offset: float
-
-    def to_json(self) -> dict[str, float]:
-        """For a version's description."""
-        return asdict(self)
 
     def inputs(self, probabilities: tf.Tensor, looks: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Of each photo the probabilities of all breeds but the first one (n,

@@ -33,21 +33,6 @@ import numpy as np
 STRENGTH = 0.006
 
 
-def log_prior(labels: Sequence[Mapping[str, Any]], file: Path) -> np.ndarray:
-    """Log-probabilities of the breeds up to a constant, float32 (classes,),
-    with mean 0; zeros where no breed has a rank.
-
-    `labels`: the classes, with their `id`. `file`: JSON with `ranks`, an object
-    of numbers by id, 1 for the most common; a breed without one comes behind
-    them all, and without the file none has one. Raises ValueError for a file of
-    another kind.
-    """
-    ranks = _ranks(file)
-    last = max(ranks.values(), default=0) + 1
-    found = np.array([ranks.get(label["id"], last) for label in labels], np.float32)
-    return np.float32(STRENGTH) * (found.mean() - found)
-
-
 def further_prior(
     known: Sequence[Mapping[str, Any]],
     prior: np.ndarray,
@@ -59,7 +44,7 @@ def further_prior(
     One without a rank in `file` is as common as breeds are on average, and so
     are all where no known one has a rank.
     """
-    ranks = _ranks(file)
+    ranks = read_ranks(file)
     behind = np.zeros(len(further), np.float32)
     ranked = [index for index, label in enumerate(known) if label["id"] in ranks]
     if ranked and np.ptp(prior):
@@ -71,7 +56,10 @@ def further_prior(
     return np.append(prior, behind)
 
 
-def _ranks(file: Path) -> dict[str, float]:
+def read_ranks(file: Path) -> dict[str, float]:
+    """The numbers by id in a JSON file {"ranks": {id: rank, ...}}, 1 for the most
+    common breed; none without the file. Raises ValueError for a file of another kind.
+    """
     if not file.is_file():
         return {}
     try:

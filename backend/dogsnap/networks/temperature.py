@@ -62,11 +62,6 @@ class Calibration:
             return found
         return self.sureness.probabilities(found, looks)
 
-    def logarithms(self, logits: np.ndarray, looks: np.ndarray | None = None) -> np.ndarray:
-        """Log-probabilities (n, classes)."""
-        looks = None if looks is None else looks.astype(np.float64)
-        return np.log(self.probabilities(logits, looks=looks))
-
 
 def fit_calibration(
     logits: np.ndarray,

@@ -185,22 +185,18 @@ class ClassStatistics:
             folds = [np.arange(len(each)) % FOLDS for each in features]
         if checked_folds is None:
             checked_folds = np.arange(len(self.checked)) % FOLDS
-        left_out = [np.zeros((len(each), len(features)), np.float32) for each in features]
-        checked = np.zeros((len(self.checked), len(features)), np.float32)
         parts = []
         for fold in range(FOLDS):
             taught = [each[own != fold] for each, own in zip(features, folds, strict=True)]
-            others = checked_folds == fold
-            known = np.concatenate([self.checked[~others], more])
-            weights, offset = self._fit(taught, known, kernel, bias)
-            parts.append((weights, offset))
-            checked[others] = self.checked[others] @ weights + offset
-            for each, own, logits in zip(features, folds, left_out, strict=True):
-                logits[own == fold] = each[own == fold, 0] @ weights + offset
+            others = np.concatenate([self.checked[checked_folds != fold], more])
+            parts.append(self._fit(taught, others, kernel, bias))
         weights, offset = self._fit(features, np.concatenate([self.checked, more]), kernel, bias)
+        checked = _logits_apart(self.checked, checked_folds, parts)
         lowered = self._find_lowering(checked, kernel, bias)
+        left_out = []
+        for each, own in zip(features, folds, strict=True):
+            left_out.append(_logits_apart(each[:, 0], own, parts) - lowered)
         parts = [(of_part, own - lowered) for of_part, own in parts]
-        left_out = [logits - lowered for logits in left_out]
         return NewClasses(weights, offset - lowered, parts, left_out, checked - lowered)
 
     def _find_lowering(
@@ -272,3 +268,16 @@ class ClassStatistics:
             compiled()
         found = self._whiten(weights.numpy().T).T
         return found, own.numpy() - centre @ found
+
+
+def _logits_apart(
+    features: np.ndarray, folds: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Logits float32 (n, k) of features (n, f), each by the weights and biases of the
+    part that was fitted without its fold.
+    """
+    logits = np.zeros((len(features), len(parts[0][1])), np.float32)
+    for fold, (weights, offset) in enumerate(parts):
+        own = folds == fold
+        logits[own] = features[own] @ weights + offset
+    return logits

@@ -174,12 +174,6 @@ def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> li
     return rows
 
 
-def source_of(row: Mapping[str, str], one_source: Sequence[str]) -> str:
-    """The source in a line of `index.tsv`; see `sources_of`."""
-    source = row.get("source") or ""
-    return one_source[0] if source.startswith(tuple(one_source)) else source
-
-
 def fold_of(source: str) -> int:
     """In which of FOLDS parts all photos of a source are."""
     return hashlib.sha256(source.encode()).digest()[0] % FOLDS
@@ -275,13 +269,6 @@ def open_photo(path: Path) -> Image.Image:
     """A photo file as an upright RGB picture. Raises OSError and ValueError."""
     with Image.open(io.BytesIO(photo_bytes(path))) as photo:
         return ImageOps.exif_transpose(photo).convert("RGB")
-
-
-def every_second_photo(folder: Path | None, first: int, report: Report) -> list[Path]:
-    """Every second photo below `folder` by name, from the `first` (0: for
-    training, 1: for evaluation), if it can be read.
-    """
-    return readable_photos(photos_below(folder)[first::2], report) if folder else []
 
 
 def photos_below(folder: Path, report: Report = lambda _: None) -> list[Path]:

@@ -14,7 +14,7 @@ from dogsnap import processor
 from dogsnap.exporting import Report
 from dogsnap.exporting.acceleration import FILES, TOLERANCES
 from dogsnap.exporting.export import INT8_RANGES
-from dogsnap.exporting.quantization import Ranges, quantise_in_place
+from dogsnap.exporting.quantization import Ranges, write_quantised
 from dogsnap.exporting.redescription import rewriting
 from dogsnap.serving.versions.graph_functions import GraphFunctions
 from dogsnap.serving.versions.openvino_runtime import (
@@ -153,14 +153,12 @@ def _quantise(
     folder: Path, manifest: NetworkManifest, images: Iterator[np.ndarray]
 ) -> tuple[Ranges, NetworkManifest]:
     """Replace the network of a version that is being written by one in int8."""
-    openvino = import_openvino()
     runtime = folder / FOLDER
-    ranges = find_ranges(openvino.Core().read_model(runtime / NETWORK), images, pooled=True)
-    model = openvino.Core().read_model(runtime / NETWORK)
-    quantise_in_place(model, ranges, processor.int8_weight_bits())
-    other = runtime / "int8"
-    openvino.save_model(model, other / NETWORK, compress_to_fp16=False)
+    model = import_openvino().Core().read_model(runtime / NETWORK)
+    ranges = find_ranges(model, images, pooled=True)
     del model  # it reads the file that is replaced
+    other = runtime / "int8"
+    write_quantised(runtime / NETWORK, ranges, other / NETWORK)
     for name in FILES:
         os.replace(other / name, runtime / name)
     other.rmdir()

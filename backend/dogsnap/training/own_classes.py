@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,11 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
             f"the folders of {folder} are {' and '.join(names)}, which hold folders of classes; "
             f"name one of these, such as {folder / names[0]}: one photo in five is held out"
         )
-    readable = dataset.readable(examples, report)
-    digests = [hashlib.sha256(example.path.read_bytes()).hexdigest() for example in readable]
-    photos = _leave_out_contradictions(readable, digests, report)
+    by_content: dict[str, list[Example]] = {}
+    for example in dataset.readable(examples, report):
+        digest = hashlib.sha256(example.path.read_bytes()).hexdigest()
+        by_content.setdefault(digest, []).append(example)
+    photos = _leave_out_contradictions(by_content, report)
     training: list[Example] = []
     held_out: list[Example] = []
     for place, name in enumerate(names):
@@ -111,12 +113,9 @@ def read_classes(folder: Path, report: Report) -> ClassPhotos:
 
 
 def _leave_out_contradictions(
-    examples: Sequence[Example], digests: Sequence[str], report: Report
+    by_content: Mapping[str, Sequence[Example]], report: Report
 ) -> dict[str, Example]:
     """One example for each file content, without those of two classes."""
-    by_content: dict[str, list[Example]] = {}
-    for example, digest in zip(examples, digests, strict=True):
-        by_content.setdefault(digest, []).append(example)
     photos = {}
     for digest, same in by_content.items():
         if len({example.breed for example in same}) > 1:
@@ -170,20 +169,27 @@ def train(
     model = start.build(len(photos.labels))
     architectures.load_all_but_breeds(model, start.build(start.classes), start.weights)
     head = work / "head.weights.h5"
-    if not head.is_file():
-        _fit_head(model, photos, is_mirrored)
-        with replacing(head) as temporary:
-            model.save_weights(temporary)
-    model.load_weights(head)
+    _fit_once(model, head, lambda: _fit_head(model, photos, is_mirrored))
     before = accuracy(model, photos.held_out)
     report(f"head alone: {before:.1%} of {len(photos.held_out)} photos held out are right")
-    _train_upper_blocks(model, photos, work, is_mirrored, report)
+    upper = work / "upper.weights.h5"
+    backup = work / "backup"
+    _fit_once(model, upper, lambda: _train_upper_blocks(model, photos, backup, is_mirrored, report))
     after = accuracy(model, photos.held_out)
     report(f"with the upper blocks: {after:.1%}")
     if after < before:
         model.load_weights(head)
         report("the head alone is better, and is taken")
     return model
+
+
+def _fit_once(model: keras.Model, file: Path, fit: Callable[[], None]) -> None:
+    """Fit the model and keep its weights in `file`; where a call before did, read them."""
+    if not file.is_file():
+        fit()
+        with replacing(file) as temporary:
+            model.save_weights(temporary)
+    model.load_weights(file)
 
 
 def _refuse_other_photos(photos: ClassPhotos, is_mirrored: bool, work: Path) -> None:
@@ -217,17 +223,18 @@ def views_of(
     if is_mirrored is not None:
         pairs = pairs.shuffle(len(paths), seed=SEED).repeat(repeat)
 
-    def read(path: tf.Tensor) -> tf.Tensor:
+    def view(path: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         contents = tf.numpy_function(
             lambda name: photo_bytes(Path(os.fsdecode(name))), [path], "string"
         )
-        return decode(tf.ensure_shape(contents, ()))
-
-    def view(path: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image = read(path)
-        image = resize(image if is_mirrored is None else _crop(image), size)
-        if is_mirrored is not None:
-            image = _change_light(tf.image.random_flip_left_right(image) if is_mirrored else image)
+        image = decode(tf.ensure_shape(contents, ()))
+        if is_mirrored is None:
+            image = resize(image, size)
+        else:
+            image = resize(_crop(image), size)
+            if is_mirrored:
+                image = tf.image.random_flip_left_right(image)
+            image = _change_light(image)
         return tf.ensure_shape(image, (*size, 3)), place
 
     return pairs.map(view, num_parallel_calls=2).batch(BATCH).prefetch(1)
@@ -289,47 +296,40 @@ def _loss() -> keras.losses.Loss:
 
 
 def _train_upper_blocks(
-    model: keras.Model, photos: ClassPhotos, work: Path, is_mirrored: bool, report: Report
+    model: keras.Model, photos: ClassPhotos, backup_folder: Path, is_mirrored: bool, report: Report
 ) -> None:
     """Train the blocks behind LAST_FROZEN and the head; goes on where a call
-    before was ended.
+    before with this `backup_folder` was ended.
     """
-    done = work / "upper.weights.h5"
-    if not done.is_file():
-        backbone = architectures.backbone_of(model)
-        names = [layer.name for layer in backbone.layers]
-        last = names.index(LAST_FROZEN) if LAST_FROZEN in names else len(names) // 2
-        for layer in backbone.layers[: last + 1]:
-            layer.trainable = False
-        learner = keras.Model(model.input, model.output["breeds"])
-        steps = math.ceil(len(photos.training) / BATCH)
-        rate = keras.optimizers.schedules.CosineDecay(UPPER_RATE, UPPER_EPOCHS * steps)
-        learner.compile(keras.optimizers.AdamW(rate, weight_decay=WEIGHT_DECAY), _loss())
-        classes = len(photos.labels)
-        views = views_of(photos.training, model.input_shape[1:3], is_mirrored).map(
-            lambda images, places: (images, tf.one_hot(places, classes))
-        )
-        # Restored by Keras itself: weights, optimizer, epoch and step.
-        backup = keras.callbacks.BackupAndRestore(
-            str(work / "backup"), save_freq=max(steps // 2, 1)
-        )
-        whole = UPPER_EPOCHS * steps
+    backbone = architectures.backbone_of(model)
+    names = [layer.name for layer in backbone.layers]
+    last = names.index(LAST_FROZEN) if LAST_FROZEN in names else len(names) // 2
+    for layer in backbone.layers[: last + 1]:
+        layer.trainable = False
+    learner = keras.Model(model.input, model.output["breeds"])
+    steps = math.ceil(len(photos.training) / BATCH)
+    rate = keras.optimizers.schedules.CosineDecay(UPPER_RATE, UPPER_EPOCHS * steps)
+    learner.compile(keras.optimizers.AdamW(rate, weight_decay=WEIGHT_DECAY), _loss())
+    classes = len(photos.labels)
+    views = views_of(photos.training, model.input_shape[1:3], is_mirrored).map(
+        lambda images, places: (images, tf.one_hot(places, classes))
+    )
+    # Restored by Keras itself: weights, optimizer, epoch and step.
+    backup = keras.callbacks.BackupAndRestore(str(backup_folder), save_freq=max(steps // 2, 1))
+    whole = UPPER_EPOCHS * steps
 
-        def tell_of(bar: Any) -> None:
-            """Where no terminal shows it."""
-            if not sys.stderr.isatty():
-                eta = bar.format_eta()  # empty in the first second
-                report(f"upper blocks: {bar.pos} of {whole} steps{f', {eta} left' if eta else ''}")
+    def tell_of(bar: Any) -> None:
+        """Where no terminal shows it."""
+        if not sys.stderr.isatty():
+            eta = bar.format_eta()  # empty in the first second
+            report(f"upper blocks: {bar.pos} of {whole} steps{f', {eta} left' if eta else ''}")
 
-        with click.progressbar(length=whole, label="upper blocks", file=sys.stderr) as bar:
-            progress = keras.callbacks.LambdaCallback(
-                on_epoch_begin=lambda epoch, logs: bar.update(epoch * steps - bar.pos),
-                on_train_batch_end=lambda batch, logs: bar.update(1),
-                on_epoch_end=lambda epoch, logs: tell_of(bar),
-            )
-            learner.fit(
-                views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=[backup, progress]
-            )
-        with replacing(done) as temporary:
-            model.save_weights(temporary)
-    model.load_weights(done)
+    with click.progressbar(length=whole, label="upper blocks", file=sys.stderr) as bar:
+        progress = keras.callbacks.LambdaCallback(
+            on_epoch_begin=lambda epoch, logs: bar.update(epoch * steps - bar.pos),
+            on_train_batch_end=lambda batch, logs: bar.update(1),
+            on_epoch_end=lambda epoch, logs: tell_of(bar),
+        )
+        learner.fit(
+            views, epochs=UPPER_EPOCHS, shuffle=False, verbose=0, callbacks=[backup, progress]
+        )

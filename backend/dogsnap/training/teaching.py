@@ -576,8 +576,6 @@ def known_photos(
 def breeds_in(
     folders: Sequence[Path],
     facts: Mapping[str, Mapping[str, Any]],
-    one_source: Sequence[str] = (),
-    left_out: Collection[str] = (),
     report: Report = lambda _: None,
 ) -> list[NewBreed]:
     """One breed for each folder in the first of `folders`, named as the folder
@@ -585,20 +583,15 @@ def breeds_in(
 
     Photos in the others' folders of the same names are added. A folder with an
     `index.tsv` has the photos that this lists, of the sources in its column
-    `source`; `one_source`: see `dataset.source_of`. `left_out`: folders of the
-    first that are no breeds to teach. `report`: see `photos_in`.
+    `source`. `report`: see `photos_in`.
     """
-    photos = [_photos_by_breed(folder, one_source, report) for folder in folders]
-    folder = folders[0]
-    first = photos[0]
-    if strange := sorted(set(left_out) - set(first)):
-        raise TeachingError(f"there is no folder {strange[0]} in {folder} to be left out")
+    photos = [_photos_by_breed(folder, report) for folder in folders]
     names = {}
-    for breed in sorted(set(first) - set(left_out)):
+    for breed in sorted(photos[0]):
         names[breed] = breed.replace("_", " ")
     if strange := sorted(set(facts) - set(names.values())):
         raise TeachingError(
-            f"there are facts for {strange[0]}, but no folder of that name in {folder}"
+            f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}"
         )
     breeds = []
     for breed, name in names.items():
@@ -619,9 +612,7 @@ def holds_breeds(folder: Path) -> bool:
     return (folder / dataset.INDEX).is_file() or any(map(os.path.isdir, folder.iterdir()))
 
 
-def _photos_by_breed(
-    folder: Path, one_source: Sequence[str], report: Report
-) -> dict[str, dict[Path, str]]:
+def _photos_by_breed(folder: Path, report: Report) -> dict[str, dict[Path, str]]:
     """The photos of each breed and their sources, "" where that is not known."""
     found: dict[str, dict[Path, str]] = {}
     if not (folder / dataset.INDEX).is_file():
@@ -630,8 +621,7 @@ def _photos_by_breed(
                 found[path.name] = dict.fromkeys(photos_in([path], report), "")
         return found
     for row in dataset.rows_of_index(folder):
-        source = dataset.source_of(row, one_source)
-        found.setdefault(row["breed"], {})[folder / row["photo"]] = source
+        found.setdefault(row["breed"], {})[folder / row["photo"]] = row.get("source") or ""
     return found
 
 

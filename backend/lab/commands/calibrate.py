@@ -87,7 +87,7 @@ def calibrate(
     from dogsnap.exporting.export import NOT_TRAINED, read_json
     from dogsnap.training import dataset
 
-    from lab import calibration, phone, second_opinion
+    from lab import calibration, phone, photo_lists, second_opinion
     from lab.boxes import with_boxes
     from lab.dogs_training import read_judged
 
@@ -97,7 +97,7 @@ def calibrate(
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [with_boxes(part, data, frames, click.echo) for part in parts]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)
-    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
+    no_dogs = photo_lists.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
     judged = []

@@ -75,11 +75,11 @@ def train(
         raise click.UsageError(
             "Missing option '--out', the folder for what is trained, such as models/mine."
         )
-    from dogsnap.networks import popularity
     from dogsnap.training import dataset
 
     from lab import artefacts, calibration, photo_lists, trainer
     from lab.boxes import with_boxes
+    from lab.prior import log_prior
     from lab.recipes import RECIPES
 
     if recipe_name not in RECIPES:
@@ -88,7 +88,7 @@ def train(
     folders = dataset.breed_folders(data)
     labels = photo_lists.labels_of(folders, named["breeds"])
     ranks = named["popularity"] or POPULARITY
-    popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
+    log_prior(labels, ranks)  # which refuses what holds no ranks before the training
     listed = dataset.read_list(data, "train_list")
     # Cut before the unreadable ones go: a photo lost or repaired between two sittings
     # moves no other one across the cut.
@@ -102,7 +102,7 @@ def train(
     photo_lists.check_taught(folders, fitted)
     trainer.use_precision(named["precision"])
     work = work or WORK / recipe_name
-    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
+    no_dogs = photo_lists.every_second_photo(not_dogs, 0, click.echo)
     model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
     artefacts.finish(model, recipe, labels, fitted, out, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)

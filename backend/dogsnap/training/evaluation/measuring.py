@@ -68,7 +68,7 @@ def evaluate_labels(version: ExportedVersion, examples: list[Example]) -> dict[s
 
 def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict[str, Any]:
     """The scores on the half of the photos in `folder` that taught the dog head nothing."""
-    photos = dataset.every_second_photo(folder, 1, report)
+    photos = dataset.readable_photos(dataset.photos_below(folder)[1::2], report)
     is_dog = version.levels.decision.sees_dog(answers(version, photos)["dog"])
     called_none = scoring.share(~is_dog)
     return {"photos": len(photos), "called_no_dog": called_none}
