@@ -9,10 +9,10 @@ from pathlib import Path
 from dogsnap.exporting import Report
 from dogsnap.exporting.acceleration import convert
 from dogsnap.exporting.freezing import Source
-from dogsnap.exporting.merging.merge import read_description
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.files import replacing
 from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.openvino_runtime import NETWORK, import_openvino
 from dogsnap.training.dataset import photo_bytes, readable_photos
 from dogsnap.training.ranges import find_ranges
@@ -23,7 +23,7 @@ def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
 
     Raises FreezingError, IncompatibleNetwork, or DatasetError.
     """
-    description = read_description(version)
+    description = Description.read(version).raw
     size = tuple(description["input_size"])
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -213,6 +213,7 @@ OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'
             None,
             "labels.json does not exist; `python -m lab train` or `python -m lab calibrate` writes it",
         ),
+        ("scores.json", "{}", "scores.json has no calibration; expected what `dogsnap train`"),
         ("scores.json", "{", "scores.json is no JSON"),
         (
             "recipe.json",
@@ -224,7 +225,7 @@ OTHER_WEIGHTS = f'{{"weights": "{"f" * 64}"}}'
         ("labels.json", "[{}, {}]", "does not fit the network tiny"),
         (
             "scores.json",
-            OTHER_WEIGHTS,
+            json.dumps({**json.loads(OTHER_WEIGHTS), "calibration": {}}),
             r"scores.json was made with other weights .*received f{12}; run `python -m lab calib",
         ),
         (

@@ -1,6 +1,7 @@
 """Merging: photos in, the source's own answers out; the source untouched; ambiguous graphs refused with what to choose."""
 
 import base64
+import shutil
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from dogsnap.exporting.merging.merge import MergeError, Options, merge
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.tensors.signatures import ServableId
-from dogsnap.serving.versions.description import Description
+from dogsnap.serving.versions.description import DESCRIPTION_FILE, Description
 from dogsnap.serving.versions.servable import LocalServable
 from dogsnap.serving.versions.warmup import warm_up
 from support import tensorflow1_models
@@ -381,6 +382,26 @@ def test_what_does_not_fit_the_network_is_refused_with_what_there_is(logits, opt
     assert list(logits.parent.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("[]", r"dogsnap.json: \[\] is not of type 'object'"),
+        ('{"labels": [{"id": "c1"}]}', r"dogsnap.json: labels\[0\]: 'name' is a required"),
+        ('{"input_size": 7}', "dogsnap.json: input_size: 7 is not of type 'array'"),
+        ("{", "dogsnap.json is no JSON"),
+    ],
+)
+def test_a_source_that_does_not_describe_itself_rightly_is_refused_with_the_field(
+    logits, stated, said, tmp_path
+) -> None:
+    version = shutil.copytree(logits, tmp_path / "m" / "1")
+    file = version / DESCRIPTION_FILE
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(stated)
+    with pytest.raises(ValueError, match=said):
+        merge(version, Options(softmax=True))
+
+
 def open_sides(folder: Path, channels_first: bool) -> Path:
     """What saved_model_cli prints of older Hugging Face exports: pixel_values (-1, -1, -1, -1)."""
 
@@ -489,7 +510,7 @@ def test_what_is_merged_goes_beside_the_path_that_was_given_or_nowhere(tmp_path:
     said = output_of(dogsnap("merge", tmp_path / "models" / "dogs" / "1"))
     assert f"wrote {tmp_path}/models/dogs/2" in said
     assert Loaded(tmp_path / "models" / "dogs" / "2").signatures
-    description = merging.read_description(tmp_path / "models" / "dogs" / "2")
+    description = Description.read(tmp_path / "models" / "dogs" / "2").raw
     assert description["source"]["merged_from"] == "dogs/1"
     refused(dogsnap("merge", stored), f"move its files to {stored}/1")
     refused(dogsnap("teach", stored, stored), f"move its files to {stored}/1")

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from click.testing import Result
 from dogsnap.exporting.export import STATISTICS_FILE
-from dogsnap.exporting.merging.merge import read_description
 from dogsnap.networks import architectures
 from dogsnap.networks.architectures import STORED_WEIGHTS, save_stored_weights
+from dogsnap.serving.versions.description import Description
 from dogsnap.training import own_classes
 from dogsnap.training.evaluation.exported_version import ExportedVersion
+from dogsnap.training.teaching import known_photos
 from dogsnap.training.thresholds import find_threshold
 from PIL import Image
 from support.command_line import dogsnap, output_of, refused
@@ -93,7 +94,7 @@ def test_a_model_whose_folder_is_a_link_gets_its_versions_under_its_own_name(
     said = output_of(train(photos, start))
     assert f"ask it: dogsnap predict PHOTO --model mine --models {out.parent}" in said
     for version in (store / "1", store / "2"):
-        assert read_description(version)["model"] == "mine"
+        assert Description.read(version).raw["model"] == "mine"
 
 
 def test_a_training_that_was_ended_goes_on_and_one_of_other_photos_is_not_continued(
@@ -242,11 +243,36 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_work(
     assert said.startswith("Error: /proc/self cannot be written to: ")
 
 
-def test_the_folder_of_another_network_is_not_written_to(photos: Path, start: Path) -> None:
-    (start / "scores.json").write_text("{}")
+@pytest.mark.parametrize("scores", ["{}", "[0.9]"])
+def test_the_folder_of_another_network_is_not_written_to(
+    photos: Path, start: Path, scores: str
+) -> None:
+    (start / "scores.json").write_text(scores)
     before = {path.name: path.read_bytes() for path in start.iterdir()}
     refused(dogsnap("train", photos, "--from", start, "--out", start), "holds another network")
     assert {path.name: path.read_bytes() for path in start.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ('{"size": [16, 16]}', "asks for the architecture 'start'; available: inception_v3, tiny"),
+        ('{"architecture": "tiny"}', "recipe.json has no size; expected what `dogsnap train`"),
+        ("[]", "recipe.json has no size"),
+    ],
+)
+def test_a_network_to_begin_with_that_cannot_be_built_is_refused(
+    photos: Path, start: Path, recipe: str, words: str
+) -> None:
+    (start / "recipe.json").write_text(recipe)
+    refused(train(photos, start), words)
+
+
+def test_all_photos_of_known_breeds_keep_them_beside_own_classes_which_none_validated(
+    tmp_path: Path,
+) -> None:
+    data = make_data_set(tmp_path / "data", per_breed=8, test_per_breed=0)
+    assert len(known_photos([data], [], {"seed": own_classes.SEED})) == 3 * 8 / 4
 
 
 def test_a_threshold_holds_with_confidence_or_it_is_said_how_many_photos_it_takes() -> None:

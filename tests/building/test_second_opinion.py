@@ -14,7 +14,6 @@ from dogsnap.exporting.export import (
     export_stored,
     read_answering,
 )
-from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import write_json
 from dogsnap.networks import architectures, dogs_head, second_opinion
 from dogsnap.networks.dog_score import DogHead
@@ -23,6 +22,7 @@ from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.halves import write_halves
 from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.serving.versions import checksums
+from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
 from lab.phone import PhoneNetwork
 from support.colour_photos import encode, plain
@@ -148,7 +148,7 @@ def test_the_answering_version_adds_the_log_probabilities_and_the_odds_of_a_dog(
     probabilities, dog = answers_of_both(own, artefacts / TAUGHT)
     np.testing.assert_allclose(answer["prediction"], probabilities, atol=5e-3)
     np.testing.assert_allclose(answer["dog"], 1 / (1 + np.exp(-dog)), atol=5e-3)
-    stated = read_description(version)["second_opinion"]
+    stated = Description.read(version).raw["second_opinion"]
     digest = checksums.digest(artefacts / second_opinion.WEIGHTS)
     assert (stated["architecture"], stated["weight"], stated["sha256"]) == ("beside", 0.5, digest)
 
@@ -176,7 +176,7 @@ def test_the_other_versions_are_the_first_network_alone(artefacts, tmp_path):
     first, second = (Loaded(version).scores(image=IMAGES) for version in (with_both, alone))
     for name in ("prediction", "dog"):
         np.testing.assert_array_equal(first[name], second[name])
-    assert read_description(with_both) == read_description(alone)
+    assert Description.read(with_both).raw == Description.read(alone).raw
 
 
 @pytest.mark.parametrize(

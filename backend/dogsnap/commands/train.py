@@ -52,6 +52,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
     One photo in five is held out to measure it. Interrupted, the same command
     goes on.
     """
+    from dogsnap.exporting.export import Trained
     from dogsnap.serving.versions.version_folders import refuse_several_models
     from dogsnap.training import own_classes, own_version
 
@@ -66,7 +67,7 @@ def train(folder: Path, out: Path, work: Path | None, **named: Any) -> None:
         f"{len(photos.held_out)} are held out"
     )
     work = work or WORK / out.name
-    start = own_classes.Start.read(named["source"])
+    start = Trained.read(named["source"], named["source"].name)
     model = own_classes.train(photos, start, work, named["mirrored"], click.echo)
     written = own_version.write(
         model, photos, start, out, named["precision"], named["subject"], click.echo

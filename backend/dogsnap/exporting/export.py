@@ -142,6 +142,47 @@ class Stored:
         return model
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A trained network in a folder such as models/inception_v3: its
+    `architecture`, the `size` (height, width) of the images that it takes, the
+    `labels` of its classes, its `recipe`, and the file of its `weights`.
+    """
+
+    architecture: str
+    size: tuple[int, int]
+    labels: list[dict[str, str]]
+    recipe: Mapping[str, Any]
+    weights: Path
+
+    @classmethod
+    def read(cls, folder: Path, name: str) -> "Trained":
+        """`name`: of the architecture, where the recipe names none. Raises ExportError."""
+        file = folder / "recipe.json"
+        recipe = read_fields(file, "size")
+        labels = read_json(folder / "labels.json", NOT_TRAINED)
+        architecture = recipe.get("architecture", name)
+        if architecture not in ARCHITECTURES:
+            raise ExportError(
+                f"{file} asks for the architecture {architecture!r}; "
+                f"available: {', '.join(ARCHITECTURES)}"
+            )
+        height, width = recipe["size"]
+        return cls(architecture, (height, width), labels, recipe, folder / STORED_WEIGHTS)
+
+    def build(self, classes: int) -> keras.Model:
+        """A network of this architecture with random weights."""
+        return ARCHITECTURES[self.architecture](classes, self.size)
+
+    def load(self) -> keras.Model:
+        """The network with its weights. Raises FileNotFoundError, or ValueError
+        where they do not fit.
+        """
+        model = self.build(len(self.labels))
+        load_stored_weights(model, self.weights)
+        return model
+
+
 def export_stored(
     name: str, artefacts: Path, models: Path, report: Report = lambda _: None
 ) -> Source:
@@ -214,19 +255,12 @@ def read_stored(
     Raises ExportError, OSError or ValueError for missing artefacts, and for
     those of other weights.
     """
-    recipe = read_json(artefacts / "recipe.json", NOT_TRAINED)
-    labels = read_json(artefacts / "labels.json", NOT_TRAINED)
-    scores = read_json(artefacts / "scores.json", NOT_TRAINED)
-    architecture = recipe.get("architecture", name)
-    if architecture not in ARCHITECTURES:
-        raise ExportError(
-            f"{artefacts / 'recipe.json'} asks for the architecture {architecture!r}; "
-            f"available: {', '.join(ARCHITECTURES)}"
-        )
-    size = tuple(recipe["size"])
-    model = ARCHITECTURES[architecture](len(labels), size)
-    load_stored_weights(model, artefacts / STORED_WEIGHTS)
-    weights = checksums.digest(artefacts / STORED_WEIGHTS)
+    trained = Trained.read(artefacts, name)
+    recipe = trained.recipe
+    labels = trained.labels
+    scores = read_fields(artefacts / "scores.json", "calibration")
+    model = trained.load()
+    weights = checksums.digest(trained.weights)
     check_made_with(
         scores.get("weights", weights),
         weights,
@@ -246,7 +280,7 @@ def read_stored(
     description: dict[str, Any] = {
         "model": name,
         "labels": labels,
-        "input_size": list(size),
+        "input_size": list(trained.size),
         "decision": Decision.read(calibration).to_json(),
         "groups": stated_groups(calibration, artefacts, labels),
         "recipe": recipe,
@@ -397,6 +431,18 @@ def stated_groups(
     file = artefacts.parent / GROUPS_FILE
     written = read_json(file) if file.is_file() else []
     return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]
+
+
+def read_fields(path: Path, *needed: str) -> dict[str, Any]:
+    """An object of JSON that training stored, with these fields. Raises ExportError."""
+    fields = read_json(path, NOT_TRAINED)
+    stated = fields if isinstance(fields, dict) else {}
+    if lacking := [name for name in needed if name not in stated]:
+        raise ExportError(
+            f"{path} has no {lacking[0]}; expected what `dogsnap train` or `python -m lab train` "
+            "writes"
+        )
+    return stated
 
 
 def read_json(path: Path, missing: str = "does not exist") -> Any:

@@ -19,9 +19,6 @@ SAFETENSORS = "model.safetensors"
 PROCESSOR = "preprocessor_config.json"
 # The last part of a variable's name in Keras, and in the checkpoint.
 PARTS = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
-# Keras keeps a dense kernel as (in, out), a convolution's as (height, width, in, out);
-# the checkpoint has (out, in) and (out, in, height, width).
-AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
 
 
 def is_tensorflows(folder: Path) -> bool:
@@ -87,5 +84,7 @@ def _of_hdf5(variable: h5py.Dataset) -> tuple[str, np.ndarray]:
     name = re.sub(r"layer_\._(\d+)", r"layer.\1", ".".join([*parts, PARTS.get(last, last)]))
     value = np.asarray(variable)
     if last == "kernel":
-        value = value.transpose(AXES[value.ndim])
+        # Keras keeps a dense kernel as (in, out), a convolution's as (height, width, in,
+        # out); the checkpoint has (out, in) and (out, in, height, width).
+        value = np.moveaxis(value, (-1, -2), (0, 1))
     return name, np.ascontiguousarray(value)

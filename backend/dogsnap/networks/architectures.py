@@ -150,11 +150,8 @@ def load_stored_weights(model: keras.Model, path: Path) -> None:
         ) from error
 
 
-def load_all_but_breeds(model: keras.Model, stored: keras.Model, path: Path) -> None:
-    """The same for a model of other classes: `stored`, of the file's classes,
-    reads it, and shares all but the breeds' head.
-    """
-    load_stored_weights(stored, path)
+def share_all_but_breeds(model: keras.Model, stored: keras.Model) -> None:
+    """Give a model the weights of one of other classes, but those of the breeds' head."""
     for layer, source in zip(model.layers, stored.layers, strict=True):
         if layer.name != "breeds":
             layer.set_weights(source.get_weights())

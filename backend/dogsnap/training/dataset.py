@@ -166,11 +166,12 @@ def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> li
     """
     path = data / INDEX
     rows = read_table(path)
+    expected = f"expected the columns {' and '.join(columns)}, separated by tabs"
     if not rows or not set(columns) <= set(rows[0]):
-        raise DatasetError(
-            f"{path} lists no photo; expected the columns {' and '.join(columns)}, "
-            "separated by tabs"
-        )
+        raise DatasetError(f"{path} lists no photo; {expected}")
+    for number, row in enumerate(rows, start=1):
+        if lacking := [column for column in columns if not row[column]]:
+            raise DatasetError(f"{path}: photo {number} has no {lacking[0]}; {expected}")
     return rows
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.exporting import Report
-from dogsnap.exporting.export import NOT_TRAINED, read_json
+from dogsnap.exporting.export import Trained
 from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
 from dogsnap.photo_endings import READ_ENDINGS
@@ -126,35 +126,8 @@ def _leave_out_contradictions(
     return photos
 
 
-@dataclass(frozen=True)
-class Start:
-    """A trained network that others begin with: its `architecture`, its input's
-    `size` (height, width), how many `classes` it has, and its stored `weights`.
-    """
-
-    architecture: str
-    size: tuple[int, int]
-    classes: int
-    weights: Path
-
-    @classmethod
-    def read(cls, folder: Path) -> "Start":
-        """From a folder with weights, labels and recipe, as models/inception_v3.
-
-        Raises ExportError where one is missing.
-        """
-        recipe = read_json(folder / "recipe.json", NOT_TRAINED)
-        labels = read_json(folder / "labels.json", NOT_TRAINED)
-        height, width = recipe["size"]
-        weights = folder / architectures.STORED_WEIGHTS
-        return cls(recipe.get("architecture", folder.name), (height, width), len(labels), weights)
-
-    def build(self, classes: int) -> keras.Model:
-        return architectures.ARCHITECTURES[self.architecture](classes, self.size)
-
-
 def train(
-    photos: ClassPhotos, start: Start, work: Path, is_mirrored: bool, report: Report
+    photos: ClassPhotos, start: Trained, work: Path, is_mirrored: bool, report: Report
 ) -> keras.Model:
     """The network `start` with a head for the classes, float32, whichever of
     head alone and upper blocks is better on the photos held out.
@@ -167,7 +140,7 @@ def train(
     _refuse_other_photos(photos, is_mirrored, work)
     keras.utils.set_random_seed(SEED)
     model = start.build(len(photos.labels))
-    architectures.load_all_but_breeds(model, start.build(start.classes), start.weights)
+    architectures.share_all_but_breeds(model, start.load())
     head = work / "head.weights.h5"
     _fit_once(model, head, lambda: _fit_head(model, photos, is_mirrored))
     before = accuracy(model, photos.held_out)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from dogsnap.exporting import Report
-from dogsnap.exporting.export import STATISTICS_FILE, export_stored, read_json
+from dogsnap.exporting.export import STATISTICS_FILE, Trained, export_stored, read_json
 from dogsnap.exporting.merging.merge import merge
 from dogsnap.exporting.merging.options import Options
 from dogsnap.exporting.publication import together
@@ -19,7 +19,7 @@ from dogsnap.serving.feedback.report import wilson
 from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.training.class_statistics import ClassStatistics
 from dogsnap.training.dataset import breeds_of
-from dogsnap.training.own_classes import SEED, ClassPhotos, Start, features_and_logits
+from dogsnap.training.own_classes import SEED, ClassPhotos, features_and_logits
 from dogsnap.training.thresholds import find_threshold
 
 MADE_BY = "dogsnap train 1"
@@ -40,16 +40,20 @@ def refuse_other_files(out: Path, photos: Path) -> None:
         fault = "is among the photos"
     elif saved_model_file.find(out):
         fault = "is a version"
-    elif file.is_file() and read_json(file).get("made_by") != MADE_BY:
+    elif file.is_file() and not _is_own(read_json(file)):
         fault = "holds another network"
     if fault:
         raise ValueError(f"{out} {fault}; expected a folder for the model, such as models/mine")
 
 
+def _is_own(scores: Any) -> bool:
+    return isinstance(scores, dict) and scores.get("made_by") == MADE_BY
+
+
 def write(
     model: keras.Model,
     photos: ClassPhotos,
-    start: Start,
+    start: Trained,
     out: Path,
     precision: float,
     subject: str,

@@ -27,7 +27,6 @@ from dogsnap.exporting.export import (
     read_stored,
     with_classes,
 )
-from dogsnap.exporting.merging.merge import read_description
 from dogsnap.files import write_json
 from dogsnap.networks.groups import look_alikes, named_groups
 from dogsnap.networks.halves import write_halves
@@ -38,6 +37,7 @@ from dogsnap.schemas import check_schema, read_schema
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.photos import photo
 from dogsnap.serving.photos.preprocessing import photos_to_images
+from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.servable import kernel_sentence
 from dogsnap.training import dataset
 from dogsnap.training.class_statistics import ClassStatistics
@@ -152,7 +152,7 @@ class Teacher:
         self.source = source
         self.stored = read_stored(Path(os.path.abspath(source)).parent.name, artefacts)
         self._artefacts = artefacts
-        described = read_description(source)
+        described = Description.read(source).raw
         self.taught = {each["id"]: each for each in described.get("taught", ())}
         self._check_source(described)
         known = self.stored.description["labels"]
@@ -566,9 +566,9 @@ def known_photos(
                     found.append(data / row["photo"])
             continue
         listed = dataset.read_list(data, "train_list")
-        per_breed = recipe["validation_per_breed"]
-        seed = recipe["seed"]
-        taught, _ = dataset.split_validation(listed, per_breed, seed)
+        # None of them validated a network of own classes.
+        per_breed = recipe.get("validation_per_breed", 0)
+        taught, _ = dataset.split_validation(listed, per_breed, recipe["seed"])
         found += dataset.paths_of(taught[::KNOWN_STEP])
     return found
 

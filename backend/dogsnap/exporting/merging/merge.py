@@ -2,7 +2,6 @@
 or bytes in, frozen network, answers out.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from dogsnap.exporting import Report, layers
 from dogsnap.exporting.acceleration import NotFaster
-from dogsnap.exporting.export import INT8_RANGES, write_version
+from dogsnap.exporting.export import INT8_RANGES, read_json, write_version
 from dogsnap.exporting.freezing import Function, Source
 from dogsnap.exporting.inspection import input_specs, plain_name
 from dogsnap.exporting.merging.image_input import (
@@ -31,9 +30,17 @@ from dogsnap.exporting.merging.options import MergeError, Options
 from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.every_dog import CELLS, MOST, EveryDog
 from dogsnap.networks.second_pass import NEEDED, SecondPass
+from dogsnap.schemas import check_schema
 from dogsnap.serving.answers.classification import WITHOUT_THRESHOLDS
 from dogsnap.serving.answers.levels import INDEPENDENT
-from dogsnap.serving.versions.description import DESCRIPTION_FILE, check, check_fields
+from dogsnap.serving.versions.description import (
+    DESCRIPTION_FILE,
+    SCHEMA,
+    SCHEMA_FILE,
+    Description,
+    check,
+    check_fields,
+)
 from dogsnap.serving.versions.openvino_runtime import IncompatibleNetwork
 from dogsnap.serving.versions.version_folders import model_folder_of
 
@@ -82,8 +89,7 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     network_input = find_image_input(input_specs(source.folder), options)
     model_folder = model_folder_of(source.folder)
     report(f"decoding {options.decode} in front of {network_input}")
-    check_fields(options.description, "--description")
-    description = {**read_description(source.folder), **options.description}
+    description = _describe(source.folder, options)
     signatures = source.signatures
     wanted = image_input(network_input, options, description)
     richest = richest_signature(signatures, network_input, wanted)
@@ -215,7 +221,7 @@ def merge_answering(
     Where no precision is fast enough, it computes in float32; without a second
     pass there is none then, unless it is `required`.
     """
-    second_pass = "second_pass" in read_description(source.folder).get("scores", {})
+    second_pass = "second_pass" in Description.read(source.folder).raw.get("scores", {})
     try:
         return [merge(source, Options(fast=True, second_pass=second_pass), report)]
     except (MergeError, NotFaster) as error:
@@ -257,10 +263,17 @@ def _second_pass(
         ) from None
 
 
-def read_description(source: Path) -> dict[str, Any]:
-    """The description in a version; {} if it has none."""
+def _describe(source: Path, options: Options) -> dict[str, Any]:
+    """What the source and the options say of the version. Raises ValueError for
+    what fits no description.
+    """
+    check_fields(options.description, "--description")
     file = source / DESCRIPTION_FILE
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    description = read_json(file) if file.is_file() else {}
+    if isinstance(description, dict):
+        description = {**description, **options.description}
+    check_schema(description, SCHEMA, str(file), SCHEMA_FILE)
+    return description
 
 
 def _read_ranges(description: Mapping[str, Any]) -> Ranges | None:
