@@ -24,10 +24,10 @@ from dogsnap.serving.versions.openvino_runtime import (
     IncompatibleNetwork,
     Network,
 )
-from dogsnap.training.dataset import photo_bytes
 from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays
 
 from lab.array_files import save_arrays
+from lab.photo_lists import contents_of
 
 OPINION = "opinion"  # what the network beside tells
 OPINION_OF = {"fast": "opinion_fast", "after": "opinion_after"}  # by the pass
@@ -94,7 +94,7 @@ class Passes:
         rows = []
         for start in range(0, len(photos), BATCH):
             batch = photos[start : start + BATCH]
-            files = [photo_bytes(photo) for photo in batch]
+            files = [contents_of(photo) for photo in batch]
             rows.append(self._run_batch(tf.constant(files), near))
         return join_rows(rows)
 

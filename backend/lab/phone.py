@@ -22,13 +22,13 @@ from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER, parts_of
-from dogsnap.training import dataset, scoring, thresholds
+from dogsnap.training import scoring, thresholds
 from dogsnap.training.dataset import breeds_of, paths_of
 from dogsnap.training.evaluation.labelled_photos import read_known
 
 from lab import decision_fit
 from lab.calibration import Answers, Pass, Photos, fit_decision
-from lab.photo_lists import every_second_photo, folds
+from lab.photo_lists import contents_of, every_second_photo, folds
 from lab.trainer import with_whole_pictures
 
 MADE_BY = "python -m lab calibrate --phone 1"
@@ -95,7 +95,7 @@ def run(file: Path, photos: Sequence[Photo], parts: Sequence[float]) -> np.ndarr
     _, side, _, _ = network.input(0).shape
     found = []
     for photo in photos:
-        contents = dataset.photo_bytes(photo)
+        contents = contents_of(photo)
         views = []
         for part in parts:
             whole = round(side / part)

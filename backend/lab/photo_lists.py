@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from dogsnap.training.dataset import (
     DatasetError,
     Example,
     breeds_of,
-    id_and_name,
+    class_ids,
     rows_of_index,
 )
 from PIL import Image
@@ -23,6 +25,7 @@ from PIL import Image
 from lab.boxes import rows_of_dogs
 
 WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
+NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
 
@@ -42,6 +45,30 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict[str, An
             label[key] = facts.get(breed_id, {}).get(key, name.replace("_", " "))
         labels.append(label)
     return labels
+
+
+def id_and_name(folder: str) -> tuple[str, str]:
+    """n02085620-Chihuahua -> n02085620, Chihuahua; golden-doodle -> twice itself."""
+    match = NUMBERED_FOLDER.fullmatch(folder)
+    return (match[1], match[2]) if match else (folder, folder)
+
+
+def read_list(data: Path, name: str, labels: Sequence[dict[str, Any]]) -> list[Example]:
+    """As `dataset.read_list`, with breeds as places in `labels`. Raises DatasetError."""
+    places = {breed: place for place, breed in enumerate(class_ids(labels))}
+    found = []
+    for folder in dataset.breed_folders(data):
+        breed, _ = id_and_name(folder)
+        if breed not in places:
+            known = f"the {len(labels)} breeds of labels.json"
+            raise DatasetError(f"class folder {breed} is not among {known}; remove it")
+        found.append(places[breed])
+    return [replace(each, breed=found[each.breed]) for each in dataset.read_list(data, name)]
+
+
+def contents_of(photo: Path | bytes) -> bytes:
+    """A photo for TensorFlow: bytes as they are, a file as `dataset.photo_bytes` gives it."""
+    return photo if isinstance(photo, bytes) else dataset.photo_bytes(photo)
 
 
 def every_second(examples: list[Example]) -> list[Example]:

@@ -153,7 +153,7 @@ def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_t
 def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(data: Path) -> None:
     folders = dataset.breed_folders(data)
     labels = [{"id": "n00000000"}, *reversed(photo_lists.labels_of(folders, None))]
-    examples = dataset.read_list(data, "test_list", labels)
+    examples = photo_lists.read_list(data, "test_list", labels)
     assert {
         labels[each.breed]["id"] == each.path.parent.name.partition("-")[0] for each in examples
     } == {True}
@@ -161,7 +161,7 @@ def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(d
     with pytest.raises(
         dataset.DatasetError, match="class folder n00000009 is not among the 4 breeds"
     ):
-        dataset.read_list(data, "test_list", labels)
+        photo_lists.read_list(data, "test_list", labels)
 
 
 def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_picture(

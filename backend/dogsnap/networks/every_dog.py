@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dogsnap.networks.second_pass import SecondPass, Tensors, box_in_photo, logarithms
+from dogsnap.networks.second_pass import SecondPass, Tensors, areas, box_in_photo, logarithms
 from dogsnap.serving.photos.preprocessing import ROWS, WINDOWS
 
 # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the
@@ -77,7 +77,7 @@ class EveryDog:
             clip_boxes=False,
         )
         # The area of those that are left out is 0.
-        largest = tf.math.top_k(_areas(kept), MOST).indices
+        largest = tf.math.top_k(areas(kept), MOST).indices
         return tf.gather(kept, largest, batch_dims=1), counts
 
     def plan(self, first: Tensors) -> Tensors:
@@ -149,8 +149,8 @@ class EveryDog:
         answer to the whole photo is the only one.
         """
         is_dog = dogs["score"] > 0
-        areas = tf.where(is_dog, _areas(dogs["box"]), -1.0)
-        order = tf.argsort(areas, direction="DESCENDING", stable=True)
+        sizes = tf.where(is_dog, areas(dogs["box"]), -1.0)
+        order = tf.argsort(sizes, direction="DESCENDING", stable=True)
         number = tf.reduce_sum(tf.cast(is_dog, tf.int32), axis=1)
         several = number > 0
         room = [[0, 0], [0, MOST - 1]]
@@ -177,10 +177,6 @@ class EveryDog:
         }
 
 
-def _areas(boxes: tf.Tensor) -> tf.Tensor:
-    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
-
-
 def _mean_with_second(boxes: tf.Tensor, windows: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
     """The means of boxes (m, 4) with those that the cells (m, cells, 5) find
     again in their windows (m, 4).
@@ -188,7 +184,7 @@ def _mean_with_second(boxes: tf.Tensor, windows: tf.Tensor, cells: tf.Tensor) ->
     Not with the box head's: the part of another dog in the window moves that.
     """
     sides = cells[..., 1:] / tf.maximum(cells[..., :1], 1e-6)
-    scores = tf.where(_areas(sides) < SMALLEST_PART, 0.0, cells[..., 0])
+    scores = tf.where(areas(sides) < SMALLEST_PART, 0.0, cells[..., 0])
     best = tf.gather(sides, tf.argmax(scores, axis=1), batch_dims=1)
     is_found = tf.reduce_max(scores, axis=1, keepdims=True) > LEAST_AGAIN
     return tf.where(is_found, (boxes + box_in_photo(windows, best)) / 2, boxes)

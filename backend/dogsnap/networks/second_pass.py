@@ -62,9 +62,8 @@ class SecondPass:
         of their photos, int64 (m,); `first`: answers (n, ...).
         """
         windows = self.windows(first["box"])
-        areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
         is_open = tf.reduce_max(first["prediction"], axis=1) <= self.surest
-        rows = tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
+        rows = tf.where(tf.logical_and(areas(windows) <= self.largest, is_open))[:, 0]
         return {WINDOWS: tf.gather(windows, rows), ROWS: rows}
 
     def combine(self, first: Tensors, second: Tensors, planned: Tensors) -> Tensors:
@@ -100,6 +99,11 @@ def second_images(
 ) -> tf.Tensor:
     """What the second pass sees of each photo: as `windows_to_images`, mirrored."""
     return tf.reverse(windows_to_images(contents, windows, size, picture), axis=[2])
+
+
+def areas(boxes: tf.Tensor) -> tf.Tensor:
+    """Boxes (..., 4) -> (...), as fractions of the photo."""
+    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
 def box_in_photo(windows: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import random
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,6 @@ FOLDS = 5  # parts of the photos, for cross-fitting
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 CONVERTED_KINDS = ("HEIF", "AVIF")
 NOTES = (".txt", ".json", ".csv", ".tsv", ".md", ".xml")  # nobody takes these for photos
-NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
 
 
 class DatasetError(ValueError):
@@ -100,31 +98,12 @@ def breed_folders(data: Path) -> list[str]:
     return folders
 
 
-def id_and_name(folder: str) -> tuple[str, str]:
-    """n02085620-Chihuahua -> n02085620, Chihuahua; golden-doodle -> twice itself."""
-    match = NUMBERED_FOLDER.fullmatch(folder)
-    return (match[1], match[2]) if match else (folder, folder)
-
-
-def read_list(
-    data: Path, name: str, labels: Sequence[dict[str, Any]] | None = None
-) -> list[Example]:
+def read_list(data: Path, name: str) -> list[Example]:
     """The photos of `train_list` or `test_list` (as .txt, a line a photo,
-    relative to `images`), in the file's order.
-
-    Breeds are places in `labels`, or without these in the network's class
-    order. Raises DatasetError.
+    relative to `images`), in the file's order. Breeds are places in the
+    network's class order. Raises DatasetError.
     """
-    folders = breed_folders(data)
-    index = {folder: place for place, folder in enumerate(folders)}
-    if labels:
-        places = {breed: place for place, breed in enumerate(class_ids(labels))}
-        for folder in folders:
-            breed, _ = id_and_name(folder)
-            if breed not in places:
-                known = f"the {len(labels)} breeds of labels.json"
-                raise DatasetError(f"class folder {breed} is not among {known}; remove it")
-            index[folder] = places[breed]
+    index = {folder: place for place, folder in enumerate(breed_folders(data))}
     examples = []
     for photo in listed_photos(data, name):
         folder = photo.parent.name
@@ -249,14 +228,12 @@ def _is_converted(path: Path) -> bool:
     return path.suffix.lower() in CONVERTED_ENDINGS
 
 
-def photo_bytes(path: Path | bytes) -> bytes:
+def photo_bytes(path: Path) -> bytes:
     """The bytes of a photo file for TensorFlow: as they are, or turned upright
-    as EXIF says; HEIC and AVIF are decoded. Bytes stay as they are.
+    as EXIF says; HEIC and AVIF are decoded.
 
     Raises OSError, and ValueError for such a file that cannot be decoded.
     """
-    if isinstance(path, bytes):
-        return path
     contents = path.read_bytes()
     if not _is_converted(path) and not photos.is_turned(contents):
         return contents

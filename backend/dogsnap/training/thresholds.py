@@ -198,11 +198,11 @@ def report_unknown(
     """
     claims = [levels.claim(row) for row in probabilities]
     sure: Counter[tuple[str, str, str]] = Counter()
-    for breed, claim in zip(true, claims, strict=True):
+    for breed, claim, row in zip(true, claims, probabilities, strict=True):
         if claim.level == Level.GROUP and claim.group:
             sure[breed, claim.level.value, claim.group.name] += 1
         elif claim.level == Level.BREED:
-            sure[breed, claim.level.value, labels[int(held_by(claim)[0])]["name"]] += 1
+            sure[breed, claim.level.value, labels[int(row.argmax())]["name"]] += 1
     taken_for = []
     for (breed, level, name), times in sure.most_common():
         taken_for.append({"is": breed, "level": level, "taken_for": name, "times": times})

@@ -93,7 +93,7 @@ def calibrate(
 
     labels = read_json(folder / "labels.json", NOT_TRAINED)
     recipe = read_json(folder / "recipe.json", NOT_TRAINED)
-    listed = dataset.read_list(data, "train_list", labels)
+    listed = photo_lists.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [with_boxes(part, data, frames, click.echo) for part in parts]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)

@@ -105,9 +105,9 @@ class ExportedVersion:
         return answer
 
 
-def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
-    """The version's answers to photo files, or to their bytes, in order, and
-    "seconds" (n,) of each, decoding included; with a progress bar.
+def answers(version: ExportedVersion, photos: Sequence[Path]) -> dict[str, np.ndarray]:
+    """The version's answers to photo files, in order, and "seconds" (n,) of
+    each, decoding included; with a progress bar.
 
     See `ExportedVersion.answer`. Raises ValueError, naming the photo, for one
     that a server refuses.
@@ -115,12 +115,11 @@ def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[st
     parts = []
     with click.progressbar(photos, label="photos", file=sys.stderr) as bar:
         for photo in bar:
-            contents = photo if isinstance(photo, bytes) else photo.read_bytes()
+            contents = photo.read_bytes()
             begun = time.perf_counter()
             try:
                 answer = version.answer(contents)
             except DogsnapError as error:
-                name = "a photo" if isinstance(photo, bytes) else photo
-                raise ValueError(f"{name}: {error.message}") from error
+                raise ValueError(f"{photo}: {error.message}") from error
             parts.append({**answer, "seconds": np.array([time.perf_counter() - begun])})
     return join_rows(parts)
