@@ -7,19 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import keras
 import numpy as np
 import tensorflow as tf
-from dogsnap.exporting import Report
+from dogsnap.exporting.export import Trained
 from dogsnap.files import write_json
 from dogsnap.networks import architectures
-from dogsnap.training.dataset import Example
+from dogsnap.training import own_classes
+from dogsnap.training.dataset import Example, breeds_of
 
 from lab import picture_views
 from lab.losses import box_loss
 from lab.photo_lists import every_second
 from lab.recipes import Recipe
-from lab.trainer import BOX_LAYERS, fastest_precision, features_of, in_precision, plain_batches
+from lab.trainer import BOX_LAYERS, fastest_precision, in_precision
 
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
 BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
@@ -31,7 +33,6 @@ def finish(
     labels: list[dict[str, Any]],
     training: list[Example],
     out: Path,
-    report: Report,
 ) -> None:
     """Fit the box layers, and write weights, labels and recipe below `out`.
 
@@ -39,50 +40,42 @@ def finish(
     dtype policy. Raises OSError when the disk is full; the weights of an
     earlier training stay whole until the new ones are.
     """
-    if any(example.box for example in training) and "cells" in model.output:
-        views = _like(model, recipe, keras.config.dtype_policy().name)
-        fit_box_head(model, views, recipe, training, report)
+    if any(example.box for example in training):
+        architecture = architectures.ARCHITECTURES[recipe.architecture]
+        build = partial(architecture, len(labels), recipe.size, recipe.dropout)
+        views = in_precision(keras.config.dtype_policy().name, model, build)
+        fit_box_head(model, views, recipe, training)
     out.mkdir(parents=True, exist_ok=True)
     architectures.save_stored_weights(model, out / architectures.STORED_WEIGHTS)
     write_json(labels, out / "labels.json")
     write_json(asdict(recipe), out / "recipe.json")
 
 
-def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
-    """The same network in another precision; in bfloat16 it takes half the
-    time, where the processor multiplies that.
-    """
-    architecture = architectures.ARCHITECTURES[recipe.architecture]
-    classes = model.output["breeds"].shape[-1]
-    build = partial(architecture, classes, recipe.size, recipe.dropout)
-    return in_precision(precision, model, build)
-
-
 def statistics_features(
-    folder: Path, recipe: Recipe, training: list[Example], validation: list[Example], classes: int
+    folder: Path, model: keras.Model, training: list[Example], validation: list[Example]
 ) -> dict[str, np.ndarray]:
-    """What `ClassStatistics.of` takes, by the weights in `folder`.
+    """What `ClassStatistics.of` takes, by the `model` of `folder` in the fastest
+    precision.
 
     Every second photo is enough, for the statistics as for what a new class
     costs, and keeps the file small.
     """
-    model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
-    architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
-    extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
-    batches = plain_batches(every_second(training), recipe.size, recipe.batch)
-    features, breeds = features_of(extractor, batches)
-    batches = plain_batches(validation[::2], recipe.size, recipe.batch)
-    checked, checked_classes = features_of(extractor, batches)
+    trained = Trained.read(folder, folder.resolve().name)
+    build = partial(trained.build, len(trained.labels))
+    network = in_precision(fastest_precision(), model, build)
+    taught, checked = every_second(training), validation[::2]
+    features, _ = own_classes.features_and_logits(network, taught)
+    features_of_checked, _ = own_classes.features_and_logits(network, checked)
     return {
         "features": features,
-        "classes": breeds,
-        "checked": checked,
-        "checked_classes": checked_classes,
+        "classes": breeds_of(taught),
+        "checked": features_of_checked,
+        "checked_classes": breeds_of(checked),
     }
 
 
 def fit_box_head(
-    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Report
+    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example]
 ) -> None:
     """Train the box layers of `model` by Adam on maps of views whose box is
     known; they start from what they are.
@@ -90,7 +83,7 @@ def fit_box_head(
     `views`: the network in the precision that computes the maps.
     """
     maps, boxes = _maps(views, recipe, [example for example in training if example.box])
-    report(f"box: {len(maps)} views")
+    click.echo(f"box: {len(maps)} views")
     head = keras.Sequential([keras.Input(maps.shape[1:])])
     for name in BOX_LAYERS:
         layer = model.get_layer(name)
@@ -102,13 +95,12 @@ def fit_box_head(
     head.compile(
         keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres)
     )
-    views = tf.data.Dataset.from_tensor_slices((maps, boxes))
-    batches = views.shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
-    batches = batches.map(lambda halves, box: (tf.cast(halves, tf.float32), box))
+    batches = tf.data.Dataset.from_tensor_slices((maps, boxes))
+    batches = batches.shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
     losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
     for layer in head.layers:
         model.get_layer(layer.name).set_weights(layer.get_weights())
-    report(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
+    click.echo(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
 def _maps(

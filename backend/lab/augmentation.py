@@ -13,27 +13,24 @@ from functools import partial
 import tensorflow as tf
 from dogsnap.serving.photos.preprocessing import resize
 
+# How far framing and sharpness change, and how often, as a share of what was tried first.
+STRENGTH = 0.7
 ZOOM_IN_SHARE, ZOOM_OUT_SHARE = 0.55, 0.35  # of the photos; the rest keeps its scale
 # area of a crop; how many times wider than the dog the whole picture may be
-SMALLEST_CROP, FARTHEST = 0.35, 2.2
-LARGEST_STRETCH = math.log(1.45)
-LARGEST_TURN = math.radians(12)
+SMALLEST_CROP, FARTHEST = 1 - STRENGTH * 0.65, 2.2**STRENGTH
+LARGEST_STRETCH = STRENGTH * math.log(1.45) / 2
+LARGEST_TURN = STRENGTH * math.radians(12)
 # pixels of the smallest blurred photo; share of blurred photos
-THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25
-JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
+THUMBNAIL, THUMBNAIL_SHARE = 64.0, STRENGTH * 0.25
+JPEG_SHARE, JPEG_QUALITY = STRENGTH * 0.25, (25, 90)
 
 
-def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> tf.Tensor:
+def augment(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3)
     in [0, 1].
-
-    `strength` in [0, 1] scales how far framing and sharpness may change and how
-    often; light and mirroring stay as they are.
     """
-    view = _frame(tf.image.convert_image_dtype(image, tf.float32), size, strength)
-    view = sometimes(THUMBNAIL_SHARE * strength, blur, view)
-    view = tf.clip_by_value(light(view), 0.0, 1.0)
-    view = sometimes(JPEG_SHARE * strength, compress, view)
+    view = _frame(tf.image.convert_image_dtype(image, tf.float32), size)
+    view = degrade(view, THUMBNAIL_SHARE, JPEG_SHARE, JPEG_QUALITY)
     return tf.ensure_shape(view, (*size, 3))
 
 
@@ -45,17 +42,17 @@ def sometimes(share: float, change: Callable[[tf.Tensor], tf.Tensor], view: tf.T
     return tf.cond(uniform(0, 1) < share, lambda: change(view), lambda: view)
 
 
-def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
+def _frame(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     """Crop or zoom out, stretch, rotate, mirror and shift, in one bilinear
     sampling of the photo.
     """
     draw = uniform(0, 1)
-    crop = tf.sqrt(uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
-    far = tf.exp(uniform(0.0, math.log(FARTHEST) * strength))
+    crop = tf.sqrt(uniform(SMALLEST_CROP, 1.0))
+    far = tf.exp(uniform(0.0, math.log(FARTHEST)))
     window = tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0)
     window = tf.where(draw < ZOOM_IN_SHARE, crop, window)
-    stretch = tf.exp(uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
-    turn = uniform(-LARGEST_TURN, LARGEST_TURN) * strength
+    stretch = tf.exp(uniform(-LARGEST_STRETCH, LARGEST_STRETCH))
+    turn = uniform(-LARGEST_TURN, LARGEST_TURN)
     sides = tf.stack([window * stretch, window / stretch])
     centre = 0.5 + tf.random.uniform((2,), -0.5, 0.5) * tf.abs(1 - sides)
     place = tf.concat([centre - sides / 2, centre + sides / 2], axis=0)
@@ -112,17 +109,16 @@ def blur(view: tf.Tensor) -> tf.Tensor:
     return resize(tiny, tf.shape(view)[:2])
 
 
-def light(view: tf.Tensor) -> tf.Tensor:
-    """Random brightness, contrast, saturation and white balance; values may
-    leave [0, 1].
+def degrade(
+    view: tf.Tensor, blurred: float, compressed: float, qualities: tuple[int, int]
+) -> tf.Tensor:
+    """The view in another light; shares of the views are `blurred`, and `compressed`
+    as JPEGs of one of the `qualities`.
     """
-    view = tf.image.adjust_brightness(view, uniform(-0.18, 0.18))
-    view = tf.image.adjust_contrast(view, uniform(0.7, 1.35))
-    view = tf.image.adjust_saturation(tf.clip_by_value(view, 0.0, 1.0), uniform(0.55, 1.4))
-    return view * tf.random.uniform((3,), 0.94, 1.06)  # white balance
-
-
-def compress(view: tf.Tensor, quality_range: tuple[int, int] = JPEG_QUALITY) -> tf.Tensor:
-    """Artefacts of a JPEG of a random quality."""
-    quality = tf.random.uniform((), *quality_range, dtype=tf.int32)
-    return tf.image.adjust_jpeg_quality(view, quality)
+    view = sometimes(blurred, blur, view)
+    view = tf.image.random_brightness(view, 0.18)
+    view = tf.image.random_contrast(view, 0.7, 1.35)
+    view = tf.image.random_saturation(tf.clip_by_value(view, 0.0, 1.0), 0.55, 1.4)
+    view = view * tf.random.uniform((3,), 0.94, 1.06)  # white balance
+    view = tf.clip_by_value(view, 0.0, 1.0)
+    return sometimes(compressed, lambda it: tf.image.random_jpeg_quality(it, *qualities), view)

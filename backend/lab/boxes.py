@@ -1,75 +1,62 @@
-"""Where the dogs are in whole pictures, as tables and annotations tell it, and how
-well the boxes that a version finds fit.
+"""Where the dogs are in whole pictures, as tables tell it, and how well the boxes
+that a version finds fit.
 """
 
-import xml.etree.ElementTree as ET
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
-from dogsnap.exporting import Report
 from dogsnap.networks.box_head import overlap
 from dogsnap.training.dataset import Box, DatasetError, Example, images_folder, read_table
 from dogsnap.training.scoring import share
 
 BOXES = "boxes.tsv"
 DOGS = "dogs.tsv"
-ANNOTATIONS = "Annotation"
+WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 
 
-def with_boxes(
-    examples: list[Example], data: Path, frames: Path | None, report: Report
-) -> list[Example]:
+def with_boxes(examples: list[Example], frames: Path | None) -> list[Example]:
     """The examples with the whole pictures and boxes that are known of them.
 
     `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0
     x1 y1` each, where `photo` is the path below its `images` and has the folder
-    and the name, without its ending, of a photo in `data`; a file `dogs.tsv`
+    and the name, without its ending, of an example's photo; a file `dogs.tsv`
     beside it, with lines `photo width height dogs boxes`, tells the boxes of
     all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
-    that were squashed. Without `frames`, the official data set's annotation
-    files are read if `data` has them, and the photos are whole pictures then. A
-    photo whose box is not inside is left out and reported. Raises DatasetError.
+    that were squashed. A photo whose box is not inside is left out and reported.
+    Raises DatasetError.
     """
-    boxed = (lambda each: _read_annotation(each, data)) if frames is None else _read_frames(frames)
-    kept = []
-    for example in examples:
-        try:
-            kept.append(boxed(example))
-        except (ValueError, ET.ParseError) as error:
-            report(f"skipped {example.path}: {error}")
-    return kept
-
-
-def _read_frames(frames: Path) -> Callable[[Example], Example]:
+    if frames is None:
+        return examples
     file = frames / BOXES
     if not file.is_file():
         raise DatasetError(
             f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, "
             "separated by tabs"
         )
-    lines: dict[str, tuple[str, list[str]]] = {}
+    sides = {}
     for row in read_table(file):
-        photo, *sides = [value for value in row.values() if value is not None]
-        lines[str(Path(photo).with_suffix(""))] = photo, sides
+        photo, *box = [value for value in row.values() if value is not None]
+        sides[str(Path(photo).with_suffix(""))] = photo, box
     dogs: dict[str, dict[str, Any]] = {}
     for row in rows_of_dogs(frames):
         proportions = float(row["width"]), float(row["height"])
         dogs[row["photo"]] = {"sides": proportions, "others": read_boxes(row["boxes"])[1:]}
-
-    def add_frame(example: Example) -> Example:
-        name = f"{example.path.parent.name}/{example.path.stem}"
-        photo, sides = lines.get(name, ("", []))
-        if not photo:
-            return example
-        frame = images_folder(frames) / photo
-        box = _check_box(sides)
-        return replace(example, frame=frame, box=box, **dogs.get(photo, {}))
-
-    return add_frame
+    kept = []
+    for example in examples:
+        photo, box = sides.get(f"{example.path.parent.name}/{example.path.stem}", ("", []))
+        known: dict[str, Any] = {}
+        try:
+            if photo:
+                known = {"frame": images_folder(frames) / photo, "box": _check_box(box)}
+            kept.append(replace(example, **known, **dogs.get(photo, {})))
+        except ValueError as error:
+            click.echo(f"skipped {example.path}: {error}")
+    return kept
 
 
 def rows_of_dogs(frames: Path) -> list[dict[str, str]]:
@@ -79,24 +66,6 @@ def rows_of_dogs(frames: Path) -> list[dict[str, str]]:
 def read_boxes(text: str) -> tuple[Box, ...]:
     """Boxes as `dogs.tsv` has them: `x0,y0,x1,y1`, `;` between them. Raises ValueError."""
     return tuple(_check_box(box.split(",")) for box in text.split(";") if box)
-
-
-def _read_annotation(example: Example, data: Path) -> Example:
-    """Boxes are pixels in the file."""
-    file = data / ANNOTATIONS / example.path.parent.name / example.path.stem
-    if not file.is_file():
-        return example
-    root = ET.parse(file).getroot()
-    wide = float(root.findtext("size/width") or 0)
-    high = float(root.findtext("size/height") or 0)
-    if not (wide > 0 and high > 0):
-        raise ValueError(f"{file} does not give the size of the picture")
-    names = (("xmin", wide), ("ymin", high), ("xmax", wide), ("ymax", high))
-    dogs = []
-    for dog in root.findall("object") or [root]:
-        sides = [float(dog.findtext(f"bndbox/{name}") or "nan") / whole for name, whole in names]
-        dogs.append(_check_box(sides))
-    return replace(example, frame=example.path, box=dogs[0], others=tuple(dogs[1:]))
 
 
 def _check_box(sides: Sequence[str | float]) -> Box:

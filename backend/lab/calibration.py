@@ -12,24 +12,23 @@ import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import click
 import keras
 import numpy as np
-from dogsnap.exporting import TAUGHT, Report
+from dogsnap.exporting import TAUGHT
 from dogsnap.exporting.export import (
-    NOT_TRAINED,
     STATISTICS_FILE,
     Stored,
+    Trained,
     breed_weights,
     export_stored,
-    read_json,
-    read_stored,
 )
-from dogsnap.exporting.quantization import RANGES, Ranges
+from dogsnap.exporting.quantization import RANGES
 from dogsnap.files import write_json
 from dogsnap.networks.architectures import STORED_WEIGHTS
 from dogsnap.networks.dog_score import DogHead
@@ -40,31 +39,16 @@ from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
 from dogsnap.training import dataset, scoring, teaching
 from dogsnap.training.class_statistics import ClassStatistics
-from dogsnap.training.dataset import (
-    FOLDS,
-    Example,
-    breeds_of,
-    class_ids,
-    paths_of,
-)
+from dogsnap.training.dataset import FOLDS, Example, breeds_of, class_ids, paths_of
 from dogsnap.training.scoring import share
-from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays
+from dogsnap.training.stored_arrays import Arrays, join_rows
 
-from lab import (
-    artefacts,
-    decision_fit,
-    dog_score_fit,
-    int8_ranges,
-    second_pass_choice,
-    sureness,
-)
-from lab.array_files import pick_rows, save_arrays
+from lab import artefacts, decision_fit, dog_score_fit, second_pass_choice, sureness
+from lab.array_files import keep_arrays, pick_rows
 from lab.group_choice import find_groups, of_groups
-from lab.opinion_head import OpinionHead
-from lab.passes import OPINION_OF, Passes
-from lab.photo_lists import every_second, folds, join_source, sources_of, without_dogs
+from lab.passes import OPINION_OF, Passes, write_ranges
+from lab.photo_lists import folds, join_source, sources_of, without_dogs
 from lab.prior import log_prior as log_prior_of
-from lab.recipes import Recipe
 from lab.relatives import has_relatives
 from lab.trainer import with_whole_pictures
 
@@ -75,9 +59,7 @@ RANGE_PHOTOS = 432
 NO_DOG, ANY, UNKNOWN = -1, -2, -3  # instead of a breed
 FEATURES = "features.npz"  # of the photos that the class statistics are made of
 NOTHING = -1  # no row of the network is left out
-# What is stored until everything is fitted: an answer of such a version is the softmax
-# of its logits.
-PLAIN = {"temperature": 1.0, **Decision(dog=0.0, confident=1.0).to_json()}
+Head = tuple[np.ndarray, np.ndarray]  # kernel (f, classes) and bias (classes,)
 
 
 @dataclass(frozen=True)
@@ -144,8 +126,7 @@ class Pass:
 
     def where(self, chosen: np.ndarray) -> "Pass":
         """Those of the photos where `chosen` bool (n,) is true."""
-        arrays = self.features, self.logits, self.looks, self.largest
-        return Pass(*(array[chosen] for array in arrays))
+        return Pass(*(array[chosen] for array in vars(self).values()))
 
     def logarithms(self, calibration: Calibration) -> np.ndarray:
         """The log-probabilities (n, classes)."""
@@ -193,6 +174,27 @@ class TeachingPhotos:
     def of(self, paths: Sequence[Path]) -> dict[str, np.ndarray]:
         """The features (n, f) of each pass for these photos."""
         return pick_rows(self.features, [self.rows[path] for path in paths])
+
+    def looks(self) -> dict[Path, np.ndarray]:
+        """The features (views, f) of each photo that `teaching.Teacher` takes."""
+        exact = self.features["exact"]
+        views = np.stack([exact, self.features.get("nearer", exact)], axis=1)
+        return dict(zip(self.rows, views, strict=True))
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What a network sees: `passes` of it over the `training` photos, in `known`
+    the `validation` photos, in `further` those without a dog and of any dog, in
+    `taught` those that teach breeds.
+    """
+
+    passes: Passes
+    training: list[Example]
+    validation: list[Example]
+    known: Seen
+    further: Sequence[Seen]
+    taught: TeachingPhotos
 
 
 @dataclass(frozen=True)
@@ -252,10 +254,8 @@ class Choice:
     dog: DogHead
 
     @classmethod
-    def on(cls, said: Answers, log_prior: np.ndarray, dog: DogHead) -> "Choice":
-        """The choice on these photos, with a prior (classes,); `dog`: the head
-        where none of them is without one.
-        """
+    def on(cls, said: Answers, log_prior: np.ndarray) -> "Choice":
+        """The choice on these photos, with a prior (classes,)."""
         photos, others = said.where(said.breeds >= 0), said.where(said.breeds == NO_DOG)
         weights = decision_fit.weights_of(photos.breeds, photos.whole, log_prior)
         fitted = fit_calibration(photos.exact.logits, photos.breeds, log_prior, weights=weights)
@@ -264,6 +264,7 @@ class Choice:
             calibration, photos, weights, said.where(said.breeds == UNKNOWN)
         )
         groups = find_groups(np.exp(photos.exact.logarithms(calibration)), photos.breeds)
+        dog = DogHead(np.zeros(said.fast.features.shape[1]), 0.0)
         if len(others.breeds):
             dogs = said.where((said.breeds >= 0) | (said.breeds == ANY))
             # On both passes: the second one sees the dog, or what looks like one, at
@@ -287,8 +288,8 @@ class Choice:
         """The same of the version with a second pass, for a dog the larger one
         of both where there is one.
         """
-        if self.passing is None or photos.after is None:
-            raise ValueError("these versions have no second pass")
+        assert self.passing
+        assert photos.after
         before = photos.fast.logarithms(self.calibration)
         after = photos.after.logarithms(self.calibration)
         both, twice = second_pass_choice.mix_passes(self.passing, before, after)
@@ -317,8 +318,8 @@ def without_dog(
     not_dogs: Sequence[Path],
     validation: list[Example],
     frames: Path | None,
-    further: Sequence[Path] = (),
-    one_source: Sequence[str] = (),
+    further: Sequence[Path],
+    one_source: Sequence[str],
 ) -> WithoutDogs:
     """Photos that show no dog: these, those that the `index.tsv` of each folder
     of `further` lists, and, where there are some, parts of whole pictures
@@ -341,7 +342,6 @@ def calibrate(
     photos: Photos,
     ranks: Path,
     work: Path,
-    report: Report,
 ) -> dict[str, Any]:
     """Write scores.json, int8_ranges.json and class_statistics.npz into
     `folder` with the weights, labels and recipe; return the scores. With photos
@@ -358,62 +358,72 @@ def calibrate(
         "of which --taught gives no photos; give their folder, or remove the file",
     )
     keras.config.set_dtype_policy("float32")
-    labels = read_json(folder / "labels.json", NOT_TRAINED)
-    recipe = read_json(folder / "recipe.json", NOT_TRAINED)
+    stored = read_unfitted(folder)
+    labels = stored.description["labels"]
     weights = checksums.digest(folder / STORED_WEIGHTS)
-    training = with_whole_pictures(photos.training)
-    validation = with_whole_pictures(photos.validation)
-    others = photos.others.photos
-    work = own_work(work, MADE_BY, weights, [*training, *validation])
-    stage = _stage(folder, work, weights)
-    plain = cache(partial(_plain_version, stage, work, report))
-    ranges = find_ranges(plain, training, weights, MADE_BY, work, report)
-    stored = read_stored(stage.name, stage, with_head=False)
-    passes = Passes(stored, ranges, second_pass_choice.MARGIN, work, report)
-    known, further = see(photos, validation, passes)
-    report(f"choosing and fitting on {len(validation)} photos, {len(others)} without a dog")
-    report(f"class statistics of {len(every_second(training))} training photos")
-    if not (work / FEATURES).is_file():
-        trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
-        features = artefacts.statistics_features(folder, trained, training, validation, len(labels))
-        save_arrays(work / FEATURES, features)
-    features = load_arrays(work / FEATURES)
+    seen = observe(stored, photos, breeds, MADE_BY + weights, work)
+    click.echo("class statistics")
+    features = keep_arrays(
+        seen.passes.work / FEATURES,
+        partial(
+            artefacts.statistics_features, folder, stored.model, seen.training, seen.validation
+        ),
+    )
     statistics = ClassStatistics.of(**features)
-    teaching_photos = look_at(photos.taught, breeds, recipe, passes)
+    click.echo(f"choosing and fitting on {len(seen.validation)} photos")
     heads = [breed_weights(stored.model, ())] * FOLDS
-    checked_folds = known.folds[::2]  # of the validation photos that the statistics hold
-    seen = [known, *further, *see_unknown(breeds, teaching_photos)]
-    said = answers_of(seen, heads, looks_apart(statistics, checked_folds))
-    scores = {
-        "weights": weights,
-        "made_by": MADE_BY,
-        **fit_decision(said, stored, passes.precision, labels, ranks),
-    }
+    checked_folds = seen.known.folds[::2]  # of the validation photos that the statistics hold
+    said = answers_of(
+        [seen.known, *seen.further, *see_unknown(breeds, seen.taught)],
+        heads,
+        looks_apart(statistics, checked_folds),
+    )
+    fitted = fit_decision(said, seen.passes.precision, labels, ranks)
+    scores = {"weights": weights, "made_by": MADE_BY, **fitted}
     statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
-    int8_ranges.write(ranges, folder / RANGES)
+    write_ranges(replace(seen.passes.ranges, weights=weights, made_by=MADE_BY), folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
-        teacher = _make_teacher(plain(), folder, teaching_photos)
-        known_features = teaching_photos.of(teaching_photos.known)["exact"]
-        more = np.concatenate([features["features"], known_features])
-        lesson = teacher.teach(breeds, False, report, more, checked_folds)
-        parts = [teacher.describe_taught(head)["taught"] for head in lesson.parts]
-        heads = [breed_weights(stored.model, part) for part in parts]
-        new_features = teaching_photos.of(paths_of(lesson.photos))
-        new = Seen(new_features, lesson.folds, breeds_of(lesson.photos), whole=True)
-        seen = [known, new, *further, as_if_unknown(new, teacher.head.labels)]
-        said = answers_of(seen, heads, looks_apart(statistics, checked_folds, new))
-        fitted = fit_decision(
-            said, stored, passes.precision, teacher.head.labels, ranks, len(labels)
+        version = export_stored(
+            folder.resolve().name, folder, seen.passes.work / "models", click.echo
         )
-        described = teacher.describe_taught(teacher.head)
-        write_json({"made_by": MADE_BY, **described, "scores": fitted}, folder / TAUGHT)
-    shutil.rmtree(work)
+        teacher = teaching.Teacher(version.folder, folder, seen.taught.looks())
+        more = np.concatenate([features["features"], seen.taught.of(seen.taught.known)["exact"]])
+        teacher.teach(breeds, False, click.echo, more, checked_folds)
+        taught = teacher.describe_taught(teacher.head)
+        write_json({"made_by": MADE_BY, **taught}, folder / TAUGHT)
+    shutil.rmtree(seen.passes.work)
     return scores
 
 
-def see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[Seen, list[Seen]]:
-    """The validation photos, and those beside them."""
+def read_unfitted(folder: Path) -> Stored:
+    """The network that a training left in `folder`, of which nothing is fitted.
+
+    Raises ExportError, or ValueError for weights that do not fit.
+    """
+    trained = Trained.read(folder, folder.resolve().name)
+    description = {"labels": trained.labels, "recipe": trained.recipe}
+    return Stored(trained.load(), Calibration(1.0), description)
+
+
+def observe(
+    stored: Stored,
+    photos: Photos,
+    breeds: Sequence[teaching.NewBreed],
+    made_by: str,
+    work: Path,
+) -> Observations:
+    """What a network sees in all photos, also in those that teach `breeds`.
+
+    `work`: where that is kept, in a folder of its own for the photos and for
+    `made_by`, which names the command and the weights.
+    """
+    training = with_whole_pictures(photos.training)
+    validation = with_whole_pictures(photos.validation)
+    text = "\n".join([made_by, *map(str, paths_of([*training, *validation]))])
+    own_work = work / hashlib.sha256(text.encode()).hexdigest()[:16]
+    own_work.mkdir(parents=True, exist_ok=True)
+    passes = Passes(stored, photos_for_ranges(training), own_work)
     known = Seen(
         passes.features("validation", paths_of(validation)),
         folds(validation),
@@ -426,7 +436,8 @@ def see(photos: Photos, validation: list[Example], passes: Passes) -> tuple[Seen
     if photos.dogs:
         by_turns = np.arange(len(photos.dogs)) % FOLDS
         further.append(Seen(passes.features("dogs", photos.dogs), by_turns, ANY))
-    return known, further
+    taught = look_at(photos.taught, breeds, stored.description["recipe"], passes)
+    return Observations(passes, training, validation, known, further, taught)
 
 
 def look_at(
@@ -501,22 +512,15 @@ def looks_apart(
     return apart
 
 
-def _make_teacher(source: Path, artefacts_folder: Path, photos: TeachingPhotos) -> teaching.Teacher:
-    """One that has looked at the photos already."""
-    exact = photos.features["exact"]
-    views = np.stack([exact, photos.features.get("nearer", exact)], axis=1)
-    looks = dict(zip(photos.rows, views, strict=True))
-    return teaching.Teacher(source, artefacts_folder, looks)
-
-
 def answers_of(
     seen: Sequence[Seen],
-    heads: Sequence[tuple[np.ndarray, np.ndarray]],
+    heads: Sequence[Head],
     looks: Sequence[Looks],
-    opinions: Sequence[OpinionHead] = (),
+    opinions: Sequence[Head] = (),
+    weight: float = 0.0,
 ) -> Answers:
-    """By kernel and bias of the breeds for each of FOLDS, how much photos look
-    like them, and what the network beside says, if there is one.
+    """By the head of the breeds for each of FOLDS, how much photos look like
+    them, and, if there is a network beside, its heads and their weight.
     """
 
     def join(name: str) -> np.ndarray:
@@ -537,62 +541,19 @@ def answers_of(
         logits[lacking, left_out[lacking]] = -np.inf
         largest = logits.max(-1)
         if opinions:
-            told = joined[OPINION_OF[name]]
-            features = np.column_stack([features, told[:, -1]])
-            for fold, opinion in enumerate(opinions):
+            beside, odds = np.split(joined[OPINION_OF[name]], [-1], axis=1)
+            features = np.column_stack([features, odds])
+            for fold, (kernel, bias) in enumerate(opinions):
                 own = folds_of_all == fold
-                logits[own] += opinion.of(told[own])
+                told = beside[own] @ kernel + bias
+                known = told - np.logaddexp.reduce(told, axis=1, keepdims=True)
+                logits[own] += weight * known.astype(np.float64)
         passes[name] = Pass(features, logits, looked, largest)
     fast = passes["fast"]
     exact = passes.get("exact", fast)  # versions with a second opinion are the fast ones alone
     surest = second_pass_choice.SUREST_OF_BOTH if opinions else second_pass_choice.SUREST
     after = passes.get("after")
     return Answers(join("breeds"), join("whole"), folds_of_all, exact, fast, after, surest)
-
-
-def own_work(work: Path, made_by: str, weights: str, examples: Sequence[Example]) -> Path:
-    """The folder in `work` for what a command computes of these weights and photos."""
-    text = "\n".join([made_by, weights, *map(str, paths_of(examples))])
-    folder = work / hashlib.sha256(text.encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _stage(folder: Path, work: Path, weights: str) -> Path:
-    """A folder with the weights of `folder`, and nothing that was fitted."""
-    stage = work / "artefacts" / folder.resolve().name
-    stage.mkdir(parents=True, exist_ok=True)
-    for name in ("labels.json", "recipe.json"):
-        shutil.copy(folder / name, stage)
-    if not (stage / STORED_WEIGHTS).exists():
-        (stage / STORED_WEIGHTS).symlink_to((folder / STORED_WEIGHTS).resolve())
-    write_json({"weights": weights, "calibration": PLAIN}, stage / "scores.json")
-    return stage
-
-
-def _plain_version(stage: Path, work: Path, report: Report) -> Path:
-    """A version whose answers are the softmax of its logits."""
-    models = work / "models"
-    shutil.rmtree(models, ignore_errors=True)
-    return export_stored(stage.name, stage, models, report).folder
-
-
-def find_ranges(
-    version: Callable[[], Path],
-    training: Sequence[Example],
-    weights: str,
-    made_by: str,
-    work: Path,
-    report: Report,
-) -> Ranges:
-    """Those of a version, found on crops and whole pictures by halves, and kept
-    in `work`.
-    """
-    file = work / RANGES
-    if not file.is_file():
-        ranges = int8_ranges.calibrate(version(), photos_for_ranges(training), report)
-        int8_ranges.write(replace(ranges, weights=weights, made_by=made_by), file)
-    return Ranges(**read_json(file))
 
 
 def photos_for_ranges(training: Sequence[Example]) -> list[Path]:
@@ -606,7 +567,6 @@ def photos_for_ranges(training: Sequence[Example]) -> list[Path]:
 
 def fit_decision(
     said: Answers,
-    stored: Stored,
     precision: str,
     labels: Sequence[Mapping[str, Any]],
     ranks: Path,
@@ -615,22 +575,19 @@ def fit_decision(
     """What scores.json says of the choices, of the thresholds of one pass and
     of two, and how good both are.
 
-    `stored`: whose head of dogs stays where no photo is without one. `first`: the place of the first class
-    that was taught, if any.
+    `first`: the place of the first class that was taught, if any.
     """
     is_named = said.breeds >= 0
     photos, others = said.where(is_named), said.where(said.breeds == NO_DOG)
     log_prior = np.round(log_prior_of(labels, ranks), 4)
     weights = decision_fit.weights_of(photos.breeds, photos.whole, log_prior)
-    of_features, bias = stored.model.get_layer("dog").get_weights()
-    own = DogHead(of_features[:, 0], float(bias[0]))
-    choice = Choice.on(said, log_prior, own)
+    choice = Choice.on(said, log_prior)
     chosen = []
     for fold in range(FOLDS):
         apart = said.folds != fold
         # Nothing is left where each breed has one photo.
         is_choice = (is_named & apart).any() and (is_named & ~apart).any()
-        chosen.append(Choice.on(said.where(apart), log_prior, own) if is_choice else choice)
+        chosen.append(Choice.on(said.where(apart), log_prior) if is_choice else choice)
     probabilities, decision = _decide(Choice.once, chosen, photos, others, weights)
     ids = class_ids(labels)
     calibration: dict[str, Any] = {
@@ -665,7 +622,12 @@ def fit_decision(
         "second_passes": share(twice),
     }
     if first is not None:
-        validation["taught"] = _judge_taught(ids, first, photos.breeds, right)
+        is_taught = photos.breeds >= first
+        recall = {}
+        for breed in range(first, len(ids)):
+            recall[ids[breed]] = share(right[photos.breeds == breed])
+        of_taught = {"photos": int(is_taught.sum()), "top1": share(right[is_taught])}
+        validation["taught"] = {**of_taught, "recall": recall}
     stated = {"precision": precision, "decision": decision.to_json(), "validation": validation}
     scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores
@@ -702,14 +664,3 @@ def _decide(
     return probabilities, decision_fit.fit_decision(
         probabilities, photos.breeds, shared, held, photos.whole, weights, dog
     )
-
-
-def _judge_taught(
-    ids: Sequence[str], first: int, breeds: np.ndarray, right: np.ndarray
-) -> dict[str, Any]:
-    """How often answers are `right` for the breeds from the place `first` on, and for each."""
-    recall = {}
-    for breed in range(first, len(ids)):
-        recall[ids[breed]] = share(right[breeds == breed])
-    shown = right[breeds >= first]
-    return {"photos": len(shown), "top1": share(shown), "recall": recall}

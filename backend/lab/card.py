@@ -1,11 +1,11 @@
 """Measures what the model card states, and writes its tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
-from dogsnap.exporting import Report
 from dogsnap.training.dataset import paths_of
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from dogsnap.training.evaluation.labelled_photos import read_known
@@ -26,24 +26,37 @@ LISTS = {
     "full-frame photos, one of each breed": ("full_frame_dogs", None),
 }
 NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
-FIGURES = (
-    "top-1 / top-5", "calibration error", "sure / right there", "sure of the breed / right",
-    "sets hold it / size", "unknown", "taken for a dog", "box overlap / over half",
-)  # fmt: skip
-# Columns on dogs of other breeds and on several dogs, and what `other_dogs` and `shares` call them.
+# Columns, and where their figures are: in the scores on a list, and in all of a version.
+FIGURES = {
+    "top-1 / top-5": ("top1", "top5"),
+    "calibration error": ("expected_calibration_error",),
+    "sure / right there": ("levels.sure.share", "levels.sure.right"),
+    "sure of the breed / right": ("levels.breed.share", "levels.breed.right"),
+    "sets hold it / size": ("levels.coverage", "levels.mean_set_size"),
+    "unknown": ("levels.unknown.share",),
+    "taken for a dog": ("dogs.called_dog",),
+    "box overlap / over half": ("boxes.mean_overlap", "boxes.over_half"),
+}
 OTHERS = {
-    "told a breed": "breed",
-    "a wrong one, no near relative": "surely_wrong",
-    "a group": "group",
-    "unknown": "unknown",
+    "dogs of other breeds": ("other_dogs.photos",),
+    "told a breed": ("other_dogs.breed",),
+    "a wrong one, no near relative": ("other_dogs.surely_wrong",),
+    "a group": ("other_dogs.group",),
+    "unknown": ("other_dogs.unknown",),
 }
 SEVERAL = {
-    "two dogs or more: told": "several_told",
-    "one dog: told": "one_told",
-    "no dog: told": "none_told",
-    "dogs found": "recall",
-    "boxes that are dogs": "precision",
+    "two dogs or more: told": ("several_dogs.several_told",),
+    "one dog: told": ("several_dogs.one_told",),
+    "no dog: told": ("several_dogs.none_told",),
+    "dogs found": ("several_dogs.recall",),
+    "boxes that are dogs": ("several_dogs.precision",),
+    "several: whole pictures of the test list": (
+        "lists.whole pictures of the test list.several_told",
+    ),
+    "several: photos from the web": ("lists.photos from the web.several_told",),
 }
+# The figures that are no shares.
+FORMATS = {"levels.mean_set_size": ".2f", "boxes.mean_overlap": ".3f", "other_dogs.photos": "d"}
 
 
 def every_dog(version: ExportedVersion, folder: Path) -> dict[str, Any]:
@@ -58,7 +71,7 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict[str, Any]:
     return shares(judged, found)
 
 
-def measure(model: Path, root: Path, report: Report) -> dict[str, Any]:
+def measure(model: Path, root: Path) -> dict[str, Any]:
     """All that the card states, ready for JSON: by version of `model`, the
     lists below `root`.
     """
@@ -67,15 +80,15 @@ def measure(model: Path, root: Path, report: Report) -> dict[str, Any]:
         version = ExportedVersion.load(model / str(number))
         lists = {}
         for name, (folder, listed) in LISTS.items():
-            lists[name] = score_list(version, root / folder, listed, report)
-        others = other_dogs(version, root / OTHER_DOGS, report)
+            lists[name] = score_list(version, root / folder, listed)
+        others = other_dogs(version, root / OTHER_DOGS, click.echo)
         others["surely_wrong"] = surely_wrong(others["taken_for"], others["photos"])
         figures = {
             "weights": version.description["scores"]["weights"],
             "precision": version.servable.runtime.get("precision", "f32"),
             "decision": version.description["decision"],
             "lists": lists,
-            NO_DOGS: without_dogs(version, root / NO_DOGS, report),
+            NO_DOGS: without_dogs(version, root / NO_DOGS, click.echo),
             OTHER_DOGS: others,
         }
         if "every_dog" in version.description:
@@ -84,15 +97,13 @@ def measure(model: Path, root: Path, report: Report) -> dict[str, Any]:
     return measured
 
 
-def score_list(
-    version: ExportedVersion, folder: Path, listed: str | None, report: Report
-) -> dict[str, Any]:
+def score_list(version: ExportedVersion, folder: Path, listed: str | None) -> dict[str, Any]:
     """The scores on one list; where the boxes of its dogs are known, also how
     well those that are found fit.
     """
-    examples = read_known(folder, listed, version.labels, None, report)
+    examples = read_known(folder, listed, version.labels, None, click.echo)
     if (folder / BOXES).is_file():
-        examples = with_boxes(examples, folder, folder, report)
+        examples = with_boxes(examples, folder)
     given = answers(version, paths_of(examples))
     scores = score_photos(version, examples, given)
     boxes = [example.box for example in examples]
@@ -126,58 +137,45 @@ def as_tables(measured: Mapping[str, Any]) -> str:
     """
     known, others, several = [], [], []
     for name in LISTS:
-        for number, of_version in measured.items():
-            scores = of_version["lists"][name]
+        for version, figures in measured.items():
+            scores = figures["lists"][name]
             photos = f"{name} ({scores['photos']:,})"
-            known.append([photos, _version_name(number, of_version), *_figures(scores)])
-    first_two = list(LISTS)[:2]
-    for number, of_version in measured.items():
-        version = _version_name(number, of_version)
-        no_dogs, of_others = of_version[NO_DOGS], of_version[OTHER_DOGS]
-        row = [version, _percent(no_dogs["called_no_dog"]), str(of_others["photos"])]
-        others.append(row + _percents(of_others, OTHERS.values()))
-        if SEVERAL_DOGS in of_version:
-            row = [version, *_percents(of_version[SEVERAL_DOGS], SEVERAL.values())]
-            for name in first_two:
-                row.append(_percent(of_version["lists"][name]["several_told"]))
-            several.append(row)
-    refused = f"no dog ({no_dogs['photos']}): refused"
+            known.append([photos, _version_name(version, figures), *_cells(scores, FIGURES)])
+    for version, figures in measured.items():
+        name, no_dogs = _version_name(version, figures), figures[NO_DOGS]
+        refused = f"no dog ({no_dogs['photos']}): refused"
+        others.append([name, *_cells(figures, {refused: (f"{NO_DOGS}.called_no_dog",), **OTHERS})])
+        if SEVERAL_DOGS in figures:
+            several.append([name, *_cells(figures, SEVERAL)])
     tables = [
         _table(["photos", "version", *FIGURES], known),
-        _table(["version", refused, "dogs of other breeds", *OTHERS], others),
+        _table(["version", refused, *OTHERS], others),
     ]
     if several:
-        told = [f"several: {name}" for name in first_two]
-        tables.append(_table(["version", *SEVERAL, *told], several))
+        tables.append(_table(["version", *SEVERAL], several))
     return "\n\n".join(tables)
 
 
-def _version_name(number: str, of_version: Mapping[str, Any]) -> str:
-    return f"{number}, {of_version['precision']}"
+def _version_name(number: str, figures: Mapping[str, Any]) -> str:
+    return f"{number}, {figures['precision']}"
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["-"] * len(heads), *rows))
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
+def _cells(scores: Mapping[str, Any], columns: Mapping[str, Sequence[str]]) -> list[str]:
+    cells = []
+    for places in columns.values():
+        texts = [_format(scores, place) for place in places]
+        cells.append(" / ".join(texts) if texts != ["-", "-"] else "-")
+    return cells
 
 
-def _percents(scores: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    return [_percent(scores[name]) for name in names]
-
-
-def _figures(scores: Mapping[str, Any]) -> list[str]:
-    """The columns FIGURES of the scores on one list."""
-    levels, boxes = scores["levels"], scores.get("boxes")
-    return [
-        " / ".join(_percents(scores, ("top1", "top5"))),
-        _percent(scores["expected_calibration_error"]),
-        " / ".join(_percents(levels["sure"], ("share", "right"))),
-        " / ".join(_percents(levels["breed"], ("share", "right"))),
-        f"{_percent(levels['coverage'])} / {levels['mean_set_size']:.2f}",
-        _percent(levels["unknown"]["share"]),
-        _percent(scores["dogs"]["called_dog"]),
-        f"{boxes['mean_overlap']:.3f} / {_percent(boxes['over_half'])}" if boxes else "-",
-    ]
+def _format(scores: Any, place: str) -> str:
+    """The figure at a place such as `levels.sure.share`; "-" where there is none."""
+    for name in place.split("."):
+        scores = scores.get(name) if scores else None
+    if scores is None:
+        return "-"
+    return format(scores, FORMATS[place]) if place in FORMATS else f"{100 * scores:.1f} %"

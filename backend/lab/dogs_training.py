@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+import click
 import keras
 import numpy as np
 import tensorflow as tf
-from dogsnap.exporting import Report
-from dogsnap.exporting.export import read_stored
+from dogsnap.exporting.export import Trained, read_stored
 from dogsnap.files import write_json
 from dogsnap.networks import dogs_head as dogs
-from dogsnap.networks.architectures import ARCHITECTURES, save_stored_weights
+from dogsnap.networks.architectures import save_stored_weights
 from dogsnap.networks.box_head import overlap
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.second_pass import SecondPass
@@ -26,7 +26,7 @@ from dogsnap.training.dataset import DatasetError, Example, photo_bytes
 from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import load_arrays
 
-from lab.array_files import save_arrays
+from lab.array_files import keep_arrays
 from lab.boxes import read_boxes, with_boxes
 from lab.losses import dogs_loss
 from lab.photo_lists import every_second_photo
@@ -41,6 +41,8 @@ DROPPED = 0.15  # of the maps' channels: without it, the head learns 6,000 pictu
 SCORES = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 CHOSEN_BY = ("several_told", "recall", "precision", "one_told")
 SAME = 0.5  # overlap of a found box with a true one
+SEED = 20  # composes the same pictures again
+Figures: TypeAlias = dict[str, float | None]  # what `shares` gives
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,6 @@ def train(
     pictures: int,
     epochs: int,
     folder: Path,
-    report: Report,
 ) -> None:
     """Train a head for the network `model` on that many pictures.
 
@@ -87,15 +88,17 @@ def train(
     """
     files = []
     for start in range(0, pictures, CHUNK):
-        end = min(pictures, start + CHUNK)
-        files.append(_maps(model, scenes, start, end, folder, report))
+        numbers = range(start, min(pictures, start + CHUNK))
+        files.append(folder / f"maps-{numbers.start}-{numbers.stop}.npz")
+        keep_arrays(files[-1], partial(_maps, model, scenes, numbers))
+        click.echo(f"maps of {numbers.stop} pictures")
     middle, last = head.input
     maps = tuple(tf.TensorSpec(each.shape, tf.float32) for each in (middle, last))
     kinds = (maps, tf.TensorSpec((None, MOST_DOGS, 5), tf.float32))
-    steps = max(1, math.ceil(min(pictures, CHUNK) / BATCH) * len(files))
     batches = tf.data.Dataset.from_generator(
         lambda: _batches(files, scenes.seed), output_signature=kinds
     ).prefetch(2)
+    steps = max(1, math.ceil(min(pictures, CHUNK) / BATCH) * len(files))
     schedule = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
     places = dogs.centres(middle.shape[1:], scenes.size)
     inputs = [keras.Input(each.shape[1:]) for each in (middle, last)]
@@ -105,43 +108,27 @@ def train(
         keras.optimizers.AdamW(schedule, weight_decay=DECAY, clipnorm=CLIP),
         lambda targets, cells: dogs_loss(targets, cells, places),
     )
-    history = trained.fit(
-        batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0
-    ).history["loss"]
-    report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")
+    trained.fit(batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
+    losses = trained.history.history["loss"]
+    click.echo(f"dogs: {pictures} pictures, loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
-def _maps(
-    model: keras.Model,
-    scenes: Scenes,
-    start: int,
-    end: int,
-    folder: Path,
-    report: Report,
-) -> Path:
-    """The file with the maps, float16, and the boxes of pictures `start` to
-    `end`, made if it is not there.
-    """
-    file = folder / f"maps-{start}-{end}.npz"
-    if file.is_file():
-        return file
+def _maps(model: keras.Model, scenes: Scenes, numbers: range) -> dict[str, np.ndarray]:
+    """The maps, float16, and the boxes of pictures of these numbers."""
     backbone = model.get_layer("backbone")
     maps = keras.Model(model.input, dogs.maps_of(model)(backbone.input, training=False))
-    targets = np.zeros((end - start, MOST_DOGS, 5), np.float32)
+    targets = np.zeros((len(numbers), MOST_DOGS, 5), np.float32)
     images = []
-    for target, number in zip(targets, range(start, end), strict=True):
+    for target, number in zip(targets, numbers, strict=True):
         image, boxes = scenes.draw(number)
         images.append(image)
         target[: len(boxes), :4], target[: len(boxes), 4] = boxes[:MOST_DOGS], 1
-    middle, last = [], []
-    for index in range(0, len(images), BATCH):
-        batch = maps.predict_on_batch(np.stack(images[index : index + BATCH]))
-        middle.append(batch[0].astype(np.float16))
-        last.append(batch[1].astype(np.float16))
-    arrays = {"middle": np.concatenate(middle), "last": np.concatenate(last), "targets": targets}
-    save_arrays(file, arrays)
-    report(f"maps of {end} pictures")
-    return file
+    middle, last = maps.predict(np.stack(images), BATCH, verbose=0)
+    return {
+        "middle": middle.astype(np.float16),
+        "last": last.astype(np.float16),
+        "targets": targets,
+    }
 
 
 def _batches(
@@ -168,34 +155,25 @@ def _mirror_targets(targets: np.ndarray) -> np.ndarray:
     return np.stack([(1 - right) * known, top, (1 - left) * known, bottom, known], axis=-1)
 
 
-# What `shares` gives, by the photos that a score was chosen on, and by the others.
-Figures: TypeAlias = dict[str, dict[str, float | None]]
-
-
 def choose(
     model: keras.Model, one: SecondPass, judged: Sequence[Judged]
-) -> tuple[EveryDog, Figures]:
-    """The score that judges every second photo best, and what they find there
-    and in the others, before a second pass.
+) -> tuple[EveryDog, dict[str, Figures]]:
+    """The score that judges every second photo best, and what they find there,
+    `chosen_on`, and in the `others`, before a second pass.
 
     `model`: with its head. Best is the mean of CHOSEN_BY.
     """
     cells = [_cells(model, photo) for photo in judged]
-
-    def measure(every: EveryDog) -> Figures:
-        boxes = [_find_boxes(every, cells_of_photo) for cells_of_photo in cells]
-        return {
-            "chosen_on": shares(judged[::2], boxes[::2]),
-            "others": shares(judged[1::2], boxes[1::2]),
-        }
-
-    def value_of(figures: Figures) -> float:
-        return sum(figures["chosen_on"][name] or 0 for name in CHOSEN_BY)
-
-    trials = [EveryDog(one, score) for score in SCORES]
-    measured = [measure(every) for every in trials]
-    best = max(range(len(trials)), key=lambda index: value_of(measured[index]))
-    return trials[best], measured[best]
+    tried = []
+    for score in SCORES:
+        every = EveryDog(one, score)
+        boxes = [_find_boxes(every, each) for each in cells]
+        chosen_on = shares(judged[::2], boxes[::2])
+        others = shares(judged[1::2], boxes[1::2])
+        value = sum(chosen_on[name] or 0 for name in CHOSEN_BY)
+        tried.append((value, every, {"chosen_on": chosen_on, "others": others}))
+    _, every, figures = max(tried, key=lambda each: each[0])
+    return every, figures
 
 
 def _cells(model: keras.Model, photo: Judged) -> tf.Tensor:
@@ -210,7 +188,7 @@ def _find_boxes(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
     return boxes.numpy()[0, : int(counts[0])]
 
 
-def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, float | None]:
+def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> Figures:
     """How well boxes (k, 4) of each photo, the largest first, are those of its
     dogs.
 
@@ -267,15 +245,7 @@ class Sources:
     not_dogs: Path | None = None
 
 
-def run(
-    sources: Sources,
-    out: Path,
-    work: Path,
-    pictures: int,
-    epochs: int,
-    seed: int,
-    report: Report,
-) -> dict[str, float | None]:
+def run(sources: Sources, out: Path, work: Path, pictures: int, epochs: int) -> Figures:
     """Train the head for the network in `out`, write it there, and return how
     it judges the photos that did not choose.
 
@@ -286,22 +256,17 @@ def run(
     stored = read_stored(out.name, out, with_head=False)
     one = SecondPass.of(stored.description["scores"]["second_pass"])
     policy = keras.config.dtype_policy().name
-    recipe = stored.description["recipe"]
-    build = partial(
-        ARCHITECTURES[recipe["architecture"]],
-        len(stored.description["labels"]),
-        tuple(recipe["size"]),
-    )
+    trained = Trained.read(out, out.name)
+    build = partial(trained.build, len(trained.labels))
     network = in_precision(policy, stored.model, build)
-    scenes = Scenes(*_examples(sources, photos, report), network.input_shape[1:3], seed)
+    scenes = Scenes(*_examples(sources, photos), network.input_shape[1:3], SEED)
     work.mkdir(parents=True, exist_ok=True)
-    keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(SEED)
     head = dogs.head_for(network)
-    train(network, head, scenes, pictures, epochs, work, report)
+    train(network, head, scenes, pictures, epochs, work)
     head = in_precision("float32", head, lambda: dogs.head_for(network))
-    report(f"choosing on {len(photos[::2])} photos")
-    joined = dogs.with_dogs(stored.model, head)
-    every, measured = choose(joined, one, photos)
+    click.echo(f"choosing on {len(photos[::2])} photos")
+    every, measured = choose(dogs.with_dogs(stored.model, head), one, photos)
     save_stored_weights(head, out / dogs.WEIGHTS)
     stated = {
         "maps": dogs.digest_of(stored.model),
@@ -309,21 +274,18 @@ def run(
         "every_dog": every.to_json(),
         "pictures": pictures,
         "epochs": epochs,
-        "seed": seed,
+        "seed": SEED,
         **measured,
     }
     write_json(stated, out / dogs.DESCRIPTION)
     return measured["others"]
 
 
-def _examples(
-    sources: Sources, judged: Sequence[Judged], report: Report
-) -> tuple[list[Example], list[Example]]:
+def _examples(sources: Sources, judged: Sequence[Judged]) -> tuple[list[Example], list[Example]]:
     """Photos of dogs, and of none."""
     names = {each.path.stem.removeprefix("sd_") for each in judged}
     listed = dataset.read_list(sources.data, "train_list")
     apart = [example for example in listed if example.path.stem not in names]
-    boxed = with_boxes(apart, sources.data, sources.frames, report)
-    examples = dataset.readable(boxed, report)
-    without = every_second_photo(sources.not_dogs, 0, report)
+    examples = dataset.readable(with_boxes(apart, sources.frames), click.echo)
+    without = every_second_photo(sources.not_dogs, 0, click.echo)
     return examples, [Example(path, 0) for path in without]

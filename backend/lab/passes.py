@@ -1,33 +1,38 @@
 """What the network sees in photos, before any head says what that means: the
-features of its passes, kept to go on from.
+ranges for its int8, and the features of its passes, kept to go on from.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
+import click
 import keras
 import numpy as np
 import tensorflow as tf
-from dogsnap.exporting import Report, layers
-from dogsnap.exporting.acceleration import Acceleration, choose
-from dogsnap.exporting.export import Stored
+from dogsnap.exporting import layers
+from dogsnap.exporting.acceleration import Acceleration, choose, convert
+from dogsnap.exporting.export import Stored, read_json
 from dogsnap.exporting.freezing import FrozenGraph, freeze
-from dogsnap.exporting.quantization import Ranges
-from dogsnap.networks.second_pass import SecondPass, second_images
+from dogsnap.exporting.quantization import RANGES, Ranges
+from dogsnap.files import replacing
+from dogsnap.networks.second_pass import second_images
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import (
     EXACT,
     NETWORK,
-    IncompatibleNetwork,
     Network,
+    import_openvino,
 )
-from dogsnap.training.stored_arrays import Arrays, join_rows, load_arrays
+from dogsnap.training.ranges import find_ranges
+from dogsnap.training.stored_arrays import Arrays, join_rows
 
-from lab.array_files import save_arrays
+from lab.array_files import keep_arrays
 from lab.photo_lists import contents_of
+from lab.second_pass_choice import NEVER
 
 OPINION = "opinion"  # what the network beside tells
 OPINION_OF = {"fast": "opinion_fast", "after": "opinion_after"}  # by the pass
@@ -40,23 +45,27 @@ Run = Callable[[np.ndarray], Arrays]  # images (n, h, w, 3) -> each output (n, .
 class Passes:
     """The passes of a network over photos.
 
-    `stored`: the network, perhaps with a second opinion; `ranges`: for int8;
-    `margin`: of the second pass's window.
-
-    `work`: a folder for what is computed: asked again for the same photos,
-    nothing is computed again.
+    `stored`: the network, perhaps with a second opinion; `ranged`: photos to
+    find the ranges for int8 on. `work`: a folder for what is computed: asked
+    again for the same photos, nothing is computed again.
     """
 
     stored: Stored
-    ranges: Ranges
-    margin: float
+    ranged: Sequence[Path]
     work: Path
-    report: Report
 
-    @property
-    def twice(self) -> bool:
-        """Whether the network tells the box that a second pass needs."""
-        return "box" in self.stored.model.output
+    @cached_property
+    def ranges(self) -> Ranges:
+        """The ranges for int8."""
+        file = self.work / RANGES
+        if not file.is_file():
+            click.echo(f"finding ranges on {len(self.ranged)} photos")
+            folder = self._folder("ranges")
+            convert(self._graph, folder)
+            model = import_openvino().Core().read_model(folder / NETWORK)
+            images = (self._images([photo])[0] for photo in self.ranged)
+            write_ranges(find_ranges(model, images), file)
+        return Ranges(**read_json(file))
 
     @cached_property
     def precision(self) -> str:
@@ -76,57 +85,48 @@ class Passes:
         `near`, `nearer`: of that in float32. With a second opinion, which only
         versions in the fastest precision have, these two and `opinion_fast`,
         `opinion_after` (n, 1281): the features and odds of the network beside.
-        They are kept by `name`, ranges, margin and photos.
+        They are kept by `name` and photos.
         """
-        seen_by = f"{self.ranges} {self.margin}"
         parts = []
         for start in range(0, len(photos), CHUNK):
             chunk = photos[start : start + CHUNK]
-            shown = "\n".join([seen_by, *map(str, chunk)])
+            shown = "\n".join(map(str, chunk))
             file = self.work / f"{name}-{hashlib.sha256(shown.encode()).hexdigest()[:16]}.npz"
-            if not file.is_file():
-                save_arrays(file, self._compute(chunk, near))
-                self.report(f"{name}: {start + len(chunk)} of {len(photos)} photos")
-            parts.append(load_arrays(file))
+            parts.append(keep_arrays(file, partial(self._compute, chunk, near)))
+            click.echo(f"{name}: {start + len(chunk)} of {len(photos)} photos")
         return join_rows(parts)
 
     def _compute(self, photos: Sequence[Path | bytes], near: bool) -> dict[str, np.ndarray]:
         rows = []
         for start in range(0, len(photos), BATCH):
-            batch = photos[start : start + BATCH]
-            files = [contents_of(photo) for photo in batch]
-            rows.append(self._run_batch(tf.constant(files), near))
+            rows.append(self._run_batch(photos[start : start + BATCH], near))
         return join_rows(rows)
 
-    def _run_batch(self, photos: tf.Tensor, near: bool) -> Arrays:
-        images = photos_to_images(photos, self._size).numpy()
+    def _run_batch(self, photos: Sequence[Path | bytes], near: bool) -> Arrays:
+        images = self._images(photos)
+        told = {"fast": self._fast[0](images)}
+        if not self.stored.opinion:
+            told["exact"] = self._exact(images)
+        if "box" in told["fast"]:
+            told["after"] = self._fast[0](self._windows(photos, told["fast"]["box"]))
+        if near and "box" in told.get("exact", ()):
+            told["nearer"] = self._exact(self._windows(photos, told["exact"]["box"]))
+        found = {name: answer["features"] for name, answer in told.items()}
         if self.stored.opinion:
-            return self._run_both(photos, images)
-        exact, fast = self._exact[0](images), self._fast[0](images)
-        found = {"exact": exact["features"], "fast": fast["features"]}
-        if self.twice:
-            found["after"] = self._fast[0](self._windows(photos, fast["box"]))["features"]
-            if near:
-                found["nearer"] = self._exact[0](self._windows(photos, exact["box"]))["features"]
+            found |= {OPINION_OF[name]: answer[OPINION] for name, answer in told.items()}
         return found
 
-    def _run_both(self, photos: tf.Tensor, images: np.ndarray) -> Arrays:
-        first = self._fast[0](images)
-        second = self._fast[0](self._windows(photos, first["box"]))
-        return {
-            "fast": first["features"],
-            "after": second["features"],
-            OPINION_OF["fast"]: first[OPINION],
-            OPINION_OF["after"]: second[OPINION],
-        }
+    def _images(self, photos: Sequence[Path | bytes]) -> np.ndarray:
+        files = tf.constant([contents_of(photo) for photo in photos])
+        return photos_to_images(files, self._size).numpy()
 
-    def _windows(self, photos: tf.Tensor, boxes: np.ndarray) -> np.ndarray:
-        passing = SecondPass(self.margin, 1.0, 1.0, 1.0, 1.0)
-        return second_images(photos, passing.windows(tf.constant(boxes)), self._size).numpy()
+    def _windows(self, photos: Sequence[Path | bytes], boxes: np.ndarray) -> np.ndarray:
+        files = tf.constant([contents_of(photo) for photo in photos])
+        return second_images(files, NEVER.windows(tf.constant(boxes)), self._size).numpy()
 
     @property
     def _size(self) -> tuple[int, int]:
-        height, width = self.stored.description["input_size"]
+        height, width = self.stored.model.input_shape[1:3]
         return height, width
 
     @cached_property
@@ -148,32 +148,27 @@ class Passes:
         return freeze(compiled.get_concrete_function(image=image))
 
     @cached_property
-    def _exact(self) -> tuple[Run, str]:
-        return self._network(fast=False)
+    def _exact(self) -> Run:
+        folder = self._folder("exact")
+        return Network(folder / NETWORK, EXACT, convert(self._graph, folder)).run
 
     @cached_property
     def _fast(self) -> tuple[Run, str]:
-        return self._network(fast=True)
-
-    def _network(self, fast: bool) -> tuple[Run, str]:
-        """What runs the network, and in which precision; TensorFlow where
-        OpenVINO cannot, as in versions.
-        """
+        """What runs the network in the fastest precision, and which that is."""
+        folder = self._folder("fast")
         function = self._graph.function()
-        acceleration = Acceleration(self._graph, function, {}, fast=fast, ranges=self.ranges)
-        folder = self.work / ("fast" if fast else "exact")
-        folder.mkdir(exist_ok=True)
-        try:
-            manifest = choose(acceleration, folder, self.report)
-        except (IncompatibleNetwork, RuntimeError) as error:
-            self.report(f"TensorFlow runs the network: {error}")
-            return _in_tensorflow(function), EXACT
+        acceleration = Acceleration(self._graph, function, {}, fast=True, ranges=self.ranges)
+        manifest = choose(acceleration, folder, click.echo)
         network = Network(folder / NETWORK, manifest.precision, manifest.outputs)
         return network.run, manifest.precision
 
+    def _folder(self, name: str) -> Path:
+        folder = self.work / name
+        folder.mkdir(exist_ok=True)
+        return folder
 
-def _in_tensorflow(function: Callable[[tf.Tensor], Mapping[str, tf.Tensor]]) -> Run:
-    def run(images: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: value.numpy() for name, value in function(tf.constant(images)).items()}
 
-    return run
+def write_ranges(ranges: Ranges, file: Path) -> None:
+    """Write the ranges as JSON, a few kB, in one step."""
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(asdict(ranges)) + "\n", encoding="utf-8")

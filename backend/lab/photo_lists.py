@@ -13,18 +13,17 @@ from dogsnap.exporting import Report
 from dogsnap.training import dataset
 from dogsnap.training.dataset import (
     FOLDS,
-    Box,
     DatasetError,
     Example,
     breeds_of,
     class_ids,
+    open_photo,
     rows_of_index,
 )
-from PIL import Image
 
 from lab.boxes import rows_of_dogs
+from lab.scenes import cut_picture, strips_beside
 
-WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
@@ -142,20 +141,9 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
         has_several = f"{example.path.parent.name}/{example.path.name}" in several
         if not example.is_whole or not example.box or has_several:
             continue
-        left, top, right, bottom = example.box
-        strips: list[tuple[float, Box]] = [
-            (left, (0, 0, left, 1)),
-            (1 - right, (right, 0, 1, 1)),
-            (top, (0, 0, 1, top)),
-            (1 - bottom, (0, bottom, 1, 1)),
-        ]
-        width, (x0, y0, x1, y1) = max(strips)
-        if width < LEAST_STRIP:
-            continue
-        file = io.BytesIO()
-        with Image.open(example.path) as photo:
-            wide, high = photo.size
-            window = round(x0 * wide), round(y0 * high), round(x1 * wide), round(y1 * high)
-            photo.convert("RGB").crop(window).save(file, "PNG")
-        found.append(file.getvalue())
+        width, strip = max(strips_beside(example.box))
+        if width >= LEAST_STRIP:
+            file = io.BytesIO()
+            cut_picture(open_photo(example.path), strip).save(file, "PNG")
+            found.append(file.getvalue())
     return found

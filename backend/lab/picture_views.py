@@ -13,18 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from dogsnap.photo_endings import CONVERTED_ENDINGS
 from dogsnap.serving.photos.preprocessing import decode, resize
-from dogsnap.training.dataset import Example, breeds_of, paths_of, photo_bytes
+from dogsnap.training.dataset import Example, paths_of, photo_bytes
 
 from lab import augmentation
-from lab.augmentation import sometimes, uniform
-from lab.photo_lists import WHOLE_BOX
+from lab.augmentation import uniform
+from lab.boxes import WHOLE_BOX
 
-CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone
-# of the views of a crop that `augmentation.augment` makes, and its strength
-STRONG_SHARE, STRENGTH = 0.5, 0.7
+STRONG_SHARE = 0.5  # of the views of a crop that `augmentation.augment` makes
 SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
 ENLARGED = 1.25  # sides of the enlarged picture over those of the view
 # of the crop's sides, over which it fades into the picture: a hard edge would show the box
@@ -42,15 +39,11 @@ OUTWARDS = (-1.0, -1.0, 1.0, 1.0)
 
 
 class Files(NamedTuple):
-    """Of an example: its `path`, the `frame`'s or "", `box` (4,) in that, `breed`
-    and `number`, its index.
-    """
+    """Of an example: its `path`, the `frame`'s or "", and `box` (4,) in that."""
 
     path: tf.Tensor
     frame: tf.Tensor
     box: tf.Tensor
-    breed: tf.Tensor
-    number: tf.Tensor
 
 
 class Picture(NamedTuple):
@@ -78,10 +71,8 @@ def files(examples: list[Example]) -> tf.data.Dataset:
     """The `Files` of each example."""
     frames = [str(example.frame or "") for example in examples]
     boxes = np.array([example.box or WHOLE_BOX for example in examples], np.float32)
-    breeds = breeds_of(examples).astype(np.int32)
-    numbers = np.arange(len(examples))
     paths = list(map(str, paths_of(examples)))
-    return tf.data.Dataset.from_tensor_slices(Files(paths, frames, boxes, breeds, numbers))
+    return tf.data.Dataset.from_tensor_slices(Files(paths, frames, boxes))
 
 
 def map_in_parallel(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
@@ -92,42 +83,16 @@ def read(path: tf.Tensor) -> tf.Tensor:
     """Decode a photo file (a scalar string) of any of the formats in
     `photo_endings.READ_ENDINGS`.
     """
-
-    def convert() -> tf.Tensor:
-        return tf.numpy_function(lambda name: photo_bytes(Path(name.decode())), [path], tf.string)
-
-    contents = tf.cond(
-        tf.strings.regex_full_match(path, CONVERTED), convert, lambda: tf.io.read_file(path)
-    )
+    contents = tf.numpy_function(lambda name: photo_bytes(Path(name.decode())), [path], tf.string)
     return decode(tf.ensure_shape(contents, ()))
 
 
 def load(files_of_example: Files) -> Picture:
-    """Decode an example's files; a crop that is the frame is cut out of it."""
-    path, frame, box, *_ = files_of_example
-    is_framed, is_cut = tf.strings.length(frame) > 0, tf.equal(frame, path)
-    photo = read(path)
-
-    def cut() -> tf.Tensor:
-        left, top, wide, high = _pixels(box, tf.shape(photo)[0], tf.shape(photo)[1])
-        return photo[top : top + high, left : left + wide]
-
-    whole = tf.cond(is_framed & ~is_cut, lambda: read(frame), lambda: photo)
-    crop = tf.cond(is_framed & is_cut, cut, lambda: photo)
-    return Picture(crop, whole, box, is_framed)
-
-
-def _pixels(
-    box: tf.Tensor, height: tf.Tensor, width: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Left, top, width and height of a box, at least two pixels a side."""
-    scale = tf.cast(tf.stack([width, height, width, height]), tf.float32)
-    sides = tf.cast(tf.round(box * scale), tf.int32)
-    left = tf.clip_by_value(sides[0], 0, width - 2)
-    top = tf.clip_by_value(sides[1], 0, height - 2)
-    wide = tf.clip_by_value(sides[2] - left, 2, width - left)
-    high = tf.clip_by_value(sides[3] - top, 2, height - top)
-    return left, top, wide, high
+    """Decode an example's files."""
+    path, frame, box = files_of_example
+    is_framed = tf.strings.length(frame) > 0
+    crop = read(path)
+    return Picture(crop, tf.cond(is_framed, lambda: read(frame), lambda: crop), box, is_framed)
 
 
 def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
@@ -142,7 +107,7 @@ def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
     strongly = tf.logical_and(alone, uniform(0, 1) < STRONG_SHARE * (not plain))
     image, box, known = tf.cond(
         strongly,
-        lambda: View(augmentation.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
+        lambda: View(augmentation.augment(picture.crop, size), whole, tf.zeros(())),
         lambda: _cut_window(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
     )
     image = tf.ensure_shape(image, (*size, 3))
@@ -164,9 +129,7 @@ def _cut_window(
     turned, mirrored = uniform(0, 1) < turned_share, uniform(0, 1) < 0.5
     turn = tf.where(turned, uniform(-LARGEST_TURN, LARGEST_TURN), 0.0)
     image = augmentation.sample_window(seen, window, size, turn, mirrored)
-    image = sometimes(BLUR_SHARE, augmentation.blur, image)
-    image = tf.clip_by_value(augmentation.light(image), 0.0, 1.0)
-    image = sometimes(JPEG_SHARE, lambda clear: augmentation.compress(clear, JPEG_QUALITY), image)
+    image = augmentation.degrade(image, BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY)
     known = tf.cast(tf.logical_not(tf.logical_or(turned, sharp)), tf.float32)
     return View(image, box_in(window, box, mirrored), known)
 
@@ -190,7 +153,11 @@ def paste_back(picture: Picture, side: int) -> tf.Tensor:
     its edges: float32 (side, side, 3) in [0, 1].
     """
     ground = resize(picture.frame, (side, side))
-    left, top, wide, high = _pixels(picture.box, tf.constant(side), tf.constant(side))
+    sides = tf.cast(tf.round(picture.box * side), tf.int32)
+    # At least two pixels a side.
+    left, top = tf.unstack(tf.clip_by_value(sides[:2], 0, side - 2))
+    wide = tf.clip_by_value(sides[2] - left, 2, side - left)
+    high = tf.clip_by_value(sides[3] - top, 2, side - top)
     place = (top, left, side, side)
     mask = tf.image.pad_to_bounding_box(
         _ramp(high)[:, tf.newaxis, tf.newaxis] * _ramp(wide)[:, tf.newaxis], *place

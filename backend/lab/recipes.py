@@ -20,7 +20,7 @@ class Stage:
     from_block: str | None
     epochs: float
     rate: float
-    warmup: int = 100
+    warmup: int
     size: tuple[int, int] | None = None
     falls: bool = True
 
@@ -31,27 +31,26 @@ class Recipe:
     weights.
 
     `soup`: stages ("start": the starting weights) and their shares in the mean of the
-    weights that the network ends with (model soups, Wortsman et al. 2022);
-    empty: the last stage's weights. The layers of the box are the last stage's.
+    weights that the network ends with (model soups, Wortsman et al. 2022). The
+    layers of the box are the last stage's.
     `teacher_share`: of the starting network's answer to the crop of the dog in
-    the target of all its views; the label has the rest, instead of label
-    smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers
-    that the starting weights do not have, as a share of the stage's rate.
+    the target of all its views; the label has the rest. `box_weight`: of the box's
+    loss. `head_rate`: of Adam, for layers that the starting weights of old did
+    not have, as a share of the stage's rate.
     """
 
     architecture: str
     size: tuple[int, int]
     stages: tuple[Stage, ...]
+    soup: tuple[tuple[str, float], ...]
     batch: int = 32
     dropout: float = 0.2
-    label_smoothing: float = 0.1
     clip_norm: float = 2.0
-    average: float = 0.998
+    average: float = 0.997
     validation_per_breed: int = 10
     chunk: int = 135
     seed: int = 20
-    soup: tuple[tuple[str, float], ...] = ()
-    teacher_share: float = 0.0
+    teacher_share: float = 0.4
     box_weight: float = 0.2
     head_rate: float = 0.1
 
@@ -60,20 +59,8 @@ INCEPTION_V3 = Recipe(
     architecture="inception_v3",
     size=(299, 299),
     stages=(
-        Stage(
-            "small",
-            from_block="mixed2",
-            epochs=2.01,
-            rate=0.003,
-            warmup=60,
-            size=(224, 224),
-            falls=False,
-        ),
-        Stage("full", from_block="mixed2", epochs=2.17, rate=0.003, warmup=1),
+        Stage("small", "mixed2", epochs=2.01, rate=0.003, warmup=60, size=(224, 224), falls=False),
+        Stage("full", "mixed2", epochs=2.17, rate=0.003, warmup=1),
     ),
-    teacher_share=0.4,
-    average=0.997,
     soup=(("start", 0.2), ("full", 0.8)),
 )
-
-RECIPES = {"inception_v3": INCEPTION_V3}

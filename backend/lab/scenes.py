@@ -10,12 +10,13 @@ import numpy as np
 from dogsnap.training.dataset import Example, open_photo
 from PIL import Image, ImageEnhance, ImageFilter
 
-from lab.photo_lists import WHOLE_BOX
+from lab.boxes import WHOLE_BOX
 
 LONGEST = 448  # pixels of a picture's longest side before it is cut and squashed
 # Shares of a dog: less than the first is no dog any more, and more than the second
 # would be one that is not marked.
 LEAST_SEEN, HIDDEN = 0.45, 0.12
+LEAST_STRIP = 0.2  # of a part without a dog, as a fraction of the picture's width or height
 TRIES = 8
 NONE = np.zeros((0, 4), np.float32)  # the boxes where there is no dog
 
@@ -153,13 +154,22 @@ class Scenes:
             return _mirror(random, Scene(cut_picture(scene.image, _window(random, 0.5)), NONE))
         for _ in range(TRIES):
             scene = self._frame(random, self.whole)
-            left, top = scene.boxes[:, :2].min(0)
-            right, bottom = scene.boxes[:, 2:].max(0)
-            strips = [(0, 0, left, 1), (right, 0, 1, 1), (0, 0, 1, top), (0, bottom, 1, 1)]
-            strip = max(strips, key=lambda each: (each[2] - each[0]) * (each[3] - each[1]))
-            if min(strip[2] - strip[0], strip[3] - strip[1]) > 0.2:
+            corner, end = scene.boxes[:, :2].min(0), scene.boxes[:, 2:].max(0)
+            width, strip = max(strips_beside((*corner, *end)), key=lambda each: each[0])
+            if width > LEAST_STRIP:
                 return Scene(cut_picture(scene.image, strip), NONE)
         return Scene(Image.new("RGB", self.size[::-1], (128, 128, 128)), NONE)
+
+
+def strips_beside(box: Sequence[float]) -> list[tuple[float, Sequence[float]]]:
+    """The parts left, right, above and below a box, with their width or height."""
+    left, top, right, bottom = box
+    return [
+        (left, (0, 0, left, 1)),
+        (1 - right, (right, 0, 1, 1)),
+        (top, (0, 0, 1, top)),
+        (1 - bottom, (0, bottom, 1, 1)),
+    ]
 
 
 def _window(random: np.random.Generator, least: float) -> tuple[float, ...]:
@@ -245,11 +255,8 @@ def _one(random: np.random.Generator, examples: Sequence[Example]) -> Example:
 
 def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, int]:
     """At least one pixel a side."""
-    left, right = _whole_pixels(box[0], box[2], image.width)
-    top, bottom = _whole_pixels(box[1], box[3], image.height)
+    sides = np.array(image.size)
+    start = np.round(np.array(box[:2], float) * sides).clip(0, sides - 1)
+    end = np.round(np.array(box[2:], float) * sides).clip(start + 1, sides)
+    left, top, right, bottom = map(int, (*start, *end))
     return left, top, right, bottom
-
-
-def _whole_pixels(start: float, end: float, side: int) -> tuple[int, int]:
-    first = min(max(round(float(start) * side), 0), side - 1)
-    return first, min(max(round(float(end) * side), first + 1), side)

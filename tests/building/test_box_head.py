@@ -1,6 +1,5 @@
 """The box of the dog: from the numbers of a feature map's cells, its loss, and the fit of its layers."""
 
-import dataclasses
 from pathlib import Path
 
 import keras
@@ -8,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from dogsnap.networks import architectures, box_head
-from dogsnap.training import dataset
+from dogsnap.training import dataset, own_classes
 from lab import artefacts, boxes, picture_views, trainer
 from lab.losses import box_loss
-from lab.recipes import RECIPES
+from lab.recipes import Stage
 from support.photos import make_data_set, make_frames
 from support.tiny_network import tiny_recipe, tiny_with_box
 
@@ -99,27 +98,22 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(
     monkeypatch.setattr(tf.data, "AUTOTUNE", 1)
     data = make_data_set(tmp_path / "dogs")
     frames = make_frames(data, tmp_path / "frames")
-    examples = boxes.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
-    stage = dataclasses.replace(
-        RECIPES["inception_v3"].stages[1], from_block=None, epochs=16, rate=0.05
-    )
+    examples = boxes.with_boxes(dataset.read_list(data, "train_list"), frames)
+    stage = Stage("all", from_block=None, epochs=16, rate=0.05, warmup=1)
     recipe = tiny_recipe((32, 32), stages=(stage,), dropout=0.0, head_rate=0.2, average=0.9)
     start = tmp_path / "start.weights.h5"
     keras.utils.set_random_seed(3)
     tiny_with_box(3, (32, 32)).save_weights(start)
     validation = [example for example in examples if example.frame][:8]
-    model = trainer.train(
-        recipe, examples, validation, 3, start, tmp_path / "work", lambda text: None
-    )
-    artefacts.fit_box_head(model, model, recipe, examples, lambda text: None)
+    model = trainer.train(recipe, examples, validation, 3, start, tmp_path / "work")
+    artefacts.fit_box_head(model, model, recipe, examples)
     whole = trainer.with_whole_pictures(examples)[len(examples) :]
-    (images, target), *_ = trainer.plain_batches(whole, (32, 32), len(whole))
-    found = model.predict(images, verbose=0)
+    found = model.predict(own_classes.views_of(whole, (32, 32)), verbose=0)
     overlaps = np.asarray(
         box_head.overlap(found["box"], np.array([example.box for example in whole], np.float32))
     )
     assert overlaps.mean() > 0.5
-    assert (found["breeds"].argmax(-1) == target["breeds"].numpy()).mean() > 0.8
+    assert (found["breeds"].argmax(-1) == dataset.breeds_of(whole)).mean() > 0.8
 
 
 def test_two_views_side_by_side_have_the_box_of_either() -> None:

@@ -100,9 +100,14 @@ def as_heic(path: Path) -> Path:
     return path.with_suffix(".HEIC")
 
 
+def read_for_training(photo: Path) -> np.ndarray:
+    read = tf.data.Dataset.from_tensors(str(photo)).map(picture_views.read)
+    return read.get_single_element().numpy()
+
+
 def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) -> None:
     first = dataset.read_list(data, "train_list")[0].path
-    before = picture_views.read(tf.constant(str(first))).numpy()
+    before = read_for_training(first)
     heic = as_heic(first)
     labels = [{"id": name.partition("-")[0], "name": name} for name in sorted(BREEDS)]
     for examples in (
@@ -110,9 +115,7 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
         [dataset.Example(each, 0) for each in dataset.photos_below(data)],
     ):
         assert heic in [each.path for each in dataset.readable(examples, pytest.fail)]
-    read = (
-        tf.data.Dataset.from_tensors(str(heic)).map(picture_views.read).get_single_element().numpy()
-    )
+    read = read_for_training(heic)
     assert read.shape == before.shape
     assert abs(read.mean(axis=(0, 1)) - before.mean(axis=(0, 1))).max() < 5
     assert (
@@ -210,7 +213,7 @@ def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_br
         dataset.DatasetError,
         match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`",
     ):
-        boxes.with_boxes(examples, data, tmp_path, print)
+        boxes.with_boxes(examples, tmp_path)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
     with pytest.raises(dataset.DatasetError, match=r"train_list\.txt names the folder n7-wolf"):
         dataset.read_list(data, "train_list")
@@ -236,7 +239,7 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_mi
     crops, said = dataset.read_list(data, "train_list"), []
     head, _, second, *rest = (frames / "boxes.tsv").read_text().splitlines()
     (frames / "boxes.tsv").write_text("\n".join([head, second, *rest]) + "\n")
-    examples = boxes.with_boxes(crops, data, frames, print)
+    examples = boxes.with_boxes(crops, frames)
     assert [example.path for example in examples] == [crop.path for crop in crops]
     assert (examples[0].frame, examples[0].box) == (None, None)
     name, *sides = second.split("\t")
@@ -264,35 +267,16 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_mi
     ],
 )
 def test_a_photo_with_an_impossible_box_is_named_and_skipped(
-    data: Path, frames: Path, box: str, fault: str
+    data: Path, frames: Path, box: str, fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head, first, *rest = (frames / "boxes.tsv").read_text().splitlines()
     name = first.split("\t")[0]
     (frames / "boxes.tsv").write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
-    crops, said = dataset.read_list(data, "train_list"), []
-    assert len(boxes.with_boxes(crops, data, frames, said.append)) == len(crops) - 1
-    (line,) = said
+    crops = dataset.read_list(data, "train_list")
+    assert len(boxes.with_boxes(crops, frames)) == len(crops) - 1
+    (line,) = capsys.readouterr().out.splitlines()
     assert Path(name).stem in line
     assert fault in line
-
-
-def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> None:
-    crops, said = dataset.read_list(data, "train_list"), []
-    for number, right in enumerate((48, 500)):
-        file = data / "Annotation" / crops[number].path.parent.name / crops[number].path.stem
-        file.parent.mkdir(parents=True, exist_ok=True)
-        box = f"<bndbox><xmin>24</xmin><ymin>8</ymin><xmax>{right}</xmax><ymax>80</ymax></bndbox>"
-        other = "<object><bndbox><xmin>0</xmin><ymin>0</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object>"
-        size = "<size><width>96</width><height>80</height><depth>3</depth></size>"
-        file.write_text(
-            f"<annotation>{size}<object><name>dog</name>{box}</object>{other}</annotation>"
-        )
-    file.with_name(crops[2].path.stem).write_text("<annotation>")
-    examples = boxes.with_boxes(crops, data, None, said.append)
-    assert (examples[0].frame, examples[0].box) == (crops[0].path, (0.25, 0.1, 0.5, 1.0))
-    assert examples[0].is_whole
-    assert examples[1].box is None
-    assert [str(crops[place].path) in line for place, line in enumerate(said, 1)] == [True, True]
 
 
 def test_an_index_has_the_columns_that_are_read(data: Path) -> None:

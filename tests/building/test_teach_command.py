@@ -24,9 +24,9 @@ from dogsnap.exporting.merging.options import MergeError
 from dogsnap.networks import architectures
 from dogsnap.serving.answers.levels import Levels
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
-from dogsnap.training import class_statistics, dataset, teaching
+from dogsnap.training import class_statistics, dataset, own_classes, teaching
 from dogsnap.training.teaching import TeachingError, breeds_in
-from lab import artefacts, calibration, photo_lists, trainer
+from lab import artefacts, calibration, photo_lists
 from PIL import Image
 from support.command_line import dogsnap, lab, output_of, refused
 from support.photos import BREEDS, make_data_set
@@ -87,12 +87,8 @@ def fit_head(
     model: keras.Model, examples: list[dataset.Example], steps: int = 4000, rate: float = 1e-3
 ) -> None:
     """Fit the breed head on the random features: softmax regression by Adam."""
-    batches = trainer.plain_batches(examples, TINY.size, TINY.batch)
-    parts = [
-        (architectures.feature_extractor(model)(images).numpy(), target["breeds"].numpy())
-        for images, target in batches
-    ]
-    features, breeds = (np.concatenate(each) for each in zip(*parts, strict=True))
+    features, _ = own_classes.features_and_logits(model, examples)
+    breeds = dataset.breeds_of(examples)
     inputs, wanted = np.pad(features, ((0, 0), (0, 1)), constant_values=1.0), np.eye(3)[breeds]
     values, first, second = np.random.default_rng(4).normal(0, 0.3, (inputs.shape[1], 3)), 0.0, 0.0
     for step in range(1, steps + 1):
@@ -113,7 +109,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, out, network = make_data_set(folder / "dogs"), folder / "models" / "colours", tiny(3)
     fit_head(network, dataset.read_list(data, "train_list"))
     artefacts.finish(
-        network, TINY, photo_lists.labels_of(dataset.breed_folders(data), None), [], out, print
+        network, TINY, photo_lists.labels_of(dataset.breed_folders(data), None), [], out
     )
     (folder / "popularity.json").write_text('{"ranks": {"n00000001": 1, "n00000002": 30}}')
     fitting = [

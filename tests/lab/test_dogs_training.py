@@ -16,10 +16,11 @@ from dogsnap.networks import architectures
 from dogsnap.networks import dogs_head as dogs
 from dogsnap.training import dataset
 from dogsnap.training.dataset import Example
+from lab import trainer
 from lab.boxes import with_boxes
 from lab.dogs_training import MOST_DOGS, Judged, shares
 from lab.losses import dogs_loss
-from lab.recipes import RECIPES
+from lab.recipes import INCEPTION_V3
 from lab.scenes import Scene, Scenes, cut_out, join_scenes
 from PIL import Image
 from support.command_line import lab, output_of, refused
@@ -34,6 +35,7 @@ SIZE = (32, 32)
 def _tiny_architecture() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
+        patch.setattr(trainer, "fastest_precision", lambda: "float32")
         yield
 
 
@@ -56,7 +58,7 @@ def trained(sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "calibration": calibration,
         "second_pass": {**passing, "decision": {"dog_threshold": 0.4}},
     }
-    recipe = asdict(replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE))
+    recipe = asdict(replace(INCEPTION_V3, architecture="tiny", size=SIZE))
     for name, content in (("recipe", recipe), ("labels", LABELS), ("scores", scores)):
         write_json(content, folder / f"{name}.json")
     output_of(run(folder, sources))
@@ -94,7 +96,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def run(stored: Path, sources: dict[str, Path], *more: object) -> Result:
     named = [each for name, path in sources.items() for each in (f"--{name}", path)]
-    amounts = ["--pictures", "40", "--epochs", "2", "--precision", "float32", *more]
+    amounts = ["--pictures", "40", "--epochs", "2", *more]
     return lab("train", "dogs", *named, *amounts, "--out", stored, "--work", stored.parent / "work")
 
 
@@ -147,7 +149,7 @@ def test_judged_photos_without_boxes_are_one_sentence(stored, sources, tmp_path)
 
 def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) -> None:
     listed = dataset.read_list(sources["data"], "train_list")
-    examples = with_boxes(listed, sources["data"], sources["frames"], print)
+    examples = with_boxes(listed, sources["frames"])
     none = [Example(path, 0) for path in dataset.photos_below(sources["not-dogs"])]
     scenes = Scenes(examples, none, SIZE, seed=1)
     counts = set()

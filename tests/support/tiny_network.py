@@ -17,13 +17,13 @@ from dogsnap.networks.architectures import (
 )
 from dogsnap.networks.dogs_head import MIDDLE
 from dogsnap.serving.versions import checksums
-from lab.recipes import RECIPES, Recipe
+from lab.recipes import INCEPTION_V3, Recipe
 
 
 def tiny_recipe(size: tuple[int, int] = (16, 16), **changes: Any) -> Recipe:
     """The recipe of the real network for the architecture "tiny"."""
     real = dataclasses.replace(
-        RECIPES["inception_v3"], architecture="tiny", batch=8, soup=(), validation_per_breed=4
+        INCEPTION_V3, architecture="tiny", batch=8, soup=(("all", 1.0),), validation_per_breed=4
     )
     return dataclasses.replace(real, size=size, **changes)
 

@@ -6,18 +6,13 @@ from typing import Any
 import click
 from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
 
-from lab.commands.train import POPULARITY, WORK, work_option
+from lab.commands.train import data_option, frames_option, work_option
 
 
 @click.command()
 @click.argument("folder", default=Path("models/inception_v3"), type=PATH)
-@option(
-    "--data",
-    "the photos that the weights were trained on, see `python -m lab train`",
-    PATH,
-    required=True,
-)
-@option("--frames", "whole pictures that they were cut from, see `python -m lab train`", PATH)
+@data_option(is_required=True)
+@frames_option
 @option("--not-dogs", "folder of photos without a dog: the half that taught the dog head", PATH)
 @option(
     "--taught",
@@ -50,12 +45,17 @@ from lab.commands.train import POPULARITY, WORK, work_option
     "beginning of the names of sources that copy one another, and count as one",
     multiple=True,
 )
-@option("--popularity", "see `python -m lab train`", EXISTING_FILE)
+@option(
+    "--popularity",
+    "ranks of the breeds: of two that look alike, the more common one is the more probable",
+    EXISTING_FILE,
+    default=Path("models/popularity.json"),
+)
 @option(
     "--opinion",
     "afterwards, with the same photos: fit the version that answers the app with the opinion of the "
     "network beside, which `python -m lab opinion` stores; writes second_opinion.json, and the "
-    "scores in taught.json anew",
+    "scores in taught.json",
     is_flag=True,
 )
 @option(
@@ -70,8 +70,8 @@ def calibrate(
     data: Path,
     frames: Path | None,
     not_dogs: Path | None,
-    popularity: Path | None,
-    work: Path | None,
+    popularity: Path,
+    work: Path,
     one_source: tuple[str, ...],
     leave_out: tuple[str, ...],
     **further: Any,
@@ -95,7 +95,7 @@ def calibrate(
     recipe = read_json(folder / "recipe.json", NOT_TRAINED)
     listed = photo_lists.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
-    boxed = [with_boxes(part, data, frames, click.echo) for part in parts]
+    boxed = [with_boxes(part, frames) for part in parts]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)
     no_dogs = photo_lists.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]
@@ -111,6 +111,5 @@ def calibrate(
         fit, written = second_opinion.fit, "scores and ranges"
     if further["phone"]:
         fit, written = phone.fit, "scores"
-    work = work or WORK / "calibrate"
-    scores = fit(folder, photos, popularity or POPULARITY, work, click.echo)
+    scores = fit(folder, photos, popularity, work)
     click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote {written} to {folder}")

@@ -21,7 +21,7 @@ def card(model: Path, data: Path, card: Path) -> None:
 
     # Refuses a file without a place for them before the work.
     tables.split(card.read_text(encoding="utf-8"))
-    measured = tables.measure(model, data, click.echo)
+    measured = tables.measure(model, data)
     write_json(measured, card.with_name(MEASURED))
     text = tables.renew_tables(card.read_text(encoding="utf-8"), measured)
     with replacing(card) as temporary:

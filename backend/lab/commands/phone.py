@@ -14,4 +14,4 @@ def phone(version: Path, data: Path) -> None:
     """Measure the network that VERSION has for phones, on lists of the model card."""
     from lab.phone import PhoneNetwork, measure
 
-    click.echo(json.dumps(measure(PhoneNetwork(version), data, click.echo), indent=1))
+    click.echo(json.dumps(measure(PhoneNetwork(version), data), indent=1))
