@@ -12,7 +12,7 @@ from dogsnap.settings import Settings
 # What is an address without its scheme, or a wish, and would become the name of a file.
 NO_FILE = re.compile(
     r"(//|.*@)?([\w.-]+|\[[\w:.]+\]):\d+(/\d*)?|rediss?:.*|\w+://.*"
-    r"|(?i:localhost|redis|memory|sqlite|none|null|no|yes|on|off|true|false|disabled|enabled|[\d.]*)"
+    r"|(?i:localhost|redis|memory|sqlite|none|null|no|yes|on|off|true|false|disabled|enabled|\d[\d.]*|)"
 )
 WITH_PORT = re.compile(r"\[(?P<six>[^]]*)\](:\d+)?|(?P<four>[^:]+):\d+")
 THIS_MACHINE = ("", "0.0.0.0", "::", "127.0.0.1")  # listen addresses that localhost reaches

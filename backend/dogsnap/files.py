@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 # SQLite's codes (sqlite.org/rescode.html) where another process writes, and of a full disk.
@@ -84,7 +84,9 @@ def _keep_rights(file: Path, new: Path) -> None:
         except PermissionError as error:
             sentence = "belongs to another user or group, who could no longer read it; run this as"
             raise PermissionError(error.errno, f"{sentence} its owner", str(file)) from error
-    shutil.copystat(file, new)
+    shutil.copymode(file, new)
+    with suppress(PermissionError):  # some systems keep attributes that nobody may copy
+        shutil.copystat(file, new)
     os.utime(new)  # its time is that of the change, by which others find it
 
 

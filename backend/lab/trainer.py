@@ -1,6 +1,8 @@
 """Trains a recipe stage by stage, with checkpoints to resume from."""
 
+import json
 import math
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -141,13 +143,19 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 
 
 def training_batches(
-    examples: list[Example], targets: np.ndarray, size: tuple[int, int], batch: int, seed: int
+    examples: list[Example],
+    targets: np.ndarray,
+    size: tuple[int, int],
+    batch: int,
+    seed: int,
+    seen: int = 0,
 ) -> tf.data.Dataset:
     """Endless batches of `picture_views.view`s, every photo once per epoch:
     (image float32 (n, h, w, 3) in [0, 1], targets).
 
     These: "breeds" float32 (n, classes), the row of each photo in `targets`, and
     "cells" float32 (n, 5), the four sides of the box and 1 where they are known.
+    They begin behind the first `seen` views.
     """
 
     def make_view(
@@ -158,7 +166,7 @@ def training_batches(
 
     rows = tf.data.Dataset.from_tensor_slices(targets)
     pairs = tf.data.Dataset.zip(picture_views.files(examples), rows)
-    pairs = pairs.shuffle(len(examples), seed=seed).repeat()
+    pairs = pairs.shuffle(len(examples), seed=seed).repeat().skip(seen)
     views = picture_views.map_in_parallel(pairs, make_view)
     return views.batch(batch, drop_remainder=True).prefetch(2)
 
@@ -196,9 +204,10 @@ def _run_stage(
         f"{len(learner.trainable_weights)} tensors learn"
     )
     size, seed = model.input_shape[1:3], recipe.seed + 1 + place
+    seen = chunks_done(checkpoint) * chunk * recipe.batch
     try:
         learner.fit(
-            training_batches(training, targets, size, recipe.batch, seed),
+            training_batches(training, targets, size, recipe.batch, seed, seen),
             epochs=math.ceil(steps / chunk),
             steps_per_epoch=chunk,
             shuffle=False,
@@ -219,6 +228,26 @@ def with_whole_pictures(examples: list[Example]) -> list[Example]:
         if crop.frame is not None and not crop.is_whole:
             wholes.append(Example(crop.frame, crop.breed, crop.frame, crop.box))
     return [*examples, *wholes]
+
+
+def chunks_done(checkpoint: Path) -> int:
+    """How many chunks of a stage its checkpoint holds; 0 without one.
+
+    Keras writes the number to a small file after the weights. If a kill has
+    damaged it, the checkpoint before is used.
+    """
+    note = checkpoint / "training_metadata.json"
+    if not note.is_file():
+        return 0
+    try:
+        return int(json.loads(note.read_text())["epoch"])
+    except ValueError:
+        for torn in (note, checkpoint / "latest.weights.h5"):
+            torn.unlink(missing_ok=True)
+            before = torn.with_name(f"{torn.name}.bkp")
+            if before.is_file():
+                os.replace(before, torn)
+        return chunks_done(checkpoint)
 
 
 def learner_of(model: keras.Model, stage: Stage) -> keras.Model:

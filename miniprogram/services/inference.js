@@ -52,7 +52,7 @@ function forget() {
  * @returns {Promise<ReturnType<typeof claim>>}  what it claims; rejects where its file is gone, or it does not run here; of kind 'timeout' where it is silent
  */
 async function classify(network, picture) {
-  if (!(await isOf(network, PATH))) throw new Error('its file is gone')
+  if (!(await answered(isOf(network, PATH)))) throw new Error('its file is gone')
   const session = wx.createInferenceSession({ model: PATH })
   try {
     return claim(await answered(look(session, network, picture), SILENCE_MS, 'timeout'), network)

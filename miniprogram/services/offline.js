@@ -82,7 +82,7 @@ function fetch() {
   return inTurn(KEY, async () => {
     tell(0)
     const network = await offered()
-    if (kept() && kept().digest === network.digest) return
+    if (JSON.stringify(kept()) === JSON.stringify(network)) return
     const { key } = settings.get()
     await engine.fetch(network, key ? { [request.KEY_HEADER]: key } : {}, (bytes) => tell(bytes / network.bytes))
     if (!settings.get().offline) return engine.forget() // switched off meanwhile

@@ -36,8 +36,9 @@ function of({ outcome, problem, entry, feedback }, dress) {
     const answer = Object.assign(toAnswer(outcome, entry, waits, dress), { feedback })
     return { state: outcome.state, answer, rows: answer.rows }
   }
-  const failure = outcome ? Object.assign({ kind: outcome.kind }, problem) : problem
-  return failure ? { state: 'failed', failure: toFailure(failure, waits, dress) } : {}
+  const isOther = outcome && (!problem || problem.kind !== outcome.kind) // as of the connection, before
+  const failure = isOther ? { kind: outcome.kind } : problem
+  return failure ? { state: 'failed', answer: null, failure: toFailure(failure, waits, dress) } : {}
 }
 
 function toAnswer(outcome, { said = null, onPhone = null } = {}, waits, { text, language, areDogs }) {

@@ -286,6 +286,9 @@ def test_an_index_has_the_columns_that_are_read(data: Path) -> None:
     (data / "index.tsv").write_text("breed\tphoto\nbeagle\t1.jpg\nbeagle\n", encoding="utf-8")
     with pytest.raises(dataset.DatasetError, match="photo 2 has no photo; expected the columns"):
         dataset.rows_of_index(data)
+    # of classes that are independent, a photo may show none
+    (data / "index.tsv").write_text("breed\tphoto\n\t1.jpg\n", encoding="utf-8")
+    assert dataset.rows_of_index(data) == [{"breed": "", "photo": "1.jpg"}]
 
 
 def test_photos_behind_links_are_found_and_links_that_lead_back_up_end(tmp_path):

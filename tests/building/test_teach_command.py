@@ -407,6 +407,7 @@ def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path
         "facts_file": None,
     }
     given |= {"temporary": None, "source": tmp_path, "replace": False, "artefacts": None}
+    given |= {"known": (), "keep": False}
     with (
         pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"),
         beside(_write_first, **given) as writing,

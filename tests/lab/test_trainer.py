@@ -180,7 +180,9 @@ def interrupted(run: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) 
     return work
 
 
-@pytest.mark.parametrize(("torn", "resumes_at"), [(None, 2), ("latest.weights.h5", 1)])
+@pytest.mark.parametrize(
+    ("torn", "resumes_at"), [(None, 2), ("latest.weights.h5", 1), ("training_metadata.json", 1)]
+)
 def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
     run: SimpleNamespace, interrupted: Path, tmp_path: Path, torn: str | None, resumes_at: int
 ) -> None:
@@ -194,6 +196,24 @@ def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
     )
     left = ["all.weights.h5", "run.json", "start.weights.h5", "teacher.npz"]
     assert sorted(path.name for path in work.iterdir()) == left
+
+
+def test_training_that_has_seen_some_photos_goes_on_with_the_next_ones(
+    run: SimpleNamespace,
+) -> None:
+    targets = np.eye(3, dtype=np.float32)[dataset.breeds_of(run.training)]
+
+    def breeds(seen: int, batches: int) -> list[int]:
+        views = trainer.training_batches(
+            run.training, targets, SIZE, RECIPE.batch, seed=3, seen=seen
+        )
+        return [int(np.argmax(row)) for _, shown in views.take(batches) for row in shown["breeds"]]
+
+    # over the end of the first round, where the order changes
+    rounds = 2 * len(run.training) // RECIPE.batch
+    whole = breeds(0, rounds)
+    assert whole[2 * RECIPE.batch :] == breeds(2 * RECIPE.batch, rounds - 2)
+    assert whole[: len(whole) // 2] != whole[len(whole) // 2 :]
 
 
 def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_when_told() -> None:

@@ -26,7 +26,6 @@ class StoredStatistics(keras.layers.Layer):
     Batches of dogs shift the statistics under the fitted upper layers so far
     that the loss rises from 1 to 5. Calling a network with `training=False` is
     not enough: inside a functional model Keras 3 ignores it in `fit`.
-    `training.trainer.StatisticsDrift` moves the statistics slowly instead.
     """
 
     def __init__(self, network: keras.Model, **options: Any) -> None:

@@ -66,8 +66,11 @@ def find_server() -> tuple[Mapping[str, Any], Mapping[str, str]]:
         with suppress(OSError):  # it has ended, or is another user's
             flags = flags_of(_words_of(process / "cmdline"))
             if flags is not None:
-                variables = [word for word in _words_of(process / "environ") if "=" in word]
-                return flags, dict(word.split("=", 1) for word in variables)
+                environ: Mapping[str, str] = os.environ
+                with suppress(OSError):  # another user's
+                    words = _words_of(process / "environ")
+                    environ = dict(word.split("=", 1) for word in words if "=" in word)
+                return flags, environ
     return {}, os.environ
 
 

@@ -53,7 +53,7 @@ SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 VERSION = ("model", "version")
 WHICH = (*VERSION, "door")
-SPLIT = ("model", "label", "version")
+SPLIT_SHARE, SPLIT = "dogsnap_split_share", ("model", "label", "version")
 SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
 HTTP_PROTOCOLS = ("api", "simple", "rest", "open_inference", "invocations")
 PROTOCOLS = (*HTTP_PROTOCOLS, "grpc", SHADOW_PROTOCOL)
@@ -126,6 +126,7 @@ class Metrics(Collector):
     def __init__(self, on_step: OnStep = lambda step, seconds, servable: None) -> None:
         """`on_step` is called after each step of a request, for traces."""
         self.registry = CollectorRegistry()
+        self.label_names: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # by metric
         self._of_versions: list[Any] = []  # the metrics that grow with every version
         self.forgotten: dict[str, int] = defaultdict(int)  # by model, how often `forget` was called
         self._on_step = on_step
@@ -183,7 +184,7 @@ class Metrics(Collector):
             "dogsnap_routed_requests",
             "requests without a version number, by label ('' for the default) and the "
             "version that answered",
-            SPLIT,
+            ("model", "label", "version"),
         )
 
     def _add_versions(self) -> None:
@@ -242,6 +243,7 @@ class Metrics(Collector):
         self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any
     ) -> Any:
         """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
+        self.label_names[name] = labels
         metric = kind(name, text, labels, registry=self.registry, **options)
         if set(VERSION) <= set(labels):
             self._of_versions.append(metric)
@@ -329,7 +331,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
-            "dogsnap_split_share",
+            SPLIT_SHARE,
             "share of a label's requests that the split sends to the version, 0 to 1",
             labels=SPLIT,
         )

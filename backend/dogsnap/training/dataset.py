@@ -141,7 +141,8 @@ def with_slashes(text: str) -> str:
 def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> list[dict[str, str]]:
     """The lines of `index.tsv`.
 
-    Raises DatasetError for one without photos or without these columns.
+    Raises DatasetError for one without photos or without these columns. A breed
+    may be empty: of classes that are independent, a photo may show none.
     """
     path = data / INDEX
     rows = read_table(path)
@@ -149,8 +150,10 @@ def rows_of_index(data: Path, columns: Sequence[str] = ("breed", "photo")) -> li
     if not rows or not set(columns) <= set(rows[0]):
         raise DatasetError(f"{path} lists no photo; {expected}")
     for number, row in enumerate(rows, start=1):
-        if lacking := [column for column in columns if not row[column]]:
-            raise DatasetError(f"{path}: photo {number} has no {lacking[0]}; {expected}")
+        lacking = [column for column in columns if row[column] is None]
+        if lacking or not row["photo"]:
+            column = lacking[0] if lacking else "photo"
+            raise DatasetError(f"{path}: photo {number} has no {column}; {expected}")
     return rows
 
 

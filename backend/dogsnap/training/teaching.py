@@ -609,16 +609,21 @@ def holds_breeds(folder: Path) -> bool:
     """Whether the photos of `folder` are sorted by breed: listed in an
     `index.tsv`, or in a folder for each.
     """
-    return (folder / dataset.INDEX).is_file() or any(map(os.path.isdir, folder.iterdir()))
+    return (folder / dataset.INDEX).is_file() or bool(_breed_folders(folder))
+
+
+def _breed_folders(folder: Path) -> list[Path]:
+    return [
+        path for path in folder.iterdir() if os.path.isdir(path) and not path.name.startswith(".")
+    ]
 
 
 def _photos_by_breed(folder: Path, report: Report) -> dict[str, dict[Path, str]]:
     """The photos of each breed and their sources, "" where that is not known."""
     found: dict[str, dict[Path, str]] = {}
     if not (folder / dataset.INDEX).is_file():
-        for path in folder.iterdir():
-            if os.path.isdir(path) and not path.name.startswith("."):
-                found[path.name] = dict.fromkeys(photos_in([path], report), "")
+        for path in _breed_folders(folder):
+            found[path.name] = dict.fromkeys(photos_in([path], report), "")
         return found
     for row in dataset.rows_of_index(folder):
         found.setdefault(row["breed"], {})[folder / row["photo"]] = row.get("source") or ""

@@ -83,7 +83,11 @@ def train(
     keras.config.set_dtype_policy(trainer.fastest_precision())
     model = trainer.train(recipe, fitted, validation, len(labels), weights, work)
     artefacts.finish(model, recipe, labels, fitted, out)
-    click.echo(f"artefacts are in {out}; now: python -m lab calibrate {out} --data {data}")
+    more = f" --frames {frames}" if frames else ""
+    click.echo(
+        f"artefacts are in {out}; now: python -m lab calibrate {out} --data {data}{more} "
+        "--not-dogs FOLDER"
+    )
 
 
 @train.command()

@@ -82,6 +82,10 @@ test('a failure tells what happened, and what to do only where that does not hap
   assert.deepEqual([problem({ kind: 'noneReady' }, false).settings, problem({ kind: 'noModel' }, false).settings], [false, true])
   assert.equal(problem({}, false).kind, 'unexpected')
   assert.equal(problem({ kind: 'photoGone' }, false).retry, false)
+  const refused = { state: 'refused', kind: 'notPhoto' }
+  const later = { outcome: refused, problem: { kind: 'offline' }, entry: { outcome: refused }, feedback: '' }
+  const shown = phone.service('view').of(later, { text, language: 'en', areDogs: true })
+  assert.deepEqual([shown.failure.kind, shown.answer], ['notPhoto', null], 'not the problem from before')
 })
 
 test('a group whose one breed is nearly sure is told as that, with its look-alikes', () => {

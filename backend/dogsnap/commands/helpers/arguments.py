@@ -44,14 +44,6 @@ def named_list(data: Path, list_name: str) -> str | None:
     return list_name if is_named or (data / f"{list_name}.txt").is_file() else None
 
 
-precision_option = option(
-    "--precision",
-    "what to compute in; auto: the fastest that this machine has",
-    click.Choice(["auto", "float32", "mixed_bfloat16"]),
-    default="auto",
-)
-
-
 def _writable(context: click.Context, option: click.Parameter, file: Path | None) -> Path | None:
     if file:
         refuse_unwritable(file.parent)

@@ -243,7 +243,7 @@ class Guard:
         self._waits: dict[Setting, str] = {}  # what rollouts wait for
         self._lock = threading.Lock()
         self._revision = -1  # of what is chosen, when its switches were looked through
-        self._looked = -math.inf
+        self._looked = self._read = -math.inf  # the second: while the store answered
         self._made: dict[str, float] = {}  # switches and steps by their time of day
 
     def record(self, spec: ModelSpec, request: RequestRecord, error: BaseException | None) -> None:
@@ -313,13 +313,13 @@ class Guard:
             )
 
     def _seconds_since(self, at: str) -> float:
-        """Since a switch or step was made `at` this time of day; at most since the last
-        look, which did not find it: the clocks of two servers may differ.
+        """Since a switch or step was made `at` this time of day; at most since the
+        store was last read, which did not have it: the clocks of two servers may differ.
         """
         now = self._clock()
         if at not in self._made:
             age = self._time_of_day() - seconds_of(at)
-            self._made[at] = now - min(max(0.0, age), now - self._looked)
+            self._made[at] = now - min(max(0.0, age), now - self._read)
         return now - self._made[at]
 
     def _guarded_now(self) -> list[GuardedSwitch]:
@@ -345,6 +345,8 @@ class Guard:
             self._forget_old_notes()
         self._advance_rollouts()
         self._looked = now
+        if not self._chosen.trouble:
+            self._read = now
 
     def _judge(self, guarded: GuardedSwitch) -> None:
         prefix = f"{guarded.switch.id}/"
