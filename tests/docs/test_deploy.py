@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner
 from dogsnap.cli import main
 from dogsnap.commands import deploy as deploy_command
+from dogsnap.server import health
 from dogsnap.server.health import flags_of
 from dogsnap.settings import OTHER_VARIABLES, Settings, table, variable
 from support.ports import free_port
@@ -99,6 +100,16 @@ def test_the_images_health_check_is_well_with_a_server_and_not_without(colour_se
 )  # fmt: skip
 def test_the_health_check_asks_where_the_flags_of_the_first_process_say(line, flags) -> None:
     assert flags_of([*line.split(" "), ""]) == flags
+
+
+def test_the_health_check_knows_the_flags_of_a_server_whose_variables_it_may_not_read(monkeypatch):
+    def words_of(file: Path) -> list[str]:
+        if file.name == "environ":
+            raise PermissionError(file)
+        return ["dogsnap", "serve", "--port", "9", ""]
+
+    monkeypatch.setattr(health, "_words_of", words_of)
+    assert health.find_server() == ({"port": "9"}, os.environ)
 
 
 @pytest.mark.skipif(

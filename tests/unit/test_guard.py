@@ -313,15 +313,18 @@ class Clock:
 class WatchingServer:
     """Its newest switch made these changes just now, by another server, and is guarded.
 
-    `ahead`: the seconds by which its time of day is ahead of that server's.
+    `ahead`: the seconds by which its time of day is ahead of that server's. `trouble`: why
+    the store did not answer until then.
     """
 
-    def __init__(self, *changes: Change, ahead: float = 0):
+    def __init__(self, *changes: Change, ahead: float = 0, trouble: str = ""):
         self.chosen, self.clock, self.ahead = ChosenVersions(), Clock(), ahead
+        self.chosen.trouble = trouble
         self.undone: list[str] = []  # why
         self.steps = 0  # that it made of rollouts
         self.guard = Guard(self, self, Metrics(), self.clock, self.time_of_day)
         self.guard.follow()
+        self.chosen.trouble = ""
         self.chosen.switch(lambda: list(changes), Who("x"), is_guarded=True)
         self.made = seconds_of(self.chosen.switches()[0].at) - self.clock.now
         self.guard.follow()
@@ -470,14 +473,34 @@ def test_a_move_is_judged_for_an_hour_though_clocks_differ_or_are_set(ahead):
     assert not server.texts()
 
 
-@pytest.mark.parametrize("ahead", [-2 * HOUR, 0, 2 * HOUR])
-def test_a_step_of_a_rollout_lasts_its_time_though_clocks_differ_or_are_set(ahead):
+def rollout_at_its_first_step() -> list[Change]:
+    """Begun just now; its next step is due in ten minutes."""
     label = {"version": 2, "steps": [30, 100], "every": 600, "requests": 0, "step": 0}
     made = iso(datetime.now(UTC))
-    rollout = Change("half", "rollout", "", None, {**label, "since": made, "is_paused": False})
-    server = WatchingServer(split(0.3), rollout, ahead=ahead)
+    after = {**label, "since": made, "is_paused": False}
+    return [split(0.3), Change("half", "rollout", "", None, after)]
+
+
+def ask_by_many_clients(server: WatchingServer) -> None:
     for client in range(400):
         server.ask(client, 2 if Split(2, 0.3).takes("half", f"client {client}") else 1)
+
+
+def test_a_step_goes_on_where_a_server_starts_while_the_store_is_away():
+    server = WatchingServer(*rollout_at_its_first_step(), ahead=590, trouble="the store is away")
+    ask_by_many_clients(server)
+    server.clock.now += 5
+    server.guard.follow()
+    assert server.steps == 0
+    server.clock.now += 6
+    server.guard.follow()
+    assert server.steps == 1
+
+
+@pytest.mark.parametrize("ahead", [-2 * HOUR, 0, 2 * HOUR])
+def test_a_step_of_a_rollout_lasts_its_time_though_clocks_differ_or_are_set(ahead):
+    server = WatchingServer(*rollout_at_its_first_step(), ahead=ahead)
+    ask_by_many_clients(server)
     for _ in range(590):
         server.clock.now += 1
         server.guard.follow()

@@ -77,10 +77,12 @@ class Switcher:
             return changes
 
         try:
-            changes = find()
-        finally:  # who was first says more than what became impossible by it
+            changes, differences = find(), Differences()
+        except DogsnapError:
+            # Who was first says more than what became impossible by it.
             self._refuse_unseen(planners.keys(), seen)
-        differences = Differences()
+            raise
+        self._refuse_unseen(planners.keys(), seen)
         if is_compared:
             for model in planners:
                 of_model = [change for change in changes if change.model == model]
