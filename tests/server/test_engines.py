@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 
 RED = colour_photos.encode(colour_photos.plain(), "JPEG")
 MODEL = ModelSpec("inception_v3")
+STATUS = "/v1/models/inception_v3"
 RATE, SECONDS = 20, 4  # requests a second, and how long
 DEADLINE_MS = 3500
 PLACES = ("--run-threads", "4", "--queue-size", "12", "--deadline-ms", str(DEADLINE_MS))
@@ -104,6 +106,41 @@ def test_one_engine_that_hangs_costs_at_most_the_requests_that_are_there(
             assert f"the engine at {address} does not answer" in shown
             assert max(seconds) < DEADLINE_MS / 1000
         assert answers(f"{gateway.url}/readyz")
+
+
+@pytest.mark.parametrize("door", ["tell", "state"])
+def test_an_engine_that_hangs_when_it_is_asked_leaves_the_others_questions_and_readiness_alone(
+    door, start_server, version
+):
+    """It answers photos; of what it is asked for it says nothing: what a version takes, or which there are."""
+    go_on = threading.Event()
+    with StubEngine(free_port(), version) as engine, StubEngine(free_port(), version) as hanging:
+        target = f"{engine.target},{hanging.target.removeprefix('grpc://')}"
+        flags = ("--engine", target, "--poll-seconds", "0.2", *PLACES)
+        gateway = start_server(version.parents[1], *flags)
+        answered = getattr(hanging, door)
+
+        def hang(*call) -> bytes:
+            go_on.wait(60)
+            return answered(*call)
+
+        setattr(hanging, door, hang)
+        statuses, seconds, end = [], [], time.monotonic() + 10
+
+        def ask(path: str) -> None:
+            while time.monotonic() < end:
+                asked = time.monotonic()
+                answer = gateway.get(path) if path else gateway.classify(RED)
+                statuses.append(answer.status_code)
+                if path == STATUS:
+                    seconds.append(time.monotonic() - asked)
+                time.sleep(0.1)
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(ask, ["", "/readyz", "/api/models", STATUS, STATUS, STATUS]))
+        go_on.set()
+    assert set(statuses) == {200}
+    assert statistics.median(seconds) < 1
 
 
 def test_a_slow_engine_holds_no_more_than_a_few_requests_above_the_others(version, start_server):
@@ -307,3 +344,34 @@ def test_a_call_ends_at_the_engine_that_leaves_the_name_meanwhile(fleet, version
             go_on.set()
             assert answer.result().outputs
         leaving.close()
+
+
+def test_calls_at_an_engine_that_hangs_are_made_again_elsewhere_when_it_has_left_the_name(
+    fleet, version
+):
+    names, *_ = fleet
+    go_on, arrived = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> bytes:
+        arrived.set()
+        go_on.wait(60)
+        raise AssertionError("nobody waits for it")
+
+    port = free_port()
+    with (
+        StubEngine(port, version) as hanging,
+        StubEngine(port, version, host="127.0.0.2"),
+        closing(EngineClient(Target.parse(f"grpc://engines.test:{port}"), -1, Metrics())) as client,
+    ):
+        names.addresses = ("127.0.0.1",)
+        hanging.answer = hang
+        client.start()
+        wait_until(lambda: [each.address for each in client.engines.all()] == [f"127.0.0.1:{port}"])
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(client.predict, b"", MODEL)
+            assert arrived.wait(30)
+            names.addresses = ("127.0.0.2",)
+            wait_until(lambda: client.engines.all()[0].address.startswith("127.0.0.2"))
+            hanging.state = hang
+            assert answer.result(timeout=4).outputs
+        go_on.set()

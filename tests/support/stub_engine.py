@@ -46,8 +46,8 @@ def floats(shape: tuple[int, ...], values: list[float]) -> tensor_pb2.TensorProt
 class StubEngine:
     """The service of a version folder on `port`, inside a `with` block.
 
-    `answer` says what Predict does, `tell` what GetModelMetadata does. `with_status`: it also has ModelService; `health`: it also
-    tells its health, which `health.set("", ...)` changes.
+    `answer` says what Predict does, `tell` what GetModelMetadata does, `state` what GetModelStatus does.
+    `with_status`: it also has ModelService; `health`: it also tells its health, which `health.set("", ...)` changes.
     """
 
     def __init__(
@@ -63,13 +63,14 @@ class StubEngine:
         self.fixed, self.about = prediction(spec), metadata(version_dir, spec)
         self.answer: Handler = lambda request, context: self.fixed
         self.tell: Handler = lambda request, context: self.about
+        self.state: Handler = self._tell_versions
         self.versions = {version}  # those that its status tells
         self._server = grpc.server(
             ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)]
         )
         self._serve(PREDICTION, Predict=self._predict, GetModelMetadata=self._metadata)
         if with_status:
-            self._serve(MODELS, GetModelStatus=lambda request, context: self._status())
+            self._serve(MODELS, GetModelStatus=self._status)
         if health is not None:
             health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
         self._server.add_insecure_port(f"{host}:{port}")
@@ -81,7 +82,10 @@ class StubEngine:
     def _metadata(self, *call: Any) -> bytes:
         return self.tell(*call)
 
-    def _status(self) -> bytes:
+    def _status(self, *call: Any) -> bytes:
+        return self.state(*call)
+
+    def _tell_versions(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         states = [{"version": version, "state": "AVAILABLE"} for version in sorted(self.versions)]
         status = get_model_status_pb2.GetModelStatusResponse(model_version_status=states)
         return status.SerializeToString()

@@ -217,7 +217,12 @@ class EngineClient:
     ) -> Any:
         """A call, made again at each engine that may answer, and, while none is
         reachable, after a pause: calls change nothing. Raises grpc.RpcError.
+
+        A question has half of the time that is left at an engine beside which there are others.
         """
+        again, is_question = (*self.again, *NOT_HERE), name != "Predict"
+        if is_question:
+            again = (*again, grpc.StatusCode.DEADLINE_EXCEEDED)
         end, pauses = time.monotonic() + seconds, iter(PAUSES)
         tried: set[Engine] = set()
         failure: grpc.RpcError | None = None
@@ -239,6 +244,8 @@ class EngineClient:
             body = iter((request,)) if is_large else request
             method = LARGE_CALL if is_large else name
             left = max(0.0, end - time.monotonic())
+            if is_question and self.engines.pick(spec, tried):
+                left /= 2
             try:
                 response = engine.call(method, body, timeout=left, metadata=metadata)
                 self._tokens = min(MOST_TOKENS, self._tokens + 1)
@@ -246,7 +253,7 @@ class EngineClient:
             except Left:
                 tried.discard(engine)  # it has a new connection
             except grpc.RpcError as error:
-                if error.code() not in (*self.again, *NOT_HERE):
+                if error.code() not in again:
                     raise
                 self._tokens = max(0, self._tokens - (error.code() in TRY_LATER))
                 if not is_sure:

@@ -19,9 +19,10 @@ from typing import Any
 import grpc
 
 from dogsnap.addresses import format_address
-from dogsnap.errors import Unavailable
+from dogsnap.errors import DeadlineExceeded, Unavailable
 from dogsnap.gateway.target import Target, addresses_of, is_ipv6
 from dogsnap.routing.spec import ModelSpec
+from dogsnap.serving.execution.executor import TOO_LATE, remaining
 
 log = logging.getLogger("dogsnap.engine")
 
@@ -51,8 +52,8 @@ class Left(Exception):
 class Engine:
     """One address.
 
-    `answers`: whether it does. `held`: calls that wait for it. `versions`: the
-    available ones by model, as far as it has told.
+    `answers`: whether it does. `held`: calls that wait for it. `owed`: questions
+    that do. `versions`: the available ones by model, as far as it has told.
     """
 
     def __init__(self, address: str, host: str, connect: Connect):
@@ -60,6 +61,7 @@ class Engine:
         self.answers = False
         self.heard_at = 0.0  # when it last answered anything, by time.monotonic()
         self.held = 0
+        self.owed = 0
         self.versions: dict[str, frozenset[int]] = {}
         self._since = 0.0  # when it began to hold calls, or has answered one of them
         self._was_stuck = False  # until it answers a call
@@ -96,6 +98,8 @@ class Engine:
         """A call that nobody waits for, as a future."""
 
         def end(future: Any) -> None:
+            with self._lock:
+                self.owed -= 1
             if future.code() not in SILENCE:
                 self._hear()
                 if not self.answers:
@@ -103,6 +107,8 @@ class Engine:
                 self.answers = True
             on_end()
 
+        with self._lock:
+            self.owed += 1
         future = self._methods[name].future(request, timeout=ASK_SECONDS, metadata=metadata)
         future.add_done_callback(end)
         return future
@@ -196,40 +202,66 @@ class Engines:
     def ask_all(self, name: str, requests: Sequence[Any]) -> dict[Engine, list[Any]]:
         """What each engine answers to these calls, as finished futures, without those
         that do not answer. Calls that wait for a silent one are ended if others answer.
+
+        Raises DeadlineExceeded where a request waits too long for other questions.
         """
-        with self._asking:
-            begun, ended = time.monotonic(), SimpleQueue[Engine]()
-            asked, open_calls, metadata = {}, {}, self._target.metadata
-            for engine in self._engines.values():
-                on_end = partial(ended.put, engine)
-                open_calls[engine] = len(requests)
-                asked[engine] = [engine.ask(name, each, metadata, on_end) for each in requests]
-            # One that was silent before is not waited for, unless all were.
-            waiting = {engine for engine in asked if engine.answers} or set(asked)
-            answers: dict[Engine, list[Any]] = {}
-            while waiting:
-                with suppress(Empty):
-                    engine = ended.get(timeout=LOOK_SECONDS / 10)
-                    open_calls[engine] -= 1
-                    if not open_calls[engine]:
-                        waiting.discard(engine)
-                        if engine.heard_at >= begun:
-                            answers[engine] = asked[engine]
-                seconds = time.monotonic() - begun
-                if seconds > ASK_SECONDS or (answers and seconds > LOOK_SECONDS):
-                    break
-            for engine in asked:
-                if engine.heard_at < begun:
-                    if engine.answers:
-                        log.warning("the engine at %s does not answer", engine.address)
-                    engine.answers = False
-                    if engine.held and answers:
-                        engine.leave()
+        if not self._asking.acquire(timeout=remaining(-1)):  # -1: for ever
+            raise DeadlineExceeded(TOO_LATE)
+        try:
+            begun = time.monotonic()
+            # Those that leave may still hold calls.
+            engines = [*self._engines.values(), *self._leaving]
+            answers = self._ask(engines, name, requests)
+            self._leave_silent(engines, begun, bool(answers))
             return answers
+        finally:
+            self._asking.release()
+
+    def _ask(
+        self, engines: Sequence[Engine], name: str, requests: Sequence[Any]
+    ) -> dict[Engine, list[Any]]:
+        begun, ended = time.monotonic(), SimpleQueue[Engine]()
+        # One that was silent before, or owes an answer, is not waited for, unless all do.
+        waiting = {engine for engine in engines if engine.answers and not engine.owed}
+        waiting = waiting or set(engines)
+        asked, open_calls, metadata = {}, {}, self._target.metadata
+        for engine in engines:
+            on_end = partial(ended.put, engine)
+            open_calls[engine] = len(requests)
+            asked[engine] = [engine.ask(name, each, metadata, on_end) for each in requests]
+        answers: dict[Engine, list[Any]] = {}
+        while waiting:
+            with suppress(Empty):
+                engine = ended.get(timeout=LOOK_SECONDS / 10)
+                open_calls[engine] -= 1
+                if not open_calls[engine]:
+                    waiting.discard(engine)
+                    if engine.heard_at >= begun and engine not in self._leaving:
+                        answers[engine] = asked[engine]
+            seconds = time.monotonic() - begun
+            if seconds > ASK_SECONDS or (answers and seconds > LOOK_SECONDS):
+                break
+        return answers
+
+    def _leave_silent(self, asked: Sequence[Engine], begun: float, others_answer: bool) -> None:
+        """End the calls that wait for engines that were not heard since; close the
+        connections to addresses that are gone once no call waits there.
+        """
+        since = min(begun, time.monotonic() - LOOK_SECONDS)
+        for engine in asked:
+            if engine.heard_at < since:
+                if engine.answers:
+                    log.warning("the engine at %s does not answer", engine.address)
+                engine.answers = False
+                if engine.held and others_answer:
+                    engine.leave()
+        for engine in [each for each in self._leaving if not each.held]:
+            self._leaving.remove(engine)
+            engine.channel.close()
 
     def _resolve(self) -> None:
-        """Connect to new addresses, and leave those that are gone once they have
-        answered. A name keeps its addresses while it has none.
+        """Connect to new addresses; those that are gone get no new calls. A name
+        keeps its addresses while it has none.
         """
         engines = {}
         for host in self._target.hosts:
@@ -241,9 +273,6 @@ class Engines:
                 engines[address] = known or Engine(address, name, self._connect)
         self._leaving += [each for each in self._engines.values() if each.address not in engines]
         self._engines = engines
-        for engine in [each for each in self._leaving if not each.held]:
-            self._leaving.remove(engine)
-            engine.channel.close()
 
     def close(self) -> None:
         self._closed.set()
