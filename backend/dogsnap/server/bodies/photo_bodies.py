@@ -16,15 +16,17 @@ from dogsnap.serving.photos.photo_values import is_photo
 PHOTO_FIELDS = ("image", "images")
 MOST_FIELDS = 1000
 SHOWN_FIELDS = 10
+MOST_HEAD = 16 * 1024  # bytes of the head of a part
 SLICE = 64 * 1024  # bytes
 URLENCODED = "application/x-www-form-urlencoded"
 FIRST_PAIR = re.compile(rb"[\w.\[\]-]{1,64}=")  # the beginning of a body in URLENCODED
-# A line of a text/plain form that begins a field; base64 text has "=" at its end alone.
-NEXT_FIELD = re.compile(rb"\r?\n(?=[\w.\[\]-]{1,64}=[^=\s])")
+# These patterns begin with one certain byte: Python then finds it sixty times as fast, and other
+# threads wait meanwhile. A line of a text/plain form that begins a field; base64 text has "=" at its end alone.
+NEXT_FIELD = re.compile(rb"\n(?=[\w.\[\]-]{1,64}=[^=\s])")
 FIRST_DELIMITER = re.compile(rb"--([^\r\n]{1,200}?)[ \t]*\r?\n")
 DISPOSITION = rb"^Content-Disposition:[^\r\n]*?"
 NAME = re.compile(DISPOSITION + rb';[ \t]*name=(?:"([^"\r\n]*)"|([^\s;]+))', re.I | re.M)
-END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 Fields = list[tuple[str, bytes]]
 
@@ -109,7 +111,7 @@ def _pairs(body: bytes) -> Iterator[tuple[str, bytes]]:
     """The fields of an urlencoded form, and of one as text/plain."""
     pairs = body.split(b"&", MOST_FIELDS)
     for pair in pairs if len(pairs) > 1 else NEXT_FIELD.split(body.rstrip(), MOST_FIELDS):
-        name, _, value = pair.partition(b"=")
+        name, _, value = pair.removesuffix(b"\r").partition(b"=")
         text = _unquote(name).decode("utf-8", "replace")
         # Base64 text of clients that do not encode its "+" has no blanks of its own.
         yield text, _unquote(value if text in PHOTO_FIELDS else value.replace(b"+", b" "))
@@ -141,11 +143,12 @@ def _parts(body: bytes, boundary: str) -> Iterator[tuple[str, bytes]]:
         if not first:
             return
         sign = first[1]
-    delimiter = re.compile(rb"(?:\A|\r?\n)--" + re.escape(sign) + rb"(?:--)?[ \t]*(?:\r?\n|\Z)")
-    for part in delimiter.split(body, MOST_FIELDS + 1)[1:]:
-        head = END_OF_HEAD.search(part)
+    delimiter = re.compile(rb"\n--" + re.escape(sign) + rb"(?:--)?[ \t]*(?:\r?\n|\Z)")
+    for part in delimiter.split(b"\n" + body, MOST_FIELDS + 1)[1:]:
+        head = END_OF_HEAD.search(part, 0, MOST_HEAD)
         if not head:
             continue
         name = NAME.search(part, 0, head.start())  # a part of multipart/related has none
         text = name[1] or name[2] or b"" if name else b""
-        yield text.decode("utf-8", "replace"), part[head.end() :]
+        end = len(part) - part.endswith(b"\r")
+        yield text.decode("utf-8", "replace"), part[head.end() : end]

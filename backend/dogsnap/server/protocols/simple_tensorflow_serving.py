@@ -45,11 +45,11 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.post("/")
     def infer() -> Response:
         body = read_tensor_body(settings)
+        if len(body) > settings.max_body_mb * MEBIBYTE and not photo_bodies.may_be_json(body):
+            size = f"{len(body) / MEBIBYTE:.1f} MiB"
+            raise too_large(size, settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
         boundary = request.mimetype_params.get("boundary", "")
         if received := photo_bodies.parse(body, request.mimetype, boundary):
-            if len(body) > settings.max_body_mb * MEBIBYTE:
-                size = f"{len(body) / MEBIBYTE:.1f} MiB"
-                raise too_large(size, settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
             prediction = _from_photos(predictor, received)
         else:
             with TensorDocument(body) as document:

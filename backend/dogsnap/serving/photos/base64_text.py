@@ -1,24 +1,26 @@
 """Decodes base64 text in every form that clients send."""
 
 import re
+import string
 
 import pybase64
 
 from dogsnap.errors import InvalidArgument
 
 # Of any length: a graph must not find a photo in text in which none was found here.
-DATA_PREFIX = re.compile(rb"\s*data:[^,]*,", re.IGNORECASE)
+DATA_PREFIX = re.compile(rb"\s*+data:[^,]*,", re.IGNORECASE)
 TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 TO_WEB_SAFE = bytes.maketrans(b"+/", b"-_")
-OTHER = re.compile(rb"[^A-Za-z0-9+/]")
+ALPHABET = string.ascii_letters.encode() + string.digits.encode() + b"+/"
 WHITE_SPACE = b" \t\r\n\f\v"
 # An address or the name of a file, as mini programs and browsers give photos.
 ADDRESS = re.compile(
-    rb"\s*(?:[a-z][a-z0-9+.-]*://|[a-z]:\\|(?:blob|file):)"
-    rb"|[^\n]{1,1000}\.(?:jpe?g|png|gif|bmp|webp|hei[cf]|avif)(?:\?|\s*\Z)",
+    rb"(?:[a-z][a-z0-9+.-]*://|[a-z]:\\|(?:blob|file):)"
+    rb"|[^\n]+\.(?:jpe?g|png|gif|bmp|webp|hei[cf]|avif)(?:\?|\s*\Z)",
     re.IGNORECASE,
 )
-SHOWN = 60  # bytes of an address
+LONGEST = 1000  # bytes of text that may be an address
+SHOWN = 60  # of these
 TRIED = 128  # characters, of which a data: prefix takes about 25
 EXPECTED = (
     "expected base64 text (standard or web-safe alphabet, padded or not, line breaks "
@@ -58,12 +60,11 @@ def _decode_other_form(text: bytes) -> bytes:
         return pybase64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
         fault = f"{len(standard)} characters, a number that no bytes encode to"
-        if wrong := OTHER.search(standard):
-            start = wrong.start()
-            character = standard[start : start + 4].decode("utf-8", "replace")[0]
-            fault = f"the character {character!r}"
-        if ADDRESS.match(bare):
-            shown = bare.strip()[:SHOWN].decode("utf-8", "replace")
+        if wrong := standard.translate(None, ALPHABET):
+            fault = f"the character {wrong[:4].decode('utf-8', 'replace')[0]!r}"
+        start = bare.strip()[:LONGEST]
+        if ADDRESS.match(start):
+            shown = start[:SHOWN].decode("utf-8", "replace")
             fault = f"an address or the name of a file ({shown}); send what that file holds"
         raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
 
