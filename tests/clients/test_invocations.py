@@ -56,6 +56,10 @@ def test_ping_answers_once_the_models_are_ready(client: FlaskClient, tmp_path: P
         ({"dataframe_split": {"columns": ["x"], "data": [[1.0], [2.0]]}}, [2.5, 3.0]),
         ({"dataframe_split": {"index": [0], "columns": ["x"], "data": [[4.0]]}}, [4.0]),
         ({"dataframe_records": [{"x": 1.0}]}, [2.5]),
+        ([1.0, 2.0], [[2.5, 3.0]]),  # SageMaker's simplified JSON: one instance
+        ([[1.0, 2.0], [3.0, 4.0]], [[2.5, 3.0], [3.5, 4.0]]),
+        ([{"x": 1.0}, {"x": 2.0}], [2.5, 3.0]),
+        ({"x": [1.0, 2.0]}, [[2.5, 3.0]]),
         ({"instances": [1.0], "parameters": {"signature_name": "serving_default"}}, [2.5]),
         ({"instances": [1.0], "parameters": {"confidence": 0.4}}, [2.5]),  # which no model reads
     ],
@@ -71,6 +75,20 @@ def test_a_row_of_several_columns_is_an_instance_of_several_inputs(client: Flask
     response = client.post("/invocations", json={"dataframe_split": frame}, headers=headers)
     assert response.status_code == 200, response.json
     assert [row["sum"] for row in response.json["predictions"]] == [3.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"dataframe_split": {"columns": ["a", "b", "c"], "data": [[1, 2, 3], [4, 5, 6]]}},
+        {"dataframe_records": [{"a": 1, "b": 2, "c": 3}, {"c": 6, "b": 5, "a": 4}]},
+    ],
+)
+def test_a_row_of_several_columns_is_one_value_of_a_network_with_one_input(
+    client: FlaskClient, frame: dict
+) -> None:
+    response = client.post("/invocations", json=frame)
+    assert response.json == {"predictions": [[2.5, 3.0, 3.5], [4.0, 4.5, 5.0]]}
 
 
 def test_json_lines_are_instances(client: FlaskClient) -> None:
@@ -182,7 +200,13 @@ def test_the_bytes_of_a_photo_are_answered_as_by_the_apps_api(models: Path, tmp_
     ("data", "kind", "status", "words"),
     [
         (b"{", "application/json", 400, ""),
-        (b"[1, 2]", "application/json", 400, ""),
+        (b"[1, 2", "application/json", 400, "JSON Parse error"),
+        (b'[{"y": 1}]', "application/json", 400, "expected inputs: x"),
+        (b'{"y": [1]}', "application/json", 400, "expected inputs: x"),
+        (b'{"dataframe_records": [{"x": 1}, {}]}', "application/json", 400, "dataframe_records"),
+        (b'{"dataframe_records": []}', "application/json", 400, "dataframe_records"),
+        (b'{"dataframe_split": {"columns": ["y"], "data": [[1]]}}', "application/json", 400, "input: x"),
+        (b'{"dataframe_split": {"columns": ["x"], "data": []}}', "application/json", 400, "rows as long"),
         (b"1.0\n{", JSON_LINES, 400, ""),
         (b"", JSON_LINES, 400, "No values"),
         (b"a,b\n1,2", "text/csv", 415, "received 'text/csv'"),

@@ -4,6 +4,7 @@
 
 import io
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -18,11 +19,19 @@ from dogsnap.server.middleware.request_ids import STICKY_KEY
 from dogsnap.server.protocols.http_health import require_ready
 from dogsnap.server.protocols.tf_serving_rest import predict
 from dogsnap.serving.inference.predictor import Predictor
+from dogsnap.serving.tensors import json_tensors
+from dogsnap.serving.tensors.signatures import Arrays, Signature
 from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "invocations"  # in the metrics, and of the blueprint
-JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/x-ndjson")
+JSON_LINES = (
+    "application/jsonlines",
+    "application/x-jsonlines",
+    "application/jsons",
+    "application/x-ndjson",
+)
 BLANK_LINES = re.compile(rb"\n\s+")
+LIST = re.compile(rb"\s*+\[\s*+([\[{])?")  # and whether it is one of lists or objects
 BINARY = ("application/octet-stream", "application/x-image")
 # Paths of other protocols, as /v1/models/half:predict, which name a model themselves. The
 # readiness of the server goes before the status of a model, which may still load.
@@ -95,11 +104,21 @@ def _classify(settings: Settings, predictor: Predictor) -> Response:
 
 
 def _predict(settings: Settings, predictor: Predictor, body: bytes) -> Response:
-    with TensorDocument(body) as document:
-        fields = document.fields
-        _read_data_frame(fields)
-        _read_parameters(fields)
-        return predict(settings, predictor, _spec(predictor), document, of_columns="predictions")
+    with TensorDocument(_with_instances(body)) as document:
+        _read_parameters(document.fields)
+        return predict(
+            settings, predictor, _spec(predictor), document, _inputs_of, of_columns="predictions"
+        )
+
+
+def _with_instances(body: bytes) -> bytes:
+    """SageMaker's simplified JSON as a request: a list of lists or objects are instances,
+    any other list is one.
+    """
+    begins = LIST.match(body)
+    if begins is None:
+        return body
+    return b'{"instances": %b}' % (body if begins[1] else b"[%b]" % body)
 
 
 def _read_parameters(fields: dict[str, Any]) -> None:
@@ -111,28 +130,52 @@ def _read_parameters(fields: dict[str, Any]) -> None:
         fields.setdefault("signature_name", parameters["signature_name"])
 
 
-def _read_data_frame(fields: dict[str, Any]) -> None:
-    """MLflow's {"dataframe_split": {"columns": [...], "data": [[...]]}} and
-    {"dataframe_records": [{...}]} become instances.
+def _inputs_of(fields: Mapping[str, Any], signature: Signature) -> Arrays:
+    """The inputs of a body, as `json_tensors.from_body`, from MLflow's data frames and
+    from an instance without "instances", too.
+
+    A column is an input. Of a network with one input, which none of several columns
+    names, the values of a row are one value.
     """
     if "dataframe_records" in fields:
-        fields["instances"] = fields.pop("dataframe_records")
-    if "dataframe_split" not in fields:
-        return
-    frame = fields.pop("dataframe_split")
+        columns, rows = _read_records(fields["dataframe_records"])
+    elif "dataframe_split" in fields:
+        columns, rows = _read_split(fields["dataframe_split"])
+    elif {"instances", "inputs"} & fields.keys():
+        return json_tensors.from_body(fields, signature)
+    else:
+        instance = {name: value for name, value in fields.items() if name != "signature_name"}
+        return json_tensors.from_rows([instance], signature)
+    is_row = len(columns) > 1 and len(signature.inputs) == 1
+    if is_row and not signature.inputs.keys() & set(columns):
+        return json_tensors.from_columns(rows, signature)
+    by_column = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
+    return json_tensors.from_columns(by_column, signature, "dataframe")
+
+
+def _read_records(records: Any) -> tuple[list[str], list[list[Any]]]:
+    """Columns and rows of {"dataframe_records": [{...}]}. Raises InvalidArgument."""
+    is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
+    if not is_list or not records or any(record.keys() != records[0].keys() for record in records):
+        raise InvalidArgument('expected "dataframe_records": [objects, each with the same names]')
+    columns = list(records[0])
+    return columns, [[record[column] for column in columns] for record in records]
+
+
+def _read_split(frame: Any) -> tuple[list[str], list[list[Any]]]:
+    """Those of {"dataframe_split": {"columns": [...], "data": [[...]]}}. Raises InvalidArgument."""
     frame = frame if isinstance(frame, dict) else {}
-    columns: Any = frame.get("columns")
-    rows: Any = frame.get("data")
+    columns, rows = frame.get("columns"), frame.get("data")
     if not _is_table(columns, rows):
         raise InvalidArgument(
             'expected "dataframe_split": {"columns": [names], "data": [rows as long as these]}'
         )
-    fields["instances"] = [dict(zip(columns, row, strict=True)) for row in rows]
+    return columns, rows
 
 
 def _is_table(columns: Any, rows: Any) -> bool:
     """Whether these are names and rows of as many values."""
-    if not isinstance(columns, list) or not isinstance(rows, list):
+    if not isinstance(columns, list) or not isinstance(rows, list) or not rows:
         return False
     if not all(isinstance(column, str) for column in columns):
         return False

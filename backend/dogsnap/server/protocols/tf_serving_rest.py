@@ -3,6 +3,7 @@ metadata and status.
 """
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -26,6 +27,7 @@ from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values
 from dogsnap.serving.tensors import json_tensors
 from dogsnap.serving.tensors.examples import examples_from_body
+from dogsnap.serving.tensors.signatures import Arrays
 from dogsnap.settings import MEBIBYTE, Settings
 
 PROTOCOL = "rest"  # in the metrics, and of the blueprint
@@ -101,11 +103,14 @@ def predict(
     predictor: Predictor,
     spec: ModelSpec,
     document: TensorDocument,
+    read: Callable[..., Arrays] = json_tensors.from_body,
     of_columns: str = "outputs",
 ) -> Response:
-    """The answer to `instances`, or to `inputs` under the name `of_columns`."""
-    by_rows = "instances" in document.fields
-    work = Values(document.close_after(json_tensors.from_body), _signature_name(document.fields))
+    """The answer to rows, or to `inputs` under the name `of_columns`; `read` makes arrays
+    of the body's fields.
+    """
+    by_rows = "inputs" not in document.fields
+    work = Values(document.close_after(read), _signature_name(document.fields))
     (prediction,) = predictor.answer(
         spec, [work], request.blueprint or "", is_gone=client_is_gone()
     )
