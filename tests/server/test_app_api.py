@@ -375,6 +375,11 @@ def test_a_wrong_body_path_or_method_is_told_in_the_one_error_body_with_an_id_th
         colour_server.get("/api/classify"), 405, f"Method Not Allowed: GET /api/classify{hint}"
     )
     assert_refused(colour_server.request("DELETE", "/healthz"), 405)
+    asked = colour_server.get("/invocations")
+    assert_refused(asked, 405, "Method Not Allowed: GET /invocations")
+    assert set(asked.headers["Allow"].split(", ")) == {"OPTIONS", "POST"}
+    for method in ("GET", "POST", "DELETE"):
+        assert_refused(colour_server.request(method, "/nothing"), 404)
 
 
 def test_a_large_photo_in_a_form_is_not_written_to_a_file(breeds_server):

@@ -1,5 +1,6 @@
 """Serves pages from server/pages: the mini program for browsers, built into app, at /."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ HEADERS = {
 def add_page(routes: Blueprint, name: str) -> None:
     """The page in the folder `name` at /name, with its scripts and its style below."""
     folder = PAGES / name
-    parts = [file.name for file in sorted(folder.iterdir()) if file.suffix in (".js", ".css")]
+    parts = _one_of(file.name for file in folder.iterdir() if file.suffix in (".js", ".css"))
 
     @routes.get(f"/{name}", strict_slashes=False)
     def page() -> Any:
@@ -34,9 +35,16 @@ def add_page(routes: Blueprint, name: str) -> None:
             return redirect(f"../{name}")  # the page's addresses are relative to this one
         return file("page.html")
 
-    @routes.get(f"/{name}/<any({', '.join(map(repr, parts))}):name>")
+    @routes.get(f"/{name}/<{parts}:name>")
     def file(name: str) -> Response:
         return _send(folder, name)
+
+
+def _one_of(names: Iterable[str]) -> str:
+    """The converter of a route that takes these names alone: any other path is not its own,
+    so that another method of it is not answered in its place.
+    """
+    return f"any({', '.join(map(repr, sorted(names)))})"
 
 
 def _send(folder: Path, name: str) -> Response:
@@ -56,9 +64,10 @@ def _send(folder: Path, name: str) -> Response:
 
 def blueprint(dist: Path = DIST) -> Blueprint:
     routes = Blueprint("web", __name__)
+    files = _one_of({"index.html", *(file.name for file in dist.glob("*.*"))})
 
     @routes.get("/")
-    @routes.get("/<name>")
+    @routes.get(f"/<{files}:name>")
     @routes.get("/<any(assets):folder>/<path:name>")
     def page(name: str = "index.html", folder: str = "") -> Response:
         if not (dist / "index.html").is_file():
