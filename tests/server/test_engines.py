@@ -225,6 +225,37 @@ def test_an_engine_that_comes_back_without_the_chosen_version_leaves_it_to_the_o
             wait_until(lambda: gone in text_of(gateway))
 
 
+@pytest.mark.parametrize("label", ["", "stable"])
+def test_the_share_of_a_version_that_no_engine_has_goes_to_the_other_side_of_the_split(
+    start_server, version, label
+):
+    with StubEngine(free_port(), version) as engine:
+        serve_versions(engine, version)
+        flags = ("--engine", engine.target, "--poll-seconds", "0.2")
+        gateway = start_server(version.parents[1], *flags)
+        setting = f"labels/{label}" if label else "default"
+        split = {"version": 2, "percent": 100, "label": label}
+        for path, value in [(setting, {"version": 1}), ("split", split)]:
+            gateway.post(f"/api/admin/models/inception_v3/{path}", json=value).raise_for_status()
+
+        def answering() -> set[int]:
+            asked = {"label": label} if label else {}
+            answers = [gateway.classify(RED, **asked) for _ in range(10)]
+            return {each.json()["model"]["version"] for each in answers}
+
+        assert answering() == {2}
+        engine.versions = {1}
+        wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 1)
+        assert answering() == {1}
+        ready = ("/readyz", "/v2/health/ready", "/v2/models/inception_v3/ready")
+        assert {route: gateway.get(route).status_code for route in ready} == dict.fromkeys(
+            ready, 200
+        )
+        assert "lacks version 2 of inception_v3" in gateway.get("/console/models").text
+        engine.versions = {1, 2}
+        wait_until(lambda: answering() == {2})
+
+
 def test_a_model_that_the_engines_never_had_makes_no_gateway_unready(start_server, tmp_path):
     half_plus(1, tmp_path / "engine" / "half" / "1")
     half_plus(1, tmp_path / "gateway" / "half" / "1")

@@ -103,8 +103,15 @@ class EngineRepository(ModelRepository):
             raise Unavailable(NOT_KNOWN)
         choices = self.chosen.choices(spec.name)
         is_ours = spec.label is None or spec.label in choices.labels
-        # Every engine had it when it was chosen.
-        number = resolve(choices, spec, lambda _: True) if is_ours else None
+
+        def is_asked_for(number: int) -> bool:
+            """What was chosen always is; the version of a split while an engine may have it."""
+            if number == choices.of(spec.label or ""):
+                return True
+            exactly = ModelSpec(spec.name, number)
+            return not all(engine.lacks(exactly) for engine in self.engine.engines.all())
+
+        number = resolve(choices, spec, is_asked_for) if is_ours else None
         if number is None:
             return self.engine.choose(spec)
         return ModelSpec(spec.name, number, sticky_key=spec.sticky_key)
