@@ -3,12 +3,16 @@
  * without a connection. They are breeds of dogs, or of anything else where a server has another model. It knows none by
  * itself: names, order and facts are the server's.
  */
+const answered = require('./answered')
 const request = require('./request')
 const settings = require('./settings')
 const storage = require('./storage')
 const wording = require('./wording')
 
 const TIMEOUT_MS = 15 * 1000
+
+/** So long an answer waits for what is known of its breeds: told later, that would move what is below it. */
+const SOON_MS = 2000
 
 /** @typedef {{en: string, zh: string}} Text */
 /**
@@ -41,12 +45,21 @@ const asked = {}
  * @returns {Promise<Breed[]>}  rejects with a Failure when there is neither
  */
 function all() {
-  const name = nameOfList()
-  const fresh = fetchOnce(name)
-  const kept = storage.read(name, null)
-  if (!kept) return fresh
+  const fresh = fetchOnce(nameOfList())
+  const list = kept()
+  if (!list.length) return fresh
   fresh.catch(() => {}) // offline: what is kept will do
-  return Promise.resolve(kept)
+  return Promise.resolve(list)
+}
+
+/** All breeds as the phone has them. @returns {Breed[]}  none before they were fetched */
+function kept() {
+  return storage.read(nameOfList(), [])
+}
+
+/** Ends once they are kept, or cannot be had for now. @returns {Promise<any>} */
+function soon() {
+  return answered(all(), SOON_MS).catch(() => {})
 }
 
 /** Of the version that the user chose, else of the server's default: under which it is asked for, and kept. */
@@ -78,4 +91,4 @@ function inShort(breed, sizes, language) {
   return [second, sizes[breed.size], wording.choose(breed.origin, language)].filter(Boolean).join(' · ')
 }
 
-module.exports = { all, inShort }
+module.exports = { all, kept, soon, inShort }

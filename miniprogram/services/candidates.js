@@ -46,17 +46,16 @@ function lookAlikes({ state, breeds: guesses, group }) {
  * @param {import('./classifier').Outcome} outcome
  * @param {string} sentence  about the looks of one candidate, with places for name, height and coat
  * @param {import('./language').Language} language
- * @returns {Promise<string[]>}  a sentence or more each; none for a single breed; rejects where facts cannot be had
+ * @returns {string[]}  a sentence or more each; none for a single breed, and where facts are not kept
  */
-async function differences(outcome, sentence, language) {
+function differences(outcome, sentence, language) {
   const { state, group } = outcome
   const open = rows(outcome, 0).map(({ id }) => id)
   if (!['group', 'set'].includes(state) || open.length < 2) return []
   const said = group && wording.choose({ en: group.difference, zh: group.difference_zh }, language)
   const isWhole = group && open.length === group.members.length && open.every((id) => group.members.includes(id))
   if (said && isWhole) return [said]
-  const all = await breeds.all()
-  const known = open.map((id) => all.find((breed) => breed.id === id))
+  const known = open.map((id) => breeds.kept().find((breed) => breed.id === id))
   return known.filter((breed) => breed && breed.height_cm).map((breed) => looks(breed, sentence, language))
 }
 

@@ -3,6 +3,7 @@
  * that shows its photo. A photo is kept from the moment it is chosen (in history.js, without an answer), and sent once,
  * whoever asks: its page, the background (waiting.js), or another window.
  */
+const breeds = require('./breeds')
 const classifier = require('./classifier')
 const history = require('./history')
 const offline = require('./offline')
@@ -231,8 +232,12 @@ async function turn(id, degrees, outcome) {
  */
 function run(id, tell) {
   const together = [id, ...of(id).others]
+  const facts = breeds.soon()
   let isStopped = false
-  const say = (news) => isStopped || tell(news)
+  const say = async (news) => {
+    if (news.outcome) await facts
+    if (!isStopped) tell(news)
+  }
   const stop = () => {
     if (!isStopped) together.forEach((each) => become(each, 'resting')) // else another run may watch by now
     isStopped = true

@@ -1,6 +1,6 @@
 /**
  * What the result page shows of a snap: its answer with what was said of it, or what went wrong. It keeps nothing, asks
- * nothing but for facts of breeds, and knows no page: the same answer is shown alike, whenever it comes.
+ * nothing, and knows no page: the same answer is shown alike, whenever it comes.
  *
  * @typedef {import('./classifier').Outcome} Outcome
  * @typedef {import('./feedback').Said} Said
@@ -20,9 +20,6 @@ const ROWS = 3
 
 /** Of the model that the user chose: another one can be chosen in the settings. */
 const OF_MODEL = ['noModel', 'wrongModel']
-
-/** Before they are there. @type {{about: string, apart: string[]}}  in a few words what is known of the breed that is named; how to tell the candidates apart */
-const NO_DETAILS = { about: '', apart: [] }
 
 /**
  * @param {{outcome: Outcome | null, problem: any, entry?: import('./history').Entry, feedback: 'open' | 'given' | ''}} snap  problem:
@@ -57,6 +54,8 @@ function toAnswer(outcome, { said = null, onPhone = null } = {}, waits, { text, 
     together: together ? wording.fill(together.isSame ? text.together : text.apartPhotos, together) : '',
     rows,
     best,
+    about: named ? about(named, text, language) : '',
+    apart: candidates.differences(outcome, text.candidate, language),
     focus: frame.focus(dogs.places(outcome)),
     boxStyle: box ? frame.css(frame.fromBox(box)) : '',
     dogs: dogs.boxes(outcome, text.dog),
@@ -84,15 +83,10 @@ function question({ state, breeds: guesses }, questions, language, areDogs) {
   return wording.fill(own, { name: guesses.length ? wording.asked(guesses[0], language, areDogs) : '' })
 }
 
-/** What has to be known of the breeds for it, and may have to be fetched: without that the answer stands as it is. @param {Outcome} outcome @param {Dress} dress */
-async function details(outcome, { text, language }) {
-  const named = candidates.named(outcome)
-  const all = breeds.all().catch(() => []) // of any answer, so that a breed opens at once later, also offline
-  const known = named && (await all).find(({ id }) => id === named.id)
-  return {
-    about: known ? breeds.inShort(known, texts().pages.breed.sizes, language) : '',
-    apart: await candidates.differences(outcome, text.candidate, language).catch(() => []),
-  }
+/** What is known of the breed that is named, in a few words; that it has a page, where nothing is. */
+function about({ id: named }, text, language) {
+  const known = breeds.kept().find(({ id }) => id === named)
+  return (known && breeds.inShort(known, texts().pages.breed.sizes, language)) || text.about
 }
 
 /** @param {{kind?: string, retryAfter?: number, requestId?: string}} failure @param {boolean} waits  whether the photo is sent again by itself */
@@ -142,4 +136,4 @@ function toRow({ id, name, name_zh, probability }, language) {
   return { id, name: main, second, percent: wording.percent(probability), width: Math.round(probability * 100) }
 }
 
-module.exports = { NO_DETAILS, of, details }
+module.exports = { of }

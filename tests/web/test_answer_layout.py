@@ -100,6 +100,52 @@ def test_the_photo_goes_to_a_small_dog_in_steps(phone, tmp_path):
     assert len(set(widths)) > 3
 
 
+# How far an answer moves once it is drawn, as the browser counts it.
+COUNT_SHIFTS = """() => {
+    globalThis.shift = 0
+    const add = (list) => list.getEntries().forEach(({value, hadRecentInput}) => { shift += hadRecentInput ? 0 : value })
+    new PerformanceObserver(add).observe({type: 'layout-shift', buffered: true})
+}"""
+FACTS = [
+    {
+        "id": breed,
+        "name": breed,
+        "name_zh": "",
+        "size": "large",
+        "origin": {"en": "Siberia", "zh": ""},
+        "height_cm": [50, 60],
+        "coat": {"en": "Thick.", "zh": ""},
+        "look_alikes": [],
+    }
+    for breed in (MALAMUTE, HUSKY)
+]
+
+
+@pytest.mark.parametrize("is_soon", [True, False])
+def test_facts_of_its_breeds_move_nothing_of_an_answer(phone, red_dog, is_soon):
+    """The first answer of a phone waits two seconds for them; what comes later is told when the page is shown again."""
+    held = []
+    phone.page.route("**/api/breeds", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
+    answer_with(phone, "set", **ANSWERS["set"])
+    phone.page.evaluate(COUNT_SHIFTS)
+    phone.choose(red_dog)
+    phone.wait_until(lambda: held)
+    drawn = phone.screen.locator(".state-set")
+    if is_soon:
+        phone.page.wait_for_timeout(500)
+        assert drawn.count() == 0
+    else:
+        drawn.wait_for()
+    held[0].fulfill(json={"breeds": FACTS})
+    drawn.wait_for()
+    phone.page.wait_for_timeout(500)
+    assert phone.screen.locator(".difference").count() == (2 if is_soon else 0)
+    assert phone.page.evaluate("shift") == 0
+    phone.open(".row", ".facts")
+    phone.back()
+    assert phone.screen.locator(".difference").count() == 2
+
+
 def test_the_breed_of_an_answer_stands_on_the_page_once(phone, red_dog):
     phone.snap(red_dog)
     assert phone.screen.inner_text().count(phone.headline()) == 1

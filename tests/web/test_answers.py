@@ -224,10 +224,11 @@ def test_facts_that_come_late_are_told_of_the_dog_that_they_were_asked_for(open_
     answer_with(phone, "set", dict.fromkeys(two, 0.5), set=two, box=parts[0]["box"], dogs=dogs)
     phone.page.route("**/api/breeds*", lambda route: held.append(route))  # noqa: PLW0108 - it takes no built-in
     phone.snap(red_dog)
-    phone.tap(phone.screen.locator(".tab").nth(1))
-    phone.screen.locator(".answer.state-breed").wait_for()
     for route in held:
         route.continue_()
+    phone.wait_until(lambda: phone.page.evaluate("'dogsnap:breeds' in localStorage"))
+    phone.tap(phone.screen.locator(".tab").nth(1))
+    phone.screen.locator(".answer.state-breed").wait_for()
     expect(phone.screen.locator(".about")).to_contain_text("Russia")  # the facts are there
     assert phone.screen.locator(".difference").count() == 0
 

@@ -5,8 +5,6 @@ Component({
     answer: Object,
     /** Its breeds, the likeliest first: `rows` of view.js. */
     rows: Array,
-    /** As view.js finds it. @type {ObjectConstructor} */
-    details: Object,
     text: Object,
     language: String,
   },

@@ -3,6 +3,7 @@
  * it opens; coming back from the background does not send again.
  */
 const appearance = require('../../services/appearance')
+const breeds = require('../../services/breeds')
 const card = require('../../services/card')
 const dialogs = require('../../services/dialogs')
 const dogs = require('../../services/dogs')
@@ -41,7 +42,6 @@ Page({
     answer: null,
     /** Its breeds, the likeliest first. @type {any[]} */
     rows: [],
-    details: view.NO_DETAILS,
     /** @type {any} */
     failure: null,
     /** Said once, where this phone keeps nothing. */
@@ -80,11 +80,12 @@ Page({
     else if (!this.problem) this.start()
   },
 
-  onShow() {
-    const outcome = history.outcome(this.snapId)
-    if (outcome && (!this.outcome || this.outcome.onPhone)) this.answer(outcome) // it waited, or another window was asked about it
+  async onShow() {
     this.dress()
     waiting.send()
+    await breeds.soon()
+    const outcome = history.outcome(this.snapId)
+    if (outcome && (!this.outcome || this.outcome.onPhone)) this.answer(outcome) // it waited, or another window was asked about it
   },
 
   onUnload() {
@@ -123,7 +124,6 @@ Page({
       this.stop()
       waiting.send()
     }
-    this.setData({ details: view.NO_DETAILS })
     this.show()
     if (outcome.turned) this.turn(outcome.turned) // the server says by how much it turned the photo: it is shown so
   },
@@ -140,13 +140,10 @@ Page({
   },
 
   /** The answer, with what was said of it (that is known only of what is in the history), or what went wrong. */
-  async show() {
+  show() {
     const { outcome, problem } = this
     const entry = history.find(this.snapId)
     this.setData(view.of({ outcome, problem, entry, feedback: feedback.stateOf(entry) }, this.data))
-    if (!this.data.answer) return
-    const details = await view.details(outcome, this.data)
-    if (this.outcome === outcome) this.setData({ details })
   },
 
   async onRight() {

@@ -22,7 +22,7 @@ const FIRST = [{ id: 'n02', name: 'Labrador retriever', name_zh: '拉布拉多�
 let phone
 beforeEach(() => {
   phone = new Phone()
-  phone.storage.breeds = BREEDS
+  phone.facts = BREEDS
 })
 
 /** A result page with its answer, and what was sent to a path. */

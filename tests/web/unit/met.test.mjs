@@ -5,6 +5,7 @@ import { GUESSES, Phone, settle } from './phone.mjs'
 let phone, history
 beforeEach(() => {
   phone = new Phone()
+  phone.facts = null
   history = phone.service('history')
 })
 

@@ -106,6 +106,7 @@ export class Phone {
     this.refuses = [] // of the storage: 'read', 'write', 'remove'
     this.files = { 'tmp/dog.jpg': 'dog' }
     this.requests = []
+    this.facts = [] // what it is told of breeds, at once; null: a test answers that request by hand
     this.routes = []
     this.tabs = []
     this.pages = []
@@ -296,6 +297,10 @@ function fakeWx(phone) {
         request.ended = true
         options.fail({ errMsg })
         return settle()
+      }
+      if (phone.facts && new URL(options.url).pathname === '/api/breeds') {
+        request.answer(200, { breeds: phone.facts })
+        return { abort() {} }
       }
       try {
         checkRequests(phone.requests.filter(({ ended }) => !ended).length)

@@ -63,8 +63,8 @@ for (const [state, changes] of Object.entries(LEVELS)) {
     const again = phone.open('result', { id: page.snapId })
     await settle()
     assert.deepEqual(
-      [again.data.state, again.data.answer.headline, again.data.answer.rows, again.data.details.apart],
-      [state, page.data.answer.headline, page.data.answer.rows, page.data.details.apart],
+      [again.data.state, again.data.answer.headline, again.data.answer.rows, again.data.answer.apart],
+      [state, page.data.answer.headline, page.data.answer.rows, page.data.answer.apart],
     )
   })
 }
@@ -88,7 +88,7 @@ test('a group is told by its name, with its members as rows and what tells them 
     page.data.answer.rows.map(({ id }) => id),
     ['n01', 'n03'],
   )
-  assert.deepEqual(page.data.details.apart, ['看眼睛。'])
+  assert.deepEqual(page.data.answer.apart, ['看眼睛。'])
 })
 
 for (const [set, headline] of [
@@ -103,18 +103,64 @@ for (const [set, headline] of [
   })
 }
 
-test('a set is told apart by what the server knows of its breeds, and by nothing where it cannot be asked', async () => {
-  const facts = (id, name) => ({ id, name, name_zh: '', height_cm: [51, 56], coat: { en: 'Golden.', zh: '金色。' } })
-  const page = await answered(LEVELS.set)
-  assert.deepEqual(page.data.details.apart, [])
-  const request = phone.requests.find(({ url }) => url.endsWith('/api/breeds'))
-  await request.answer(200, { breeds: [facts('n01', 'golden'), facts('n02', 'Labrador'), facts('n03', 'bloodhound')] })
-  assert.deepEqual(page.data.details.apart, ['Golden：肩高 51–56 厘米。金色。', 'Labrador：肩高 51–56 厘米。金色。'])
+const factsOf = (id, name) => ({ id, name, name_zh: '', height_cm: [51, 56], coat: { en: 'Golden.', zh: '金色。' } })
+const FACTS = [factsOf('n01', 'golden'), factsOf('n02', 'Labrador'), factsOf('n03', 'bloodhound')]
+const APART = ['Golden：肩高 51–56 厘米。金色。', 'Labrador：肩高 51–56 厘米。金色。']
+
+test('a set is told apart by what the server knows of its breeds, and by nothing where it knows nothing', async () => {
+  assert.deepEqual((await answered(LEVELS.set)).data.answer.apart, [])
+  phone = new Phone()
+  phone.facts = FACTS
+  assert.deepEqual((await answered(LEVELS.set)).data.answer.apart, APART)
+})
+
+/** An answer whose facts are still on their way, and both requests. */
+async function answeredBeforeFacts() {
+  phone.facts = null
+  const page = phone.snap()
+  await settle()
+  const [facts, photo] = ['/api/breeds', '/api/classify'].map((path) => phone.requests.find(({ url }) => url.endsWith(path)))
+  await photo.answer(200, answerBody(LEVELS.set))
+  return { page, facts }
+}
+
+test('what is known of its breeds is asked for with the photo, and an answer waits for it', async () => {
+  const { page, facts } = await answeredBeforeFacts()
+  assert.equal(page.data.state, 'working')
+  await facts.answer(200, { breeds: FACTS })
+  assert.deepEqual([page.data.state, page.data.answer.apart], ['set', APART])
+})
+
+test('where nothing is known of its breeds an answer waits for nothing', async () => {
+  const { page, facts } = await answeredBeforeFacts()
+  await facts.lose('request:fail')
+  assert.deepEqual([page.data.state, page.data.answer.apart], ['set', []])
+})
+
+test('what comes after two seconds is told when the page is shown again, and moves nothing before', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { page, facts } = await answeredBeforeFacts()
+  t.mock.timers.tick(2000)
+  await settle()
+  assert.deepEqual([page.data.state, page.data.answer.apart], ['set', []])
+  await facts.answer(200, { breeds: FACTS })
+  assert.deepEqual(page.data.answer.apart, [])
+  page.onShow()
+  assert.deepEqual(page.data.answer.apart, APART)
+})
+
+test('a photo that is turned while its answer waits for that is asked about as it lies now', async () => {
+  const { page, facts } = await answeredBeforeFacts()
+  phone.service('snaps').turn(page.snapId, 90, null)
+  await settle()
+  page.start()
+  await facts.answer(200, { breeds: FACTS })
+  assert.equal(page.data.state, 'working')
 })
 
 test('candidates that are all of one group are told apart by what the model says of the group', async () => {
   const page = await answered({ ...LEVELS.set, set: ['n01', 'n03'], group: HUSKY })
-  assert.deepEqual(page.data.details.apart, ['看眼睛。'])
+  assert.deepEqual(page.data.answer.apart, ['看眼睛。'])
 })
 
 test('a server that knows no levels is told as before', async () => {
@@ -246,7 +292,7 @@ test('a photo without a connection waits, and goes again until it is answered', 
     kept.list().map(({ outcome }) => outcome === null),
     [false],
   )
-  page.onShow()
+  await page.onShow()
   assert.equal(page.data.state, 'breed')
 })
 
@@ -293,6 +339,7 @@ test('every photo goes with the same key of this installation, until all is dele
 })
 
 test('no other request says which phone it comes from', async () => {
+  phone.facts = null
   phone.open('settings')
   phone.open('breed', { id: 'n01' })
   assert.deepEqual(

@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import { answerBody, GUESSES, HUSKY, LEVELS, Phone } from './phone.mjs'
 
 /** The view of an answer of the server, in a language. */
-function viewOf(changes, language = 'en', { said = null, feedback = 'open' } = {}) {
+function viewOf(changes, language = 'en', { said = null, feedback = 'open' } = {}, facts = []) {
   const phone = new Phone()
-  phone.language = language
+  Object.assign(phone, { language, storage: { breeds: facts } })
   const { text } = phone.open('result').data
   const { feedback_asked: asked = false, group = null, set = null, box = null, ...body } = answerBody(changes)
   const outcome = { ...body, group, set, box, asked, state: body.level ?? 'breed', feedbackId: 'f' }
@@ -29,6 +29,13 @@ for (const [level, { headline, lead, rows, best, isOne }] of Object.entries(SHOW
     assert.deepEqual(Object.keys(view).sort(), Object.keys(viewOf(LEVELS.breed)).sort())
   })
 }
+
+test('the row under a breed says that it has a page, where nothing more is known', () => {
+  assert.equal(viewOf(LEVELS.breed).about, 'About this breed')
+  const facts = [{ id: 'n01', name: 'golden retriever', name_zh: '' }]
+  assert.equal(viewOf(LEVELS.breed, 'en', {}, facts).about, 'About this breed')
+  assert.equal(viewOf(LEVELS.breed, 'en', {}, [{ ...facts[0], size: 'large' }]).about, 'Large')
+})
 
 test('the same answer gives the same view', () => {
   assert.deepEqual(viewOf({ ...LEVELS.group, feedback_asked: true }), viewOf({ ...LEVELS.group, feedback_asked: true }))
