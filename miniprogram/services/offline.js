@@ -51,13 +51,17 @@ function kept() {
   return settings.get().offline ? storage.read(KEY, null) : null
 }
 
+/** How often the user has used the switch in this session. */
+let turns = 0
+
 /** The user wants it. @returns {Promise<'' | 'full' | 'failed'>}  why it cannot be had: then nothing is kept */
 async function choose() {
+  const turn = ++turns
   settings.change({ offline: true })
   try {
     await fetch()
   } catch ({ message, errMsg = message }) {
-    if (!settings.get().offline) return '' // switched off meanwhile
+    if (turn !== turns) return '' // switched off meanwhile, and perhaps on again
     await forget()
     return /quota|storage|exceed|maximum/i.test(errMsg) ? 'full' : 'failed'
   }
@@ -66,6 +70,7 @@ async function choose() {
 
 /** Deletes it from this phone. */
 async function forget() {
+  turns += 1
   settings.change({ offline: false })
   storage.remove(KEY)
   await engine.forget()

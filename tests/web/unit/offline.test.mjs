@@ -27,7 +27,7 @@ const PATH = 'usr/network.onnx'
 let phone
 beforeEach(() => {
   phone = new Phone()
-  Object.assign(phone, { infers: true, scores: SURE, network: 'wifi' })
+  Object.assign(phone, { infers: true, scores: SURE, network: 'wifi', facts: LABELS })
 })
 
 const wait = () => new Promise((resolve) => setTimeout(resolve, 5))
@@ -49,7 +49,6 @@ async function choose(page, end = (download) => download.end(FILE), network = NE
   await wait()
   await end(phone.downloads.at(-1))
   await wait()
-  await asked('/api/breeds').at(-1)?.answer(200, { breeds: LABELS })
   await chosen
   return page.data.offline
 }
@@ -197,7 +196,7 @@ test('an answer of the phone never reaches the page of another photo, nor that o
 
 test('names and facts are on the phone with it, without a connection', async () => {
   await ready()
-  assert.equal(asked('/api/breeds').length, 1)
+  phone.facts = null
   const list = phone.open('breeds')
   await wait()
   assert.equal(list.data.state ?? list.data.listState, 'shown')
@@ -316,6 +315,28 @@ test('the same switch deletes it, also while it is fetched', async () => {
   assert.deepEqual([PATH in phone.files, page.data.offline.isChosen], [false, false])
   phone.network = 'none'
   assert.equal((await snapped()).data.state, 'failed')
+})
+
+test('a switch off and on during a download that fails begins another one, and says why that fails', async () => {
+  const page = await settings()
+  const first = page.onOffline()
+  await wait()
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  await page.onOffline()
+  const second = page.onOffline()
+  await wait()
+  await phone.downloads[0].lose('downloadFile:fail')
+  await first
+  await wait()
+  assert.equal(page.data.offline.isChosen, true)
+  assert.match(page.data.offline.hint, /正在下载/)
+  await asked('/api/offline').at(-1).answer(200, NETWORK)
+  await wait()
+  await phone.downloads[1].lose('downloadFile:fail')
+  await second
+  assert.equal(page.data.offline.isChosen, false)
+  assert.match(page.data.offline.hint, /没有下载完整/)
 })
 
 test('where this WeChat runs no networks, or the server has none, there is no row', async () => {

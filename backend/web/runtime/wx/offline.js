@@ -26,9 +26,19 @@ export const offlineNetwork = {
   },
 }
 
+/** What the worker was asked and has not answered. @type {Set<(error: Error) => void>} */
+const open = new Set()
+
 /** Ends the worker and all that it was asked. The next question begins another one. */
 function end(error) {
-  worker?.dispatchEvent(Object.assign(new Event('error'), { error }))
+  worker?.terminate()
+  worker = null
+  open.forEach((refuse) => refuse(error))
+}
+
+function begin() {
+  worker = new Worker('offline.js')
+  worker.onerror = ({ message }) => end(new Error(message || 'the worker cannot be started'))
 }
 
 /**
@@ -36,21 +46,18 @@ function end(error) {
  * @param {(bytes: number) => void} [tell]  of those that have come
  */
 function ask(question, silenceMs, tell) {
-  worker ??= new Worker('offline.js')
+  if (!worker) begin()
   const { port1, port2 } = new MessageChannel()
   worker.postMessage(question, [port2])
-  let timer
+  let timer, refuse
   const hear = () => {
     clearTimeout(timer)
     timer = setTimeout(() => end(Object.assign(new Error('the worker does not answer'), { kind: 'timeout' })), silenceMs)
   }
   return new Promise((resolve, reject) => {
     hear()
-    worker.addEventListener('error', ({ target, error, message }) => {
-      target.terminate()
-      worker = null
-      reject(error ?? new Error(message || 'the worker cannot be started'))
-    })
+    refuse = reject
+    open.add(refuse)
     port1.onmessage = ({ data: { come, claim, error } }) => {
       if (error) return reject(new Error(error))
       if (!come) return resolve(claim)
@@ -59,6 +66,7 @@ function ask(question, silenceMs, tell) {
     }
   }).finally(() => {
     clearTimeout(timer)
+    open.delete(refuse)
     port1.close()
   })
 }
