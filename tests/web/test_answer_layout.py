@@ -100,6 +100,23 @@ def test_the_photo_goes_to_a_small_dog_in_steps(phone, tmp_path):
     assert len(set(widths)) > 3
 
 
+SEEN = """(element) => {
+    const {x, y, width, height} = element.getBoundingClientRect()
+    return element.contains(document.elementFromPoint(x + width / 2, y + height / 2))
+}"""
+
+
+def test_in_a_browser_at_200_percent_the_breed_is_seen_and_its_buttons_cover_nothing(
+    open_phone, colour_server, red_dog
+):
+    phone = open_phone(server=colour_server, locale="en-US", viewport={"width": 195, "height": 422})
+    phone.snap(red_dog)
+    assert phone.screen.locator(".headline").evaluate(SEEN)
+    row = phone.screen.locator(".row.about")
+    row.scroll_into_view_if_needed()
+    assert row.evaluate(SEEN)
+
+
 # How far an answer moves once it is drawn, as the browser counts it.
 COUNT_SHIFTS = """() => {
     globalThis.shift = 0
