@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 from dogsnap.routing.choices import Change
-from dogsnap.routing.chosen_versions import ChosenVersions
+from dogsnap.routing.chosen_versions import MOST_SWITCHES, ChosenVersions
 from dogsnap.routing.sequential_test import LEAST_PIECES
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.store_opening import open_store
@@ -143,6 +143,27 @@ def test_a_split_that_is_there_gets_its_guard_by_making_it_again_and_counts_afre
     wait_until(lambda: not notes(tmp_path), 10)  # those of switch 3
     ask_until_undone([server], 2000)
     assert newest(server)["text"].startswith("split of the default of half: 10 % to 2 -> none")
+
+
+def test_a_guard_outlasts_any_number_of_switches_of_others_and_a_restart(
+    start_server, models, tmp_path
+):
+    server = start(start_server, models, tmp_path)
+    assert split(server).ok
+    wait_until(lambda: ask(server, 1) and notes(tmp_path), 60)
+    with closing(open_store(str(tmp_path / "switches.db"))) as store:
+        others = ChosenVersions(store)
+        for number in range(MOST_SWITCHES + 1):  # as by a script that keeps a label of its own
+            change = Change("half", "label", "nightly", number or None, number + 1)
+            others.switch(lambda change=change: [change], Who("script"))
+        last = others.revision
+    wait_until(lambda: newest(server)["id"] == last)
+    time.sleep(2)  # the guard has looked
+    assert [each["switch"] for each in guards(server)] == [2]
+    server.stop()
+    server = start_server(models, "--switch-log", str(tmp_path / "switches.db"))
+    wait_until(lambda: guards(server))
+    assert ask_until_undone([server], 2000) <= 20
 
 
 def notes(tmp_path) -> dict[str, str]:

@@ -23,6 +23,7 @@ KINDS = (
     "unload",
     HIDDEN,
 )
+GUARDED_KINDS = ("split", "label", "default")  # which version requests are sent to
 # What ends when a setting takes another value.
 ENDED_KINDS = {
     "default": ("split", "rollout"),

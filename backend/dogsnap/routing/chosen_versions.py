@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 
 from dogsnap.errors import Aborted, DogsnapError, FailedPrecondition, NotFound, Unavailable
-from dogsnap.routing.choices import CONFIGURATION_KIND, Change, Choices, Rollout
+from dogsnap.routing.choices import CONFIGURATION_KIND, GUARDED_KINDS, Change, Choices, Rollout
 from dogsnap.routing.sqlite_store import SqliteStore
 from dogsnap.routing.state_folder import other_files
 from dogsnap.routing.store import NumberTaken, Store
@@ -45,6 +45,7 @@ class ChosenVersions:
         self._configured: dict[str, Choices] = {}  # by configurations alone
         self._answering: dict[str, int] = {}
         self._switches: deque[Switch] = deque(maxlen=MOST_SWITCHES)
+        self._newest: dict[tuple[str, str], tuple[Switch, Change]] = {}
         self._undone: dict[int, int] = {}
         self._last: tuple[int, str] = (0, "")  # number and text of the newest switch
         self._lock = threading.Lock()  # while the store is read and written
@@ -95,6 +96,12 @@ class ChosenVersions:
             if switch.by != WATCHER and is_of_models:
                 return switch
         return None
+
+    def newest_changes(self) -> dict[tuple[str, str], tuple[Switch, Change]]:
+        """By model and label ("" for the default): the last change of which versions
+        get its requests, with its switch, however many others came since.
+        """
+        return self._newest.copy()
 
     def undone_by(self, number: int) -> int | None:
         """The id of the switch that undid this one."""
@@ -198,6 +205,9 @@ class ChosenVersions:
         choices = dict(self._choices)
         for switch in switches:
             self._switches.append(switch)
+            for change in reversed(switch.changes):  # the main one is the first
+                if change.kind in GUARDED_KINDS:
+                    self._newest[change.model, change.name] = (switch, change)
             if switch.undoes is not None:
                 self._undone[switch.undoes] = switch.id
             if switch.by == WATCHER:

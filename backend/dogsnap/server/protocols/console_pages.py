@@ -32,7 +32,6 @@ from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.server.protocols.web_app import HEADERS, PAGES, add_page
 from dogsnap.serving.feedback.feedback import Feedback
 from dogsnap.serving.feedback.report import wilson
-from dogsnap.serving.inference.guard import GUARDED_KINDS
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.overview import overview
 from dogsnap.settings import Settings
@@ -174,16 +173,13 @@ class View:
         with the newest one of its label or default since then.
         """
         day = iso(datetime.now(UTC) - timedelta(days=1))
-        newest: dict[tuple[str, str], Switch] = {}
         found = []
         for switch in self._chosen.switches():
             if switch.by == GUARD and switch.at > day:
                 first = switch.changes[0]
-                newer = newest.get((first.model, first.name))
-                found.append({**_tell(switch), "newer": newer and _tell(newer)})
-            for change in switch.changes:
-                if change.kind in GUARDED_KINDS:
-                    newest.setdefault((change.model, change.name), switch)
+                newest, _ = self._chosen.newest_changes()[first.model, first.name]
+                newer = _tell(newest) if newest.id > switch.id else None
+                found.append({**_tell(switch), "newer": newer})
         return found
 
 

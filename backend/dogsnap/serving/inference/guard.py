@@ -46,7 +46,6 @@ NOTES = "guard"  # kind of the notes: <switch>/<server> -> what that server has 
 LOOK_SECONDS = 1.0
 FIRST_CLIENTS = 10  # whose first runs tell what time is usual
 SLOW = 2.0  # times the lower quartile of these
-GUARDED_KINDS = ("split", "label", "default")
 NOTHING = Finding("nothing was counted yet")
 Setting = tuple[str, str]  # model and label, "" for the default
 
@@ -286,13 +285,8 @@ class Guard:
     def _find_guarded(self) -> None:
         """The newest switch of each setting, if it is guarded."""
         self._revision = self._chosen.revision
-        newest: dict[Setting, tuple[Switch, Change]] = {}
-        for switch in self._chosen.switches():
-            for change in switch.changes:
-                if change.kind in GUARDED_KINDS:
-                    newest.setdefault((change.model, change.name), (switch, change))
         guarded = {}
-        for setting, (switch, change) in sorted(newest.items()):
+        for setting, (switch, change) in sorted(self._chosen.newest_changes().items()):
             known = self._guarded.get(setting)
             if known is not None and known.switch.id == switch.id:
                 guarded[setting] = known
