@@ -1,5 +1,6 @@
 """Models at a URL: copied whole beside what answers. A bucket that is away, empty, slow or damaged costs nothing that runs."""
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -284,6 +285,11 @@ def test_copies_that_cannot_be_kept_end_the_start(tmp_path, monkeypatch):
 def test_a_command_that_reads_models_itself_says_that_servers_read_urls():
     done = dogsnap("predict", "docs/dog.jpg", "--models", "file:///models")
     refused(done, "which servers read; copy the folder of the models here")
+
+
+def test_what_gcsfs_warns_of_at_every_look_fills_no_log(caplog):
+    logging.getLogger("gcsfs").warning("Could not determine bucket type for bucket name models")
+    assert not caplog.records
 
 
 def test_no_secret_of_a_url_is_said(start_server, cache, bucket):

@@ -25,6 +25,9 @@ from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.serving.versions.version_folders import VERSION, missing
 
 log = logging.getLogger("dogsnap.models")
+# It warns at each call, several times at each look, where it may not ask of what type a
+# bucket is, as with a public one.
+logging.getLogger("gcsfs").setLevel(logging.ERROR)
 
 # What fsspec's packages say of a file that changes with its content.
 MARKS = (
