@@ -21,7 +21,7 @@ from support import contract_table, tiny_models
 from support.administration import token_of
 from support.grpc_client import SECONDS, Client, connected, predict_request, values
 from support.grpc_contract import CALLS, ask, outcome, status
-from support.process_readings import children, held
+from support.process_readings import children, held, most_seconds
 from support.waiting import wait_until
 from tensorflow_serving.apis import (
     get_model_status_pb2,
@@ -83,6 +83,15 @@ def test_a_request_beyond_the_size_limit_is_refused_and_the_next_one_answered(cl
     )
     assert "at most 8388608 bytes are taken" in details
     assert values(client.predict("half_plus_two", x=[2.0]).outputs) == {"y": [3.0]}
+
+
+@pytest.mark.measures
+def test_inputs_that_the_signature_lacks_are_refused_before_their_values_are_read(client):
+    request = predict_request("half_plus_two", **{f"x{number}": [1.0] for number in range(80_000)})
+    began = time.monotonic()
+    code, details = refused(client.prediction.Predict, request, SECONDS)
+    assert (code, "input size does not match" in details) == ("INVALID_ARGUMENT", True)
+    assert time.monotonic() - began < most_seconds(1)
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])

@@ -49,7 +49,7 @@ from dogsnap.server.tracing import describe_answer
 from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Examples, Task, Values, Work
 from dogsnap.serving.metrics import Metrics
-from dogsnap.serving.tensors.signatures import UnknownSignature
+from dogsnap.serving.tensors.signatures import Arrays, Signature, UnknownSignature
 from dogsnap.serving.tensors.tensor_protos import fill_proto, tensor_bytes, to_arrays
 from dogsnap.serving.versions.model_configs import with_default_policy
 from dogsnap.settings import MEBIBYTE, Settings
@@ -168,8 +168,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def Predict(self, request: predict_pb2.PredictRequest, context: ServicerContext) -> Any:
         hold = partial(self.hold, context)
+
+        def read(signature: Signature) -> Arrays:
+            signature.check_inputs(request.inputs)
+            return to_arrays(request.inputs, self.max_bytes, hold)
+
         work = Values(
-            lambda _: to_arrays(request.inputs, self.max_bytes, hold),
+            read,
             translate.signature_name(request.model_spec),
             list(request.output_filter),
         )

@@ -34,7 +34,6 @@ from dogsnap.serving.tensors.signatures import (
     Arrays,
     ServableId,
     Signature,
-    join_names,
 )
 from dogsnap.serving.tensors.tensor_protos import tensor_bytes
 from dogsnap.serving.versions.servable import ONE_BY_ONE, Answer, BaseServable, Switched
@@ -517,15 +516,7 @@ def _fit_inputs(signature: Signature, arrays: Arrays, holds_shapes: bool) -> tup
     again. Raises InvalidArgument, naming the alias, unless all inputs have the
     declared dtype and, with `holds_shapes`, shape.
     """
-    expected = set(signature.inputs)
-    sent = set(arrays)
-    if expected != sent:
-        raise InvalidArgument(
-            f"input size does not match signature: {len(sent)}!={len(expected)} "
-            f"len({join_names(sent)}) != len({join_names(expected)}). "
-            f"Sent extra: {join_names(sent - expected)}. Missing but required: "
-            f"{join_names(expected - sent)}."
-        )
+    signature.check_inputs(arrays)
     fitted = {}
     is_one_row = False
     for alias, spec in signature.inputs.items():

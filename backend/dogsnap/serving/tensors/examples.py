@@ -68,15 +68,15 @@ def _example(row: Any) -> tf.train.Example:
     for name, content in row.items():
         feature = example.features.feature[name]
         values = content if isinstance(content, list) else [content]
-        for value in values:
-            kind, converted = _feature_value(name, value)
-            first_kind = feature.WhichOneof("kind") or kind
-            if first_kind != kind:
-                expected = first_kind.removesuffix("_list")
-                raise InvalidArgument(
-                    f"Unexpected element type in feature: {name} expecting type: {expected}"
-                )
-            getattr(feature, kind).value.append(converted)
+        converted = [_feature_value(name, value) for value in values]
+        kinds = [kind for kind, _ in converted]
+        if len(set(kinds)) > 1:
+            expected = kinds[0].removesuffix("_list")
+            raise InvalidArgument(
+                f"Unexpected element type in feature: {name} expecting type: {expected}"
+            )
+        if kinds:
+            getattr(feature, kinds[0]).value.extend(value for _, value in converted)
     return example
 
 
@@ -139,9 +139,9 @@ def classify_rows(outputs: Arrays, count: int) -> list[list[tuple[str, float]]]:
             f"Expected classes and scores of one shape but got {classes.shape} and {scores.shape}"
         )
     rows = []
-    for labels, values in zip(classes, scores, strict=True):
+    for labels, values in zip(classes.tolist(), scores.astype(float).tolist(), strict=True):
         names = [label.decode("utf-8", "replace") for label in labels]
-        rows.append(list(zip(names, map(float, values), strict=True)))
+        rows.append(list(zip(names, values, strict=True)))
     return rows
 
 
@@ -163,4 +163,4 @@ def regress_rows(outputs: Arrays, count: int) -> list[float]:
             f"found: {shapes}"
         )
     _check_numbers("outputs", values)
-    return [float(value) for value in values.reshape(count)]
+    return values.reshape(count).astype(float).tolist()

@@ -66,6 +66,17 @@ class Signature:
         """The inputs that have no default."""
         return [alias for alias in self.inputs if alias not in self.defaults]
 
+    def check_inputs(self, names: Iterable[str]) -> None:
+        """Raises InvalidArgument unless these are the inputs, but for those with a default."""
+        expected, sent = set(self.inputs), {*self.defaults, *names}
+        if expected != sent:
+            raise InvalidArgument(
+                f"input size does not match signature: {len(sent)}!={len(expected)} "
+                f"len({join_names(sent)}) != len({join_names(expected)}). "
+                f"Sent extra: {join_names(sent - expected)}. Missing but required: "
+                f"{join_names(expected - sent)}."
+            )
+
     def check_outputs(self, wanted: Sequence[str]) -> None:
         """Raises InvalidArgument, naming the output, if one of those that are
         wanted (without names: all) cannot be served, is unknown or comes twice.
