@@ -446,6 +446,8 @@ def test_a_rollout_is_started_now_or_later_paused_resumed_and_ended(server, open
     back = row(page, "rolled").get_by_role("button", name="Back to version 1")
     back.click()
     says(page, "rollout of label rolled of inception_v3: to 2 by 5, 50, 100 %")
+    ended = "the rollout of label rolled to version 2 has ended"
+    expect(page.locator(".last")).to_contain_text(ended)
     undo = page.locator(".log li").first.get_by_role("button")
     expect(undo).to_have_text("Undo: back to the rollout to 2")
     button = change(page, "rolled", "2", **plan)

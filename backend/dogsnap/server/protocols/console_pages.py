@@ -216,6 +216,8 @@ def _in_words(change: Change) -> str:
         return (
             f"{label} sends {100 * after['share']:g} % of its clients to version {after['version']}"
         )
+    if kind == "rollout" and after is None:
+        return f"the rollout of {label} to version {before['version']} has ended"
     if kind in ("label", "default") and after is not None:
         instead = "" if before is None else f", not {before}"
         return f"{label} answers with version {after}{instead}"

@@ -49,14 +49,13 @@ function show(html) {
     if (received[name] === part.innerHTML) continue; // what was chosen or drawn in it stays
     const hadOptions = place.length > 0, chosen = place.selectedOptions?.[0]?.value;
     received[name] = place.innerHTML = part.innerHTML;
-    if (name === "banners") all("[data-banner]").forEach(showBanner);
+    if (name === "banners") all("[data-banner]").forEach(drawBanner);
     if (hadOptions && shown().path === path) choose(place, chosen);
   }
   if (shown().path !== path) one("#change").close(); // it is about the model that was shown
   if (document.activeElement === document.body) document.getElementById(focused)?.focus();
   one("#login").hidden = true;
-  one("#all").hidden = one("#forget").hidden = false;
-  one("#trial").hidden = one("#first").length < 2;
+  one("#all").hidden = false;
   all("time").forEach(tellTime);
 }
 
@@ -72,17 +71,6 @@ function tellTime(each) {
   const near = new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(minutes, "minute");
   each.title = at.toLocaleString();
   each.textContent = Math.abs(minutes) < 60 ? near : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-}
-
-// A banner stays until somebody closes it in this browser.
-function showBanner(banner) {
-  if (local[banner.dataset.banner]) banner.remove();
-  else drawBanner(banner);
-}
-
-function closeBanner(banner) {
-  local[banner.dataset.banner] = "closed";
-  banner.remove();
 }
 
 // Returns why it was not made, once the page has followed: somebody may have been first.
@@ -103,7 +91,10 @@ one("main").addEventListener("click", async ({ target, detail }) => {
   if (!button || detail > 1) return; // the second click of two
   const { post: path, fields, change, close } = button.dataset;
   if (change) openChange(button, { makeSwitch, fail });
-  if (close) closeBanner(button.closest("[data-banner]"));
+  if (close) {
+    local[close] = "closed";
+    button.closest(".banner").remove();
+  }
   const error = path && await makeSwitch(path, JSON.parse(fields));
   if (error) fail(error);
 });
@@ -113,7 +104,7 @@ function logOut() {
   one("#away").textContent = ""; // it answers
   one("#change").close();
   one("#login").hidden = false;
-  one("#all").hidden = one("#forget").hidden = true;
+  one("#all").hidden = true;
 }
 
 one("#login").addEventListener("submit", (event) => {
