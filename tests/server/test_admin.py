@@ -35,6 +35,20 @@ def half(server, where="", headers=None) -> tuple[int, float]:
     return int(response.headers["X-Dogsnap-Model-Version"]), response.json()["predictions"][0]
 
 
+@pytest.mark.parametrize("path", ["/api/admin/undo", "/v2/repository/index"])
+def test_a_page_of_another_origin_may_administer_with_the_token(server, path):
+    """What its browser asks first carries no token."""
+    asks = {
+        "Origin": "https://example.com",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+    preflight = requests.options(f"{server.url}{path}", headers=asks, timeout=60)
+    assert preflight.status_code == 200
+    assert "Authorization" in preflight.headers["Access-Control-Allow-Headers"]
+    assert_refused(requests.post(f"{server.url}{path}", timeout=60), 401)
+
+
 def test_a_split_follows_the_request_key_by_http_and_grpc(server):
     admin(server, "models/half/labels/split", {"version": 1})
     admin(server, "models/half/split", {"label": "split", "version": 2, "percent": 50})

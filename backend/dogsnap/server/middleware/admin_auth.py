@@ -2,6 +2,8 @@
 
 import hmac
 
+from flask import request
+
 from dogsnap.errors import PermissionDenied, Unauthenticated
 from dogsnap.server.middleware.api_keys import digest
 from dogsnap.server.middleware.headers import Headers
@@ -33,6 +35,14 @@ def check_access(settings: Settings, headers: Headers) -> None:
         )
     if not knows_token(settings, headers):
         raise Unauthenticated(f"the token is not this server's; {WHERE}")
+
+
+def check_request(settings: Settings) -> None:
+    """The same for an HTTP request; what a browser asks before that of a page of another
+    origin carries no token (Fetch, section 3.3.5).
+    """
+    if request.method != "OPTIONS":
+        check_access(settings, request.headers)
 
 
 def knows_token(settings: Settings, headers: Headers) -> bool:

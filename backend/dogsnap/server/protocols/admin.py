@@ -22,7 +22,7 @@ from dogsnap.routing.state_document import change_state, describe_state, read_st
 from dogsnap.routing.switch_log import check_author, describe, iso
 from dogsnap.server.bodies.json_bodies import json_response
 from dogsnap.server.bodies.request_fields import whole_number
-from dogsnap.server.middleware.admin_auth import check_access
+from dogsnap.server.middleware.admin_auth import check_request
 from dogsnap.server.protocols.app_api import require_feedback
 from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.feedback.feedback import Feedback
@@ -46,7 +46,7 @@ STEERS: dict[str, Callable[..., Choices]] = {
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     repository, chosen = predictor.repository, predictor.repository.chosen
-    routes.before_request(lambda: check_access(settings, request.headers))
+    routes.before_request(partial(check_request, settings))
 
     @routes.after_request
     def forbid_caching(response: Response) -> Response:

@@ -4,6 +4,7 @@ there are, and models that are loaded and unloaded.
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -12,7 +13,7 @@ from dogsnap.errors import DogsnapError, InvalidArgument
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.routing.switch_log import Who, check_author
 from dogsnap.server.bodies.json_bodies import json_response
-from dogsnap.server.middleware.admin_auth import check_access
+from dogsnap.server.middleware.admin_auth import check_request
 from dogsnap.server.middleware.connections import client_is_gone
 from dogsnap.server.protocols.openapi import read_fields
 from dogsnap.serving.inference.predictor import Predictor
@@ -33,7 +34,7 @@ STATES = {
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     routes = Blueprint("model_repository", __name__, url_prefix="/v2/repository")
-    routes.before_request(lambda: check_access(settings, request.headers))
+    routes.before_request(partial(check_request, settings))
 
     @routes.post("/index")
     def index() -> Response:
