@@ -5,6 +5,7 @@ commands of the same user read it there.
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dogsnap.files import hold_lock, write_private
@@ -15,7 +16,7 @@ LEAST_CHARACTERS = 16  # 64 bits if they are random hexadecimal digits
 
 def token_files(port: int) -> Sequence[Path]:
     """Where the token of a server on `port` may lie, the first one where it is
-    written; several servers do not meet.
+    written if it can be; several servers do not meet.
 
     The runtime folder of the system, if it is this user's, or else a folder for
     the user's state.
@@ -28,42 +29,55 @@ def token_files(port: int) -> Sequence[Path]:
     return [folder / "dogsnap" / f"admin-token-{port}" for folder in folders]
 
 
-def write_token(port: int) -> str:
-    """The token for a server on `port`, in a file that only its user can read.
+def random_token() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
 
-    Raises OSError.
 
-    One that is there already stays: a server that replaces another one has the
-    same.
+def write_token(port: int, token: str = "") -> str:
+    """Write the token for a server on `port` into the first of its files that can be
+    written, which only its user can read; returns it.
+
+    Without a `token` it is the one that is there, so that a server that replaces another
+    one has the same, or else a random one. Raises OSError.
     """
-    file = token_files(port)[0]
+    *firsts, last = token_files(port)
+    for file in firsts:
+        with suppress(OSError):  # such as a full disk, or one that is read-only
+            return _write(file, token)
+    return _write(last, token)
+
+
+def _write(file: Path, token: str) -> str:
     file.parent.mkdir(0o700, parents=True, exist_ok=True)
     with hold_lock(file):
-        token = _private_text(file)
-        if len(token) < LEAST_CHARACTERS:
-            token = secrets.token_urlsafe(TOKEN_BYTES)
+        known = _private_text(file)
+        token = token or (known if len(known) >= LEAST_CHARACTERS else random_token())
+        if known != token:
             file.unlink(missing_ok=True)  # others may have been allowed to read it
         write_private(token + "\n", file)  # anew, so that it is the newest
     return token
 
 
 def keep_token(port: int, token: str) -> bool:
-    """Write the token of a running server again if its file is gone, as the runtime
-    folder is when its user logs out; whether it was. Raises OSError.
+    """Write the token of a running server where commands do not find it, as when the
+    runtime folder goes because its user logs out; whether that was so. Raises OSError.
     """
-    file = token_files(port)[0]
-    if file.exists():
+    if find_token(port) == token:
         return False
-    file.parent.mkdir(0o700, parents=True, exist_ok=True)
-    write_private(token + "\n", file)
+    write_token(port, token)
     return True
 
 
-def find_token(port: int) -> str:
-    """The token that a server of this user on `port` wrote last; "" if none did."""
+def find_file(port: int) -> Path | None:
+    """The file with the token that a server of this user on `port` wrote last."""
     written = [file for file in token_files(port) if _private_text(file)]
-    newest = max(written, key=lambda file: file.stat().st_mtime_ns, default=None)
-    return _private_text(newest) if newest else ""
+    return max(written, key=lambda file: file.stat().st_mtime_ns, default=None)
+
+
+def find_token(port: int) -> str:
+    """What is in that file; "" without one."""
+    file = find_file(port)
+    return _private_text(file) if file else ""
 
 
 def _private_text(file: Path) -> str:

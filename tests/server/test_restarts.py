@@ -362,13 +362,35 @@ def processes_at(port: int) -> set[int]:
     return found
 
 
-def test_a_token_that_was_deleted_is_there_again_and_the_server_is_administered(
-    start_server, models
+@pytest.mark.parametrize(
+    "spoil",
+    [Path.unlink, lambda file: file.chmod(0o644), lambda file: file.write_text("")],
+    ids=["deleted", "readable", "emptied"],
+)
+def test_a_token_that_is_gone_or_spoilt_is_there_again_and_the_server_is_administered(
+    start_server, models, spoil
 ):
     server = start_server(models)
     token = find_token(server.port)
-    token_files(server.port)[0].unlink()
+    spoil(token_files(server.port)[0])
     wait_until(lambda: find_token(server.port) == token, 10)
+    assert server.get("/api/admin/models").status_code == 200
+
+
+def test_a_token_that_has_no_place_at_the_start_gets_one_as_soon_as_there_is_room(
+    start_server, models, tmp_path, monkeypatch
+):
+    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "dogsnap").touch()  # in the place of the folder
+        monkeypatch.setenv(name, str(folder))
+    environ = {name: os.environ[name] for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")}
+    server = start_server(models, "--switch-log", "off", environ=environ)
+    assert "nobody can administer this server until its token can be written" in server.log()
+    assert answer(server) == 2.0
+    (tmp_path / "XDG_STATE_HOME" / "dogsnap").unlink()
+    wait_until(lambda: find_token(server.port), 10)
     assert server.get("/api/admin/models").status_code == 200
 
 

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from dogsnap.admin_token import find_token, keep_token, token_files, write_token
+from dogsnap.admin_token import find_file, find_token, keep_token, token_files, write_token
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +72,17 @@ def test_a_running_servers_token_is_written_again_when_its_user_has_logged_out(f
     assert find_token(8501) == token
     assert stat.S_IMODE(token_files(8501)[0].stat().st_mode) == 0o600
     assert write_token(8501) == token
+
+
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_where_the_runtime_folder_cannot_be_written_it_lies_in_the_folder_for_state(folders, when):
+    token = write_token(8501) if when == "later" else ""
+    shutil.rmtree(folders[0] / "dogsnap", ignore_errors=True)
+    (folders[0] / "dogsnap").touch()  # in the place of the folder
+    if when == "later":
+        assert keep_token(8501, token)
+    else:
+        token = write_token(8501)
+    assert find_token(8501) == token
+    assert find_file(8501).is_relative_to(folders[1])
+    assert not keep_token(8501, token)

@@ -83,23 +83,23 @@ def run_server(**flags: Any) -> None:
     else:
         models = settings.model_config_file or settings.model_base_path or settings.models
         log.info("dogsnap %s; loading models from %s", __version__, without_secrets(str(models)))
-    given = settings
-    if not settings.admin_token:
+    keeps_token = not settings.admin_token
+    if keeps_token:
         settings = with_written_token(settings)
-    Server(settings, keeps_token=settings != given).run()
+    Server(settings, keeps_token).run()
 
 
 def with_written_token(settings: Settings) -> Settings:
-    """The settings with a random token that commands of this user find; without
+    """The settings with a random token that commands of this user find; until there is
     a folder for it nobody can administer.
     """
     try:
         token = admin_token.write_token(settings.port)
+        file = admin_token.find_file(settings.port)
+        log.info("the token for administration is in %s; `dogsnap console` opens the console", file)
     except OSError as error:
-        log.warning("nobody can administer this server: its token cannot be kept (%s)", error)
-        return settings
-    file = admin_token.token_files(settings.port)[0]
-    log.info("the token for administration is in %s; `dogsnap console` opens the console", file)
+        token = admin_token.random_token()
+        log.warning("nobody can administer this server until its token can be written (%s)", error)
     return dataclasses.replace(settings, admin_token=token)
 
 

@@ -23,7 +23,7 @@ from gunicorn.app.base import BaseApplication
 
 import dogsnap
 from dogsnap.addresses import local_url
-from dogsnap.admin_token import keep_token, token_files
+from dogsnap.admin_token import find_file, keep_token
 from dogsnap.errors import DogsnapError, FailedPrecondition
 from dogsnap.server.gunicorn_config import CANNOT_START, gunicorn_options
 from dogsnap.server.health import is_alive
@@ -242,7 +242,7 @@ class Server(BaseApplication):
             time.sleep(TOKEN_SECONDS)
             with suppress(OSError):
                 if keep_token(port, token):
-                    log.info("the token was deleted; it is in %s again", token_files(port)[0])
+                    log.info("the token for administration is now in %s", find_file(port))
 
     def _close(self, _server: Any, _worker: Any) -> None:
         for part in (self.grpc, self.predictor, self.feedback, self.tracing):
