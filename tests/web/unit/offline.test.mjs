@@ -257,6 +257,21 @@ test('it is replaced when the server has another, and until that is whole the on
   assert.ok((await snapped()).data.answer.onPhone)
 })
 
+test('what fails with the network before, once another one is whole, leaves that one', async () => {
+  await ready()
+  phone.isSilent = true
+  await snapped()
+  const session = phone.sessions.at(-1)
+  phone.isSilent = false
+  phone.network = 'wifi'
+  const renewed = await beginRenewal(OTHER)
+  await phone.downloads.at(-1).end(OTHER_FILE)
+  await renewed()
+  session.onError({ errMsg: 'createInferenceSession:fail' })
+  await wait()
+  assert.equal(phone.service('offline').kept()?.digest, 'd2')
+})
+
 test('a download that fails leaves no part of it, and the network before answers on', async () => {
   await ready()
   phone.network = 'wifi'
