@@ -1,5 +1,6 @@
 """Photos made to do harm: cut, flipped, mislabelled, blown up, endless; each with what a server has to answer to it."""
 
+import base64
 import io
 import struct
 import zipfile
@@ -25,6 +26,8 @@ from support.colour_photos import (
 CUT_EVERY = 64  # bytes
 FLIPS = 45  # of one bit, in each kind of file
 HOLES = 12  # zeroed stretches, in each kind of file
+# 64 x 48 pixels, which TensorFlow decodes. 12 kB may hold 144 megapixels.
+JPEG_XL = base64.b64decode("/wrLQCQIAAEAWABLGIsVANSIQRvjHkAEmDUAKDfjNjNU")
 ANY = (200, 400, 413, 415)
 REFUSED = (400, 413, 415)
 MAGIC = {
@@ -121,6 +124,8 @@ def strange() -> Iterator[Case]:
     }.items():
         yield Case(name, contents, (415,), (400,))
     for name, contents in {
+        "jpeg xl": JPEG_XL,
+        "jpeg xl in a container": b"\0\0\0\x0cJXL \r\n\x87\n" + box(b"jxlc", JPEG_XL),
         "jpeg of 1,000 scans": many_scans(1000),
         "jpeg of 300,000 segments": photo[:2] + b"\xff\xe1\0\2" * 300_000 + photo[2:],
         "png of 200,000 chunks": with_chunk(chunk(b"abCd", b"") * 200_000),
@@ -179,6 +184,11 @@ def noise() -> Iterator[Case]:
     for kind, magic in MAGIC.items():
         for size in (0, 1, 10, 100, 1000):
             yield Case(f"{size} random bytes as {kind}", magic + generator.bytes(size))
+
+
+def box(kind: bytes, content: bytes) -> bytes:
+    """Of an ISO media file, as HEIC, AVIF and JPEG XL have."""
+    return struct.pack(">I", 8 + len(content)) + kind + content
 
 
 def frames_start(gif: bytes) -> int:

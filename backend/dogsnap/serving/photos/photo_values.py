@@ -34,7 +34,8 @@ from dogsnap.serving.tensors.signatures import Arrays
 # The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in
 # decode_image_op.cc).
 BMP = b"BM"
-STARTS = (JPEG, PNG, b"GIF8", BMP)
+JPEG_XL = (b"\xff\n", b"\0\0\0\x0cJXL ")
+STARTS = (JPEG, PNG, b"GIF8", BMP, *JPEG_XL)
 OPERATIONS = {
     "DecodeImage",
     "DecodeJpeg",
@@ -42,6 +43,7 @@ OPERATIONS = {
     "DecodePng",
     "DecodeBmp",
     "DecodeGif",
+    "DecodeJxl",
     "DecodeWebP",
 }
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
@@ -156,8 +158,8 @@ def check_and_cut_photos(arrays: Arrays, decoding: Decoding, max_pixels: int) ->
     first frame if the graph reads no other. Values that look like a picture but
     have no readable header are cut to a few bytes, in case the graph could
     decode them. Returns also how many pixels the graph decodes. Raises TooLarge,
-    UnsupportedPhoto as `check_structure` does, and InvalidArgument for an
-    animated WebP.
+    UnsupportedPhoto as `check_structure` does and for JPEG XL, and InvalidArgument
+    for an animated WebP.
     """
     check = _PhotoCheck(decoding, max_pixels)
     seen = {alias: _each(values, check.cut_value) for alias, values in arrays.items()}
@@ -288,6 +290,8 @@ class _PhotoCheck:
         try:
             found = photo.check_header(contents, self._max_pixels)
         except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
+            if contents.startswith(JPEG_XL):  # a whole one may have fewer bytes, and any size
+                raise
             return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
         if reads_frames and contents.startswith(GIF):
             found.pixels = gif_pixels(contents, self._max_pixels)
