@@ -78,6 +78,8 @@ SLOW: dict[str, Callable[[], bytes]] = {
     "PNG, colour profiles": lambda: in_png(
         before=chunk(b"iCCP", b"k\0\0" + zlib.compress(bytes(1_000_000), 9)) * 500
     ),
+    "BMP, rows without runs": lambda: run_length_bmp(10, 8, b"\0\0" * MANY),
+    "BMP, steps of nothing": lambda: run_length_bmp(500, 4, b"\0\2\0\0" * MANY),
     "JPEG, filled up": lambda: in_jpeg(b"\xff" * 8 * MANY),
     "JPEG, junk": lambda: in_jpeg(b"\xff\x00" * 4 * MANY),
     "JPEG, restarts": lambda: in_jpeg(b"\xff\xd0" * 4 * MANY),
@@ -108,6 +110,7 @@ def test_a_file_whose_parts_take_long_for_their_bytes_is_refused_in_a_moment(nam
         in_png(before=chunk(b"iCCP", b"k\0\0" + zlib.compress(b"profile"))),
         in_png(behind=chunk(b"abCd") * 90) + b"a program behind the picture" * 1000,
         in_jpeg(b"\xff" * 1000),
+        run_length_bmp(900, 8, (b"\1\7" * 900 + b"\0\0") * 900 + b"\0\1"),
         run_length_bmp(900, 8, (b"\xff\7" * 3 + b"\x87\7\0\0") * 900 + b"\0\1"),
     ],
 )

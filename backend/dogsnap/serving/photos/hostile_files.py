@@ -16,12 +16,13 @@ MAX_SEGMENTS = 1000
 # each costs time for the whole picture.
 MAX_SCANS = 18
 # Of a JPEG, between the segments before its picture, which Pillow reads byte by byte: writers
-# fill up with a few (ITU T.81, B.1.1.2).
+# fill up with a few (ITU T.81, B.1.1.2). Of a run-length encoded BMP, beside its runs.
 MAX_FILL = 64 * 1024
 # A PNG's picture comes in chunks, libpng's of 8 kB; Pillow takes 2 microseconds for each.
 CHUNK_BYTES = 256
 # Of a run-length encoded BMP, which Pillow decodes in Python: 0.2 s, measured.
 MAX_RUN_LENGTH_PIXELS = 1_000_000
+RUN_BYTES = 2  # of a run of one pixel or more, and of the end of a row
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in the frames of a GIF that are read
 
 JPEG = b"\xff\xd8\xff"
@@ -127,8 +128,13 @@ def _check_bmp(contents: bytes) -> None:
     is_short = _number("<I", contents, 14) < 40  # a header without the field biCompression
     if is_short or _number("<I", contents, 30) not in RUN_LENGTH:
         return
-    if abs(width * height) > MAX_RUN_LENGTH_PIXELS:
+    pixels = abs(width * height)
+    if pixels > MAX_RUN_LENGTH_PIXELS:
         raise _too_many("a compressed BMP of", MAX_RUN_LENGTH_PIXELS, "pixels")
+    # Runs of nothing cost as much as others.
+    most = RUN_BYTES * (pixels + abs(height)) + MAX_FILL
+    if len(contents) > most:
+        raise _too_many(f"a compressed BMP of {pixels} pixels with", most, "bytes")
 
 
 def _first_frame_end(contents: bytes) -> int:
