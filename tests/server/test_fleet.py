@@ -180,6 +180,21 @@ def versions_of(server) -> set[int]:
     return {each["version"] for each in versions if each["state"] == "AVAILABLE"}
 
 
+def test_a_label_that_undo_brings_back_answers_where_its_version_is_not_there_yet(
+    start_server, models, tmp_path
+):
+    shutil.copytree(models / "half" / "1", tmp_path / "models" / "half" / "1")
+    flags = ("--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2")
+    first, second = (start_server(folder, *flags) for folder in (models, tmp_path / "models"))
+    for version in (1, 2, None):
+        assert label(first, version).ok
+    assert first.post("/api/admin/undo", json={}).json()["switch"]["to"] == 2
+    wait_until(lambda: second.get("/api/admin/switches").json()["switches"][0]["id"] == 4)
+    assert (ask(first), ask(second)) == (2, 1)
+    shutil.copytree(models / "half" / "2", tmp_path / "models" / "half" / "2")
+    wait_until(lambda: ask(second) == 2)
+
+
 def test_off_forgets_and_the_list_says_so(start_server, models):
     server = start_server(models, "--switch-log", "off")
     label(server, 1).raise_for_status()

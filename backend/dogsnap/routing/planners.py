@@ -245,6 +245,8 @@ def keep_answering(before: Choices, after: Choices, versions: Versions) -> Choic
             until = answering_version(before, label, versions.is_available)
             if not label:
                 until = versions.default
+            elif until is None:  # as where undo brings a label back
+                until = after.until.get(label)
         elif not label and not versions.follows_latest:
             until = after.until.get("")  # as a planner says, or from before what was chosen
         after = after.with_value(HIDDEN, label, None if until == number else until)
