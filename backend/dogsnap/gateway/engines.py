@@ -211,19 +211,19 @@ class Engines:
             begun = time.monotonic()
             # Those that leave may still hold calls.
             engines = [*self._engines.values(), *self._leaving]
-            answers = self._ask(engines, name, requests)
-            self._leave_silent(engines, begun, bool(answers))
+            late = {engine for engine in engines if engine.owed}
+            answers = self._ask(engines, late, name, requests)
+            self._leave_silent(engines, late, begun, bool(answers))
             return answers
         finally:
             self._asking.release()
 
     def _ask(
-        self, engines: Sequence[Engine], name: str, requests: Sequence[Any]
+        self, engines: Sequence[Engine], late: set[Engine], name: str, requests: Sequence[Any]
     ) -> dict[Engine, list[Any]]:
         begun, ended = time.monotonic(), SimpleQueue[Engine]()
         # One that was silent before, or owes an answer, is not waited for, unless all do.
-        waiting = {engine for engine in engines if engine.answers and not engine.owed}
-        waiting = waiting or set(engines)
+        waiting = {engine for engine in engines if engine.answers} - late or set(engines)
         asked, open_calls, metadata = {}, {}, self._target.metadata
         for engine in engines:
             on_end = partial(ended.put, engine)
@@ -243,12 +243,15 @@ class Engines:
                 break
         return answers
 
-    def _leave_silent(self, asked: Sequence[Engine], begun: float, others_answer: bool) -> None:
+    def _leave_silent(
+        self, asked: Sequence[Engine], late: set[Engine], begun: float, others_answer: bool
+    ) -> None:
         """End the calls that wait for engines that were not heard since; close the
         connections to addresses that are gone once no call waits there.
         """
-        since = min(begun, time.monotonic() - LOOK_SECONDS)
         for engine in asked:
+            # One that was not waited for may answer calls.
+            since = begun - LOOK_SECONDS if engine in late else begun
             if engine.heard_at < since:
                 if engine.answers:
                     log.warning("the engine at %s does not answer", engine.address)
