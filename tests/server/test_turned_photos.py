@@ -37,6 +37,8 @@ OWN = {
 }
 FAINT_GREEN = (0, 40, 0)  # of which the networks think that it may be a green terrier
 TURNED = ("flowers", "breeds")
+# Thresholds of versions that tell which way is up: by these all answers are sure, or none.
+TOLD = {"told": {"confident_threshold": 0.1}, "told_unsure": {"confident_threshold": 1.0}}
 DEGREES = {"top": 0, "left": 90, "bottom": 180, "right": 270}  # that turn a half to the top
 
 
@@ -50,6 +52,9 @@ def models(tmp_path_factory):
         "without_thresholds": {},
     }.items():
         merge(upright_dogs.export(folder / name, decision), Options())
+    for name in ("told", "told_unsure"):
+        decision = {**DECISION, "dog_threshold": 0.01, **TOLD[name]}
+        merge(upright_dogs.export(folder / name, decision, True), Options())
     for name, (decision, fields) in OWN.items():
         merge(upright_dogs.export(folder / name, decision, **fields), Options())
     return folder
@@ -68,6 +73,44 @@ def test_a_photo_is_turned_until_its_dog_is_upright_and_the_answer_says_by_how_m
     answer = server.classify(upright_dogs.photo(half, "blue spaniel"), model=model).json()
     assert (answer["level"], answer["breeds"][0]["name"]) == ("breed", "blue spaniel")
     assert answer.get("turned", 0) == DEGREES[half]
+
+
+@pytest.mark.parametrize("half", DEGREES)
+def test_a_version_that_tells_which_way_is_up_turns_what_it_is_wrongly_sure_of(server, half):
+    sent = upright_dogs.photo(half, "blue spaniel", FAINT_GREEN)
+    answer = server.classify(sent, model="told").json()
+    assert (answer["level"], answer["breeds"][0]["name"]) == ("breed", "blue spaniel")
+    assert answer.get("turned", 0) == DEGREES[half]
+
+
+def test_a_version_that_tells_which_way_is_up_answers_an_upright_photo_at_once(models, monkeypatch):
+    turned = []
+    monkeypatch.setattr(request_kinds.photo, "turn", lambda *stated: turned.append(stated))
+    with local_model.load(models / "told_unsure" / "2") as model:
+        answer = model.classify(upright_dogs.photo("top"))
+    assert answer.level is Level.UNSURE
+    assert not turned
+
+
+def test_a_turned_photo_that_is_told_to_lie_on_its_side_again_keeps_the_first_answer(
+    models, monkeypatch
+):
+    flat = upright_dogs.photo("bottom", "blue spaniel", FAINT_GREEN)
+    monkeypatch.setattr(request_kinds.photo, "turn", lambda *_: [flat])
+    with local_model.load(models / "told" / "2") as model:
+        answer = model.classify(flat)
+    assert (answer.turned, answer.breeds[0].name) == (0, "green terrier")
+
+
+def test_an_output_of_that_name_and_another_shape_tells_nothing(models, monkeypatch):
+    run = LocalServable.run
+
+    def run_and_tell(*stated):
+        return {**run(*stated), "orientation": np.ones((1, 2), np.float32)}
+
+    monkeypatch.setattr(LocalServable, "run", run_and_tell)
+    with local_model.load(models / "unsure" / "2") as model:
+        assert model.classify(upright_dogs.photo("left")).turned == 90
 
 
 def test_the_first_answer_stays_where_no_turn_gives_a_sure_one(server):

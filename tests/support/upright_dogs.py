@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 import numpy as np
 from dogsnap.exporting.export import Stored
+from dogsnap.networks.orientation import ORIENTATION
 from dogsnap.networks.temperature import Calibration
 
 from support.exported import DESCRIPTION, SIZE, png
@@ -19,22 +20,44 @@ HALVES = {
 }
 
 
-def network() -> keras.Model:
-    """Its probabilities are near 1 where one colour fills the upper half, and it sees no dog where one fills half of that."""
+def network(tells_orientation: bool = False) -> keras.Model:
+    """Its probabilities are near 1 where one colour fills the upper half, and it sees no dog where one fills half of that.
+
+    If it `tells_orientation`, the brightest half is the upper one once the picture is turned.
+    """
     image = keras.Input((*SIZE, 3), name="image")
     upper = keras.layers.Cropping2D(((0, SIZE[0] // 2), (0, 0)))(image)
     mean = keras.layers.GlobalAveragePooling2D(name="features")(upper)
     breeds, dog = keras.layers.Dense(3, name="breeds"), keras.layers.Dense(1, name="dog")
-    model = keras.Model(image, {"breeds": breeds(mean), "dog": dog(mean)})
+    outputs = {"breeds": breeds(mean), "dog": dog(mean)}
+    if tells_orientation:
+        outputs[ORIENTATION] = keras.layers.Softmax()(10 * brightness_of_halves(image))
+    model = keras.Model(image, outputs)
     breeds.set_weights([10 * np.eye(3, dtype=np.float32), np.zeros(3, np.float32)])
     dog.set_weights([np.full((3, 1), 20, np.float32), np.array([-17], np.float32)])
     return model
 
 
-def export(model_folder: Path, decision: dict[str, float], **fields: str) -> Path:
+def brightness_of_halves(image: keras.KerasTensor) -> keras.KerasTensor:
+    """Images (n, h, w, 3) -> the means (n, 4) of those halves that turns clockwise by 0, 90, 180 and 270 degrees lay on top."""
+    height, width = SIZE[0] // 2, SIZE[1] // 2
+    cut = {
+        "top": ((0, height), (0, 0)),
+        "left": ((0, 0), (0, width)),
+        "bottom": ((height, 0), (0, 0)),
+        "right": ((0, 0), (width, 0)),
+    }
+    halves = [keras.layers.Cropping2D(sides)(image) for sides in cut.values()]
+    return keras.ops.stack([keras.ops.mean(half, axis=(1, 2, 3)) for half in halves], axis=1)
+
+
+def export(
+    model_folder: Path, decision: dict[str, float], tells_orientation: bool = False, **fields: str
+) -> Path:
     """`fields`: further ones of the description."""
     description = {**DESCRIPTION, "decision": decision, **fields}
-    return Stored(network(), Calibration(1.0), description).export(model_folder).folder
+    model = network(tells_orientation)
+    return Stored(model, Calibration(1.0), description).export(model_folder).folder
 
 
 def photo(half: str, name: str = "red hound", rest: tuple[int, int, int] = (0, 0, 0)) -> bytes:

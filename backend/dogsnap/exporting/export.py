@@ -25,7 +25,7 @@ from dogsnap.exporting.publication import WRITING, publish
 from dogsnap.exporting.quantization import RANGES
 from dogsnap.files import read_text, write_json
 from dogsnap.networks import dogs_head as dogs
-from dogsnap.networks import second_opinion
+from dogsnap.networks import orientation, second_opinion
 from dogsnap.networks.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
@@ -37,6 +37,7 @@ from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.groups import named_groups
 from dogsnap.networks.looks import LAYER as LOOKS
 from dogsnap.networks.looks import Looks
+from dogsnap.networks.orientation import ORIENTATION
 from dogsnap.networks.popularity import further_prior
 from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.networks.temperature import Calibration
@@ -86,7 +87,8 @@ class Stored:
         shows a dog at all, and, if the network gives it, box float32 (n, 4),
         where: left, top, right, bottom, fractions of the picture; with a head
         that finds every dog, its output, too, of which `dogsnap merge
-        --second-pass` makes every dog. Where the description says that the
+        --second-pass` makes every dog; with one that tells which way is up,
+        orientation float32 (n, 4), see `networks.orientation`. Where the description says that the
         subject is no dogs, `scores` has the prediction alone.
         """
         model = self._build_network()
@@ -103,7 +105,8 @@ class Stored:
             if not is_of_dogs:
                 return answers
             answers["dog"] = tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32))
-            return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
+            further = ("box", CELLS, ORIENTATION)
+            return answers | {name: logits[name] for name in further if name in logits}
 
         def prediction(*, image: tf.Tensor) -> Tensors:
             return {"prediction": scores(image=image)["prediction"]}
@@ -324,14 +327,29 @@ def read_opinion(both: Mapping[str, Any], artefacts: Path, weights: str) -> Seco
     advice = "run `python -m lab calibrate --opinion`"
     check_made_with(both.get("weights", ""), weights, described, advice)
     network = second_opinion.NETWORKS[stated["architecture"]](stated["classes"])
-    load_stored_weights(network, file)
+    _load_described(network, file, stated["sha256"], described, advice)
+    head = None
+    if ORIENTATION in both:
+        head = orientation.head_for(network)
+        advice = "run `python -m lab train orientation`"
+        file = artefacts / orientation.WEIGHTS
+        _load_described(head, file, both[ORIENTATION]["sha256"], described, advice)
+    return SecondOpinion.of(network, both, head)
+
+
+def _load_described(
+    model: keras.Model, file: Path, digest: str, described: Path, advice: str
+) -> None:
+    """Load stored weights. Raises ExportError where the file `described` tells
+    of others.
+    """
+    load_stored_weights(model, file)
     received = checksums.digest(file)
-    if received != stated["sha256"]:
+    if received != digest:
         raise ExportError(
             f"{file} is another network than {described} describes: expected the "
-            f"SHA-256 {stated['sha256'][:12]}, received {received[:12]}; {advice}"
+            f"SHA-256 {digest[:12]}, received {received[:12]}; {advice}"
         )
-    return SecondOpinion.of(network, both)
 
 
 def read_looks(

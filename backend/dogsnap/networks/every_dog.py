@@ -166,6 +166,7 @@ class EveryDog:
             kept *= filled if name == "score" else filled[..., tf.newaxis]
             listed[name] = tf.where(_like(several, kept), kept, alone[name])
         return {
+            **answers,
             "prediction": listed["prediction"][:, 0],
             "dog": tf.maximum(answers["dog"], tf.reduce_max(dogs["score"], axis=1)),
             "box": listed["box"][:, 0],

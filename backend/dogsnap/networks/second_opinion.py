@@ -1,5 +1,6 @@
 """A second, small network beside the first: its opinion of the breed is added
-to the logits, and its opinion of whether there is a dog to what tells that.
+to the logits, and its opinion of whether there is a dog to what tells that. On
+its maps a head tells which way is up.
 """
 
 import math
@@ -14,6 +15,7 @@ from keras import ops
 from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.efficientnet_lite import efficientnet_lite0
 from dogsnap.networks.halves import read_halves
+from dogsnap.networks.orientation import ORIENTATION, with_orientation
 
 WEIGHTS = "second_opinion.float16.weights.h5"  # beside the first network's own
 FIELD = "second_opinion"  # of a version's description
@@ -34,7 +36,8 @@ class SecondOpinion:
 
     `classes`: which of its classes the breeds are, in their order; `dogs`:
     further classes of it that are dogs. `weight`: of its log-probabilities in
-    the logits of the breeds. `sha256`: of the network's file.
+    the logits of the breeds. `sha256`: of the network's file. `orientation`: the
+    head of that name (see `networks.orientation`), or None.
     """
 
     network: keras.Model
@@ -42,19 +45,23 @@ class SecondOpinion:
     dogs: Sequence[int]
     weight: float
     sha256: str = ""
+    orientation: keras.Model | None = None
 
     @classmethod
-    def of(cls, network: keras.Model, stated: Mapping[str, Any]) -> "SecondOpinion":
+    def of(
+        cls, network: keras.Model, stated: Mapping[str, Any], orientation: keras.Model | None
+    ) -> "SecondOpinion":
         """As the description beside the WEIGHTS has it."""
         digest = stated["network"]["sha256"]
-        return cls(network, stated["classes"], stated["dogs"], stated["weight"], digest)
+        weight = stated["weight"]
+        return cls(network, stated["classes"], stated["dogs"], weight, digest, orientation)
 
     def add_to(
         self, model: keras.Model, head: DogHead, taught: Sequence[Mapping[str, Any]] = ()
     ) -> keras.Model:
         """A classifier `with_features` of the breeds, and of `taught` ones
         behind them -> one whose outputs "breeds" and "dog" are those of both
-        networks, without its features.
+        networks, without its features, and with ORIENTATION if there is that head.
 
         `head`: tells dogs by the classifier's features and, behind them, the
         odds of `look`; with its own largest logit, as `DogHead` does.
@@ -72,14 +79,20 @@ class SecondOpinion:
         dog = own(joined) + ops.max(alone, axis=-1, keepdims=True)
         own.set_weights([head.weights[:, np.newaxis], np.array([head.bias])])
         outputs |= {"breeds": alone + self.weight * opinion, "dog": dog}
+        if self.orientation:
+            outputs[ORIENTATION] = told[ORIENTATION]
         return keras.Model(model.input, outputs, name=model.name)
 
     def look(self, image: keras.KerasTensor) -> dict[str, keras.KerasTensor]:
         """Images (n, h, w, 3) in [0, 1] -> {"features": (n, 1280), "odds": (n,
-        1)}: the logarithm of the odds that one of the network's dogs is right.
+        1)}, the logarithm of the odds that one of the network's dogs is right,
+        and ORIENTATION (n, 4) if there is that head.
         """
-        told = self.network(ops.image.resize(image, self.network.input_shape[1:3]))
-        return {"features": told["features"], "odds": self._dog_odds(told["logits"])}
+        network = self.network
+        if self.orientation:
+            network = with_orientation(network, self.orientation)
+        told = network(ops.image.resize(image, network.input_shape[1:3]))
+        return {**told, "odds": self._dog_odds(told["logits"])}
 
     def breed_weights(self, taught: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
         """Kernel float32 (1280, k) and bias (k,) of the breeds that the network

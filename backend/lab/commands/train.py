@@ -121,3 +121,39 @@ def dogs(out: Path, work: Path, pictures: int, epochs: int, **sources: Any) -> N
         f"{measured['recall']:.1%} of the dogs found; artefacts "
         f"are in {out}; now: dogsnap export {out.name}"
     )
+
+
+@train.command()
+@data_option(is_required=True)
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv",
+    PATH,
+    required=True,
+)
+@option("--out", "folder with the network beside, where the head goes", PATH, required=True)
+@work_option("orientation")
+@option("--pictures", "how many are shown", AT_LEAST_ONE, default=6000)
+@option("--epochs", "how often each is seen", AT_LEAST_ONE, default=10)
+def orientation(
+    data: Path, frames: Path, out: Path, work: Path, pictures: int, epochs: int
+) -> None:
+    """Train the head that tells which way is up, on the maps of the network
+    beside in OUT, which stays as it is; interrupted, it goes on.
+    """
+    from dogsnap.exporting.export import NOT_TRAINED, read_json
+    from dogsnap.training import dataset
+
+    from lab import orientation_training, photo_lists
+    from lab.boxes import with_boxes
+
+    labels = read_json(out / "labels.json", NOT_TRAINED)
+    recipe = read_json(out / "recipe.json", NOT_TRAINED)
+    listed = photo_lists.read_list(data, "train_list", labels)
+    parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+    training, validation = (with_boxes(part, frames) for part in parts)
+    measured = orientation_training.run(training, validation, out, work, pictures, epochs)
+    click.echo(
+        f"upright {measured['upright']:.1%}, turned {measured['turned']:.1%} right of "
+        f"{measured['photos']} pictures; artefacts are in {out}; now: dogsnap export {out.name}"
+    )

@@ -41,11 +41,14 @@ from dogsnap.serving.versions.servable import ONE_BY_ONE, Answer, BaseServable, 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
 TURNS = (90, 180, 270)  # degrees clockwise
+# Output (n, 4) of versions that tell how probably each of UPRIGHT sets a photo upright.
+ORIENTATION = "orientation"
+UPRIGHT = (0, *TURNS)
 # Turns are run only while so many times the time of the first run is left: three times
 # for the turns, as much to be safe.
 LEAST_TIMES_LEFT = 6
-# Levels of answers that are tried in the turns: of sets, which upright dogs have as
-# well, turns change too many.
+# Levels of answers that are tried in all turns, by versions that do not tell ORIENTATION: of
+# sets, which upright dogs have as well, turns change too many.
 LITTLE = (Level.NO_DOG, Level.UNKNOWN, Level.UNSURE)
 # Levels of which a turn's answer has to be one, the less sure first: turned, other
 # animals get sets as well.
@@ -336,8 +339,9 @@ class Breeds(Photos):
     A long one in which no dog is seen is looked at again in overlapping
     squares.
 
-    Any other one of which little is said is turned, where the version's classes
-    are the same whichever way is up: a phone held flat lays dogs on their side.
+    Any other one that lies on its side is turned, where the version's classes
+    are the same whichever way is up: a phone held flat lays dogs on their side. A
+    version may tell that as ORIENTATION; else those are tried of which little is said.
     """
 
     def __init__(self, contents: Sequence[bytes | photo.Photo], top_k: int | None):
@@ -386,9 +390,10 @@ class Breeds(Photos):
         if not whole.servable.description.is_turned or remaining(math.inf) < needed:
             return whole
         named = self._name(whole, metrics)
-        if not _says_little(named.named[0]):
+        turns = _turns_to_try(named)
+        if not turns:
             return named
-        return self._look_at_turns(place, whole.servable, signature) or named
+        return self._look_at_turns(place, whole.servable, signature, turns) or named
 
     def _name(self, run: Run, metrics: Metrics | None) -> Run:
         """With its answer, which is named once; timed for the metrics of a request."""
@@ -416,25 +421,24 @@ class Breeds(Photos):
         return in_whole if _sees_dog(in_whole) else None
 
     def _look_at_turns(
-        self, place: int, servable: BaseServable, signature: Signature
+        self, place: int, servable: BaseServable, signature: Signature, degrees: Sequence[int]
     ) -> Run | None:
-        """The run of the turn with the surest answer; None if none is sure."""
+        """The run of the turn with the surest answer; None if none shows a dog upright."""
         turns = []
         try:
             turned = self._run(
                 servable,
                 signature,
-                lambda version: photo.turn(self._picture(version, place), TURNS),
+                lambda version: photo.turn(self._picture(version, place), degrees),
             )
-            for row, degrees in enumerate(TURNS):
-                back = turned_back(_row_of(turned.outputs, row), degrees)
+            for row, turn in enumerate(degrees):
+                back = turned_back(_row_of(turned.outputs, row), turn)
                 named = name_breeds(turned.servable, back, 0, self._top_k)
-                turns.append(Run(back, turned.servable, (replace(named, turned=degrees),)))
+                turns.append(Run(back, turned.servable, (replace(named, turned=turn),)))
         except DogsnapError:  # there is an answer already
             return None
         best = max(turns, key=lambda turn: _sureness(turn.named[0]))
-        sees_surely = float(best.outputs.get("dog", [1])[0]) >= LEAST_DOG_TURNED
-        return best if _is_sure(best.named[0]) and sees_surely else None
+        return best if _is_upright(best) else None
 
 
 def _rows_of(runs: Sequence[Run]) -> Arrays:
@@ -445,6 +449,31 @@ def _rows_of(runs: Sequence[Run]) -> Arrays:
     if len(parts) == 1:
         return parts[0]
     return {alias: np.concatenate([part[alias] for part in parts]) for alias in parts[0]}
+
+
+def _turns_to_try(run: Run) -> Sequence[int]:
+    """By which degrees clockwise a photo may be upright, if not as it is."""
+    upright = _told_turn(run)
+    if upright is None:
+        return TURNS if _says_little(run.named[0]) else ()
+    return (upright,) if upright else ()
+
+
+def _told_turn(run: Run) -> int | None:
+    """The degrees clockwise that set a photo upright, as a version tells; None if it does not."""
+    told = run.outputs.get(ORIENTATION)
+    if told is None or told.shape != (1, len(UPRIGHT)):
+        return None
+    return UPRIGHT[int(np.argmax(told[0]))]
+
+
+def _is_upright(turned: Run) -> bool:
+    """Whether the answer to a photo that was turned counts."""
+    upright = _told_turn(turned)
+    if upright is None:
+        sees_surely = float(turned.outputs.get("dog", [1])[0]) >= LEAST_DOG_TURNED
+        return _is_sure(turned.named[0]) and sees_surely
+    return upright == 0 and _sees_dog(turned)
 
 
 def _says_little(answer: Classification) -> bool:
