@@ -6,7 +6,7 @@ const HEIGHT = 160;
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]]; // by version, beside its colour
 const errors = (v, i) => (v.requests[i] ? (100 * (v.refused[i] + v.failed[i])) / v.requests[i] : null);
 const PLOTS = [
-  { title: "Requests a second", of: (v, i, seconds) => v.requests[i] / Math.max(2, seconds) },
+  { title: "Requests a second", of: (v, i, seconds) => v.requests[i] / Math.max(2, seconds), isStacked: true },
   { title: "Errors, % of all requests", of: errors },
   { title: "Median time, ms", of: (v, i) => v.p50_ms[i] },
   { title: "95 of 100 within, ms", of: (v, i) => v.p95_ms[i] },
@@ -32,23 +32,29 @@ function valueAt(plot, found, version, index) {
 
 function dataOf(plot, found) {
   const lines = Object.keys(found.versions).map((version) => found.times.map((_, i) => valueAt(plot, found, version, i)));
+  for (let place = 1; plot.isStacked && place < lines.length; place += 1) {
+    lines[place] = lines[place].map((value, i) => value + lines[place - 1][i]);
+  }
   return [found.times, ...lines];
 }
 
-function lookOf(version) {
+function lookOf(version, isStacked) {
   const place = Number(BigInt(version) % 8n);
   const swatch = document.body.appendChild(element("i", [], { className: `v${place}` }));
   const stroke = getComputedStyle(swatch).backgroundColor; // as a canvas takes it
   swatch.remove();
+  if (isStacked) return { stroke, fill: stroke, width: 0, points: { show: false } };
   return { stroke, width: 2, dash: DASHES[place % 4], spanGaps: true, points: { show: true, size: 4 } };
 }
 
 // `found` and `switches` are asked again at each drawing.
 function make(Plot, plot, found, switches, place, onCursor = () => {}) {
+  const versions = Object.keys(found().versions);
   const stroke = getComputedStyle(place).color, lines = { stroke: "#8884", width: 1 };
   const axis = { stroke, grid: lines, ticks: lines };
   const options = {
     width: place.clientWidth, height: HEIGHT,
+    drawOrder: ["series", "axes"], // marks lie on the stack
     cursor: { sync: { key: place.parentElement.id || null }, drag: { x: false }, y: false },
     scales: { x: { range: () => [found().from, found().end] }, y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
     axes: [
@@ -62,12 +68,13 @@ function make(Plot, plot, found, switches, place, onCursor = () => {}) {
     ],
     series: [
       { label: "Time", value: (_, __, ___, i) => (i === null ? "just now" : clock(found().times[i], true)) },
-      ...Object.keys(found().versions).map((version) => ({
-        ...lookOf(version),
+      ...versions.map((version) => ({
+        ...lookOf(version, plot.isStacked),
         label: `version ${version}`,
         value: (_, __, ___, i) => tell(valueAt(plot, found(), version, i)),
       })),
     ],
+    bands: plot.isStacked ? versions.slice(1).map((_, i) => ({ series: [i + 2, i + 1] })) : [],
     hooks: { setCursor: [onCursor] },
   };
   return new Plot(options, dataOf(plot, found()), place);
