@@ -81,6 +81,7 @@ def test_a_row_of_several_columns_is_an_instance_of_several_inputs(client: Flask
     "frame",
     [
         {"dataframe_split": {"columns": ["a", "b", "c"], "data": [[1, 2, 3], [4, 5, 6]]}},
+        {"dataframe_split": {"columns": [0, 1, 2], "data": [[1, 2, 3], [4, 5, 6]]}},
         {"dataframe_records": [{"a": 1, "b": 2, "c": 3}, {"c": 6, "b": 5, "a": 4}]},
     ],
 )
@@ -89,6 +90,12 @@ def test_a_row_of_several_columns_is_one_value_of_a_network_with_one_input(
 ) -> None:
     response = client.post("/invocations", json=frame)
     assert response.json == {"predictions": [[2.5, 3.0, 3.5], [4.0, 4.5, 5.0]]}
+
+
+def test_one_numbered_column_is_that_of_the_only_input(client: FlaskClient) -> None:
+    frame = {"columns": [0], "data": [[1.0], [2.0]]}
+    response = client.post("/invocations", json={"dataframe_split": frame})
+    assert response.json == {"predictions": [[2.5], [3.0]]}
 
 
 def test_json_lines_are_instances(client: FlaskClient) -> None:
@@ -213,7 +220,10 @@ def test_the_bytes_of_a_photo_are_answered_as_by_the_apps_api(models: Path, tmp_
         (b"no photo", "image/jpeg", 415, ""),
         (b'{"dataframe_split": {"columns": ["x"], "data": [[1.0, 2.0]]}}', "application/json", 400, "rows as long"),
         (b'{"dataframe_split": []}', "application/json", 400, "dataframe_split"),
-        (b'{"dataframe_split": {"columns": [1], "data": [[1]]}}', "application/json", 400, "names"),
+        (b'{"dataframe_split": {"columns": [1.5], "data": [[1]]}}', "application/json", 400, "names"),
+        (b'{"dataframe_split": {"columns": [], "data": [[]]}}', "application/json", 400, "names"),
+        (b'{"dataframe_records": [{}]}', "application/json", 400, "input: x"),
+        (b'[[1]], "signature_name": "none"', "application/json", 200, ""),  # as TensorFlow Serving: what follows is not read
         (b'{"instances": [1.0], "parameters": []}', "application/json", 200, ""),
         (b'{"instances": [1.0], "parameters": [1]}', "application/json", 400, "parameters"),
     ],

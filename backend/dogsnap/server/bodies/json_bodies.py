@@ -12,7 +12,13 @@ from flask import Response, request
 from dogsnap.errors import InvalidArgument, TooLarge
 from dogsnap.server.bodies.receiving import read_body
 from dogsnap.server.bodies.request_fields import refuse_choice_in_query
-from dogsnap.serving.tensors.json_parsing import MOST_LEVELS, check_values, is_deeper, reading
+from dogsnap.serving.tensors.json_parsing import (
+    MOST_LEVELS,
+    FromList,
+    check_values,
+    is_deeper,
+    reading,
+)
 from dogsnap.serving.tensors.json_tensors import most_json_bytes
 from dogsnap.serving.tensors.signatures import ServableId
 from dogsnap.settings import MEBIBYTE, Settings
@@ -61,9 +67,9 @@ class TensorDocument(ExitStack):
     waiting: whoever makes arrays of `fields` then calls `close`, which empties them.
     """
 
-    def __init__(self, body: bytes):
+    def __init__(self, body: bytes, from_list: FromList | None = None):
         super().__init__()
-        self.fields = self.enter_context(reading(body))
+        self.fields = self.enter_context(reading(body, from_list))
         self.callback(self.fields.clear)
 
     def close_after(self, read: Callable[..., Any]) -> Callable[..., Any]:

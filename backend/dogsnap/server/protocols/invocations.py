@@ -4,8 +4,8 @@
 
 import io
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from flask import Blueprint, Response, request
 
@@ -31,7 +31,6 @@ JSON_LINES = (
     "application/x-ndjson",
 )
 BLANK_LINES = re.compile(rb"\n\s+")
-LIST = re.compile(rb"\s*+\[\s*+([\[{])?")  # and whether it is one of lists or objects
 BINARY = ("application/octet-stream", "application/x-image")
 # Paths of other protocols, as /v1/models/half:predict, which name a model themselves. The
 # readiness of the server goes before the status of a model, which may still load.
@@ -39,6 +38,8 @@ OF_MODELS = ("/v1/models/", "/V1/models/", "/v2/models/")
 # SageMaker's TensorFlow containers name the model so: tfs-model-name=half,tfs-model-version=2.
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 ATTRIBUTE = re.compile(r"tfs-(model-name|model-version|method)=([^,]+)")
+
+Table: TypeAlias = tuple[Sequence[str | int], list[list[Any]]]  # columns and rows
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -104,21 +105,19 @@ def _classify(settings: Settings, predictor: Predictor) -> Response:
 
 
 def _predict(settings: Settings, predictor: Predictor, body: bytes) -> Response:
-    with TensorDocument(_with_instances(body)) as document:
+    with TensorDocument(body, _as_instances) as document:
         _read_parameters(document.fields)
         return predict(
             settings, predictor, _spec(predictor), document, _inputs_of, of_columns="predictions"
         )
 
 
-def _with_instances(body: bytes) -> bytes:
+def _as_instances(values: list[Any]) -> dict[str, Any]:
     """SageMaker's simplified JSON as a request: a list of lists or objects are instances,
     any other list is one.
     """
-    begins = LIST.match(body)
-    if begins is None:
-        return body
-    return b'{"instances": %b}' % (body if begins[1] else b"[%b]" % body)
+    is_batch = bool(values) and isinstance(values[0], list | dict)
+    return {"instances": values if is_batch else [values]}
 
 
 def _read_parameters(fields: dict[str, Any]) -> None:
@@ -134,8 +133,8 @@ def _inputs_of(fields: Mapping[str, Any], signature: Signature) -> Arrays:
     """The inputs of a body, as `json_tensors.from_body`, from MLflow's data frames and
     from an instance without "instances", too.
 
-    A column is an input. Of a network with one input, which none of several columns
-    names, the values of a row are one value.
+    A column is an input. Of a network with one input, which none of several columns, or
+    of numbered ones, names, the values of a row are one value.
     """
     if "dataframe_records" in fields:
         columns, rows = _read_records(fields["dataframe_records"])
@@ -146,14 +145,14 @@ def _inputs_of(fields: Mapping[str, Any], signature: Signature) -> Arrays:
     else:
         instance = {name: value for name, value in fields.items() if name != "signature_name"}
         return json_tensors.from_rows([instance], signature)
-    is_row = len(columns) > 1 and len(signature.inputs) == 1
-    if is_row and not signature.inputs.keys() & set(columns):
+    is_row = len(columns) > 1 or any(isinstance(column, int) for column in columns)
+    if is_row and len(signature.inputs) == 1 and not signature.inputs.keys() & set(columns):
         return json_tensors.from_columns(rows, signature)
     by_column = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
     return json_tensors.from_columns(by_column, signature, "dataframe")
 
 
-def _read_records(records: Any) -> tuple[list[str], list[list[Any]]]:
+def _read_records(records: Any) -> Table:
     """Columns and rows of {"dataframe_records": [{...}]}. Raises InvalidArgument."""
     is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
     if not is_list or not records or any(record.keys() != records[0].keys() for record in records):
@@ -162,21 +161,21 @@ def _read_records(records: Any) -> tuple[list[str], list[list[Any]]]:
     return columns, [[record[column] for column in columns] for record in records]
 
 
-def _read_split(frame: Any) -> tuple[list[str], list[list[Any]]]:
+def _read_split(frame: Any) -> Table:
     """Those of {"dataframe_split": {"columns": [...], "data": [[...]]}}. Raises InvalidArgument."""
     frame = frame if isinstance(frame, dict) else {}
     columns, rows = frame.get("columns"), frame.get("data")
     if not _is_table(columns, rows):
         raise InvalidArgument(
-            'expected "dataframe_split": {"columns": [names], "data": [rows as long as these]}'
+            'expected "dataframe_split": {"columns": [names or numbers], "data": [rows as long as these]}'
         )
     return columns, rows
 
 
 def _is_table(columns: Any, rows: Any) -> bool:
-    """Whether these are names and rows of as many values."""
-    if not isinstance(columns, list) or not isinstance(rows, list) or not rows:
+    """Whether these are names, or numbers as pandas gives them, and rows of as many values."""
+    if not isinstance(columns, list) or not isinstance(rows, list) or not columns or not rows:
         return False
-    if not all(isinstance(column, str) for column in columns):
+    if not all(isinstance(column, str | int) for column in columns):
         return False
     return all(isinstance(row, list) and len(row) == len(columns) for row in rows)

@@ -6,7 +6,7 @@ import gc
 import json
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -45,10 +45,13 @@ def check_values(body: bytes, most: int = MOST_VALUES) -> int:
     return count
 
 
+FromList = Callable[[list[Any]], dict[str, Any]]
+
+
 @contextmanager
-def reading(body: bytes) -> Iterator[dict[str, Any]]:
+def reading(body: bytes, from_list: FromList | None = None) -> Iterator[dict[str, Any]]:
     """The JSON object at the start of `body`, with at most MOST_VALUES in at
-    most MOST_LEVELS.
+    most MOST_LEVELS; `from_list` makes it of a list, which is refused without.
 
     Leave the block when it is no longer needed. Raises InvalidArgument in
     TensorFlow Serving's words, TooLarge, and Unavailable.
@@ -58,6 +61,8 @@ def reading(body: bytes) -> Iterator[dict[str, Any]]:
         raise InvalidArgument("JSON Parse error: The document is empty")
     with _hold_turn() if is_large else nullcontext():
         value = _parse(body)
+        if from_list and isinstance(value, list):
+            value = from_list(value)
         if not isinstance(value, dict):
             raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
         del body  # freed while the block runs
