@@ -348,33 +348,56 @@ def test_engines_that_join_a_name_get_their_share_and_those_that_leave_it_none(f
     assert shares(client, counts) == [0, 0, 30]
 
 
-def test_a_call_ends_at_the_engine_that_leaves_the_name_meanwhile(fleet, version):
+@pytest.mark.parametrize("drains", [False, True])
+def test_a_call_ends_at_the_engine_that_leaves_the_name_meanwhile(
+    fleet, version, drains, caplog, monkeypatch
+):
     names, *_ = fleet
-    go_on, arrived = threading.Event(), threading.Event()
-    with StubEngine(free_port(), version) as engine:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.5)
+    go_on, arrived, elsewhere = threading.Event(), threading.Event(), threading.Event()
+    port, looks = free_port(), []
+    with (
+        StubEngine(port, version) as engine,
+        StubEngine(port, version, host="127.0.0.2") as other,
+        closing(EngineClient(Target.parse(f"grpc://engines.test:{port}"), -1, Metrics())) as client,
+    ):
 
         def wait(request, context) -> bytes:
             arrived.set()
             go_on.wait(30)
             return engine.fixed
 
-        engine.answer = wait
-        port = engine.target.rpartition(":")[2]
-        leaving = EngineClient(Target.parse(f"grpc://engines.test:{port}"), -1, Metrics())
+        def answer(request, context) -> bytes:
+            elsewhere.set()
+            return other.fixed
+
+        tell_versions = other.state
+
+        def tell(*question) -> bytes:
+            looks.append(question)
+            return tell_versions(*question)
+
+        engine.answer, other.answer, other.state = wait, answer, tell
         names.addresses = ("127.0.0.1",)
-        leaving.start()
+        client.start()
+
+        def answering() -> list[str]:
+            return [each.address for each in client.engines.all() if each.answers]
+
+        wait_until(lambda: answering() == [f"127.0.0.1:{port}"])
         with ThreadPoolExecutor(1) as pool:
-            wait_until(
-                lambda: any(each.address.startswith("127.0.0.1") for each in leaving.engines.all())
-            )
-            answer = pool.submit(leaving.predict, b"", MODEL)
+            call = pool.submit(client.predict, b"", MODEL)
             assert arrived.wait(30)
             names.addresses = ("127.0.0.2",)
-            wait_until(lambda: leaving.engines.all()[0].address.startswith("127.0.0.2"))
-            time.sleep(0.2)
+            wait_until(lambda: answering() == [f"127.0.0.2:{port}"])
+            if drains:
+                engine.drain()
+            before = len(looks)
+            wait_until(lambda: len(looks) > before + 2)  # one has begun since, and ended
             go_on.set()
-            assert answer.result().outputs
-        leaving.close()
+            assert call.result().outputs
+    assert not elsewhere.is_set()
+    assert "does not answer" not in caplog.text
 
 
 def test_calls_at_an_engine_that_hangs_are_made_again_elsewhere_when_it_has_left_the_name(

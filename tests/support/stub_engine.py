@@ -99,6 +99,10 @@ class StubEngine:
             (grpc.method_handlers_generic_handler(service, handlers),)
         )
 
+    def drain(self) -> None:
+        """Refuse new calls; those that run have half a minute."""
+        self._server.stop(30)
+
     def __enter__(self) -> "StubEngine":
         self._server.start()
         return self

@@ -250,10 +250,13 @@ class Engines:
         connections to addresses that are gone once no call waits there.
         """
         for engine in asked:
+            is_leaving = engine in self._leaving
+            if is_leaving and not engine.owed:  # one that drains refuses what is new alone
+                continue
             # One that was not waited for may answer calls.
             since = begun - LOOK_SECONDS if engine in late else begun
             if engine.heard_at < since:
-                if engine.answers:
+                if engine.answers and not is_leaving:
                     log.warning("the engine at %s does not answer", engine.address)
                 engine.answers = False
                 if engine.held and others_answer:
