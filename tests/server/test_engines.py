@@ -256,6 +256,33 @@ def test_the_share_of_a_version_that_no_engine_has_goes_to_the_other_side_of_the
         wait_until(lambda: answering() == {2})
 
 
+def test_the_share_of_a_version_whose_only_engine_is_away_goes_to_the_other_side_of_the_split(
+    start_server, version
+):
+    with StubEngine(free_port(), version) as engine, StubEngine(free_port(), version) as newer:
+        for each in (engine, newer):
+            serve_versions(each, version)
+        target = f"{engine.target},{newer.target.removeprefix('grpc://')}"
+        gateway = start_server(version.parents[1], "--engine", target, "--poll-seconds", "0.2")
+        split = {"version": 2, "percent": 100, "label": ""}
+        for path, value in [("default", {"version": 1}), ("split", split)]:
+            gateway.post(f"/api/admin/models/inception_v3/{path}", json=value).raise_for_status()
+
+        def answering() -> set[int]:
+            answers = [gateway.classify(RED) for _ in range(10)]
+            return {each.json()["model"]["version"] for each in answers}
+
+        engine.versions = {1}
+        wait_until(lambda: sample(gateway, "dogsnap_engines_lacking") == 1)
+        assert answering() == {2}
+        newer.stop()
+        wait_until(lambda: sample(gateway, "dogsnap_engines_silent") == 1)
+        assert answering() == {1}
+        with StubEngine(int(newer.target.rpartition(":")[2]), version) as back:
+            serve_versions(back, version)
+            wait_until(lambda: answering() == {2})
+
+
 def test_a_model_that_the_engines_never_had_makes_no_gateway_unready(start_server, tmp_path):
     half_plus(1, tmp_path / "engine" / "half" / "1")
     half_plus(1, tmp_path / "gateway" / "half" / "1")

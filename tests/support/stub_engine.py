@@ -108,6 +108,9 @@ class StubEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         self._server.stop(None).wait()
 
 

@@ -109,7 +109,7 @@ class EngineRepository(ModelRepository):
             if number == choices.of(spec.label or ""):
                 return True
             exactly = ModelSpec(spec.name, number)
-            return not all(engine.lacks(exactly) for engine in self.engine.engines.all())
+            return any(engine.may_have(exactly) for engine in self.engine.engines.all())
 
         number = resolve(choices, spec, is_asked_for) if is_ours else None
         if number is None:

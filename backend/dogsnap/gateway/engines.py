@@ -135,6 +135,11 @@ class Engine:
         versions = self.versions.get(spec.name)
         return versions is not None and not (versions and spec.version in (None, *versions))
 
+    def may_have(self, spec: ModelSpec) -> bool:
+        """Whether it can answer for the version, as far as it has told."""
+        has_told = spec.name in self.versions
+        return not self.lacks(spec) and (self.answers or not has_told)
+
     def rank(self, spec: ModelSpec) -> int:
         """How fit it is for a call: the smaller, the fitter."""
         return LACKING * self.lacks(spec) + 2 * (not self.answers) + self.is_stuck
