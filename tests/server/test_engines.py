@@ -6,8 +6,10 @@ import socket
 import statistics
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -346,7 +348,11 @@ def fleet(version, monkeypatch):
                 counts[address] += 1
                 return engine.fixed
 
-            engine.answer = answer
+            def tell(request, context, address=address, engine=engine) -> bytes:
+                counts[address] += 1
+                return engine.about
+
+            engine.answer, engine.tell = answer, tell
         names = Names(monkeypatch, "127.0.0.2")
         client = EngineClient(Target.parse(f"grpc://engines.test:{port}"), -1, Metrics())
         client.watched = ["inception_v3"]
@@ -355,24 +361,32 @@ def fleet(version, monkeypatch):
         yield names, client, counts
 
 
-def shares(client: EngineClient, counts: dict[str, int]) -> list[int]:
+def shares(call: Callable[[], object], counts: dict[str, int]) -> list[int]:
     """How many of 30 calls each engine gets."""
     before = list(counts.values())
     for _ in range(30):
-        client.predict(b"", MODEL)
+        call()
     return [now - then for now, then in zip(counts.values(), before, strict=True)]
 
 
 def test_engines_that_join_a_name_get_their_share_and_those_that_leave_it_none(fleet):
     names, client, counts = fleet
-    assert shares(client, counts) == [30, 0, 0]
+    predict = partial(client.predict, b"", MODEL)
+    assert shares(predict, counts) == [30, 0, 0]
     names.addresses = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
-    wait_until(lambda: min(shares(client, counts)) == 10)
+    wait_until(lambda: min(shares(predict, counts)) == 10)
     names.addresses = ("127.0.0.4",)
-    wait_until(lambda: shares(client, counts) == [0, 0, 30])
+    wait_until(lambda: shares(predict, counts) == [0, 0, 30])
     names.addresses = None  # the resolver is away: those that are known go on
     time.sleep(0.3)
-    assert shares(client, counts) == [0, 0, 30]
+    assert shares(predict, counts) == [0, 0, 30]
+
+
+def test_two_engines_get_as_many_questions(fleet):
+    names, client, counts = fleet
+    names.addresses = ("127.0.0.2", "127.0.0.3")
+    wait_until(lambda: [each.answers for each in client.engines.all()] == [True, True])
+    assert shares(partial(client.metadata, MODEL), counts) == [15, 15, 0]
 
 
 @pytest.mark.parametrize("drains", [False, True])

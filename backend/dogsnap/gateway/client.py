@@ -244,7 +244,7 @@ class EngineClient:
             body = iter((request,)) if is_large else request
             method = LARGE_CALL if is_large else name
             left = max(0.0, end - time.monotonic())
-            if is_question and self.engines.pick(spec, tried):
+            if is_question and self.engines.fittest(spec, tried):
                 left /= 2
             try:
                 response = engine.call(method, body, timeout=left, metadata=metadata)

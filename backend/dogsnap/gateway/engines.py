@@ -195,14 +195,18 @@ class Engines:
 
     def pick(self, spec: ModelSpec, tried: Collection[Engine]) -> Engine | None:
         """The engine for the next call; None if none is left that might answer."""
+        engines = self.fittest(spec, tried)
+        return engines[next(self._turn) % len(engines)] if engines else None
+
+    def fittest(self, spec: ModelSpec, tried: Collection[Engine]) -> list[Engine]:
+        """Those that take turns at the next calls; none if none is left that might answer."""
         ranks = {e: e.rank(spec) for e in self._engines.values() if e not in tried}
         best = min(ranks.values(), default=LACKING)
         if not ranks or (tried and best >= LACKING):
-            return None
+            return []
         fittest = [engine for engine, rank in ranks.items() if rank == best]
         most = AHEAD + min(engine.held for engine in fittest)
-        with_room = [engine for engine in fittest if engine.held <= most]
-        return with_room[next(self._turn) % len(with_room)]
+        return [engine for engine in fittest if engine.held <= most]
 
     def ask_all(self, name: str, requests: Sequence[Any]) -> dict[Engine, list[Any]]:
         """What each engine answers to these calls, as finished futures, without those
