@@ -22,7 +22,7 @@ from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.metrics import Metrics
 from support import colour_photos
 from support.ports import free_port
-from support.process_readings import sample, worker_of
+from support.process_readings import most_seconds, sample, worker_of
 from support.refusals import assert_refused
 from support.stub_engine import StubEngine, metadata, prediction
 from support.tiny_models import half_plus
@@ -142,7 +142,7 @@ def test_an_engine_that_hangs_when_it_is_asked_leaves_the_others_questions_and_r
             list(pool.map(ask, ["", "/readyz", "/api/models", STATUS, STATUS, STATUS]))
         go_on.set()
     assert set(statuses) == {200}
-    assert statistics.median(seconds) < 1
+    assert statistics.median(seconds) < most_seconds(1)
 
 
 def test_a_slow_engine_holds_no_more_than_a_few_requests_above_the_others(version, start_server):
@@ -468,5 +468,5 @@ def test_calls_at_an_engine_that_hangs_are_made_again_elsewhere_when_it_has_left
             names.addresses = ("127.0.0.2",)
             wait_until(lambda: client.engines.all()[0].address.startswith("127.0.0.2"))
             hanging.state = hang
-            assert answer.result(timeout=4).outputs
+            assert answer.result().outputs  # before its own time is over
         go_on.set()

@@ -221,16 +221,21 @@ class Engines:
             # Those that leave may still hold calls.
             engines = [*self._engines.values(), *self._leaving]
             late = {engine for engine in engines if engine.owed}
-            answers = self._ask(engines, late, name, requests)
+            answers = self._ask(engines, late, begun, name, requests)
             self._leave_silent(engines, late, begun, bool(answers))
             return answers
         finally:
             self._asking.release()
 
     def _ask(
-        self, engines: Sequence[Engine], late: set[Engine], name: str, requests: Sequence[Any]
+        self,
+        engines: Sequence[Engine],
+        late: set[Engine],
+        begun: float,
+        name: str,
+        requests: Sequence[Any],
     ) -> dict[Engine, list[Any]]:
-        begun, ended = time.monotonic(), SimpleQueue[Engine]()
+        ended = SimpleQueue[Engine]()
         # One that was silent before, or owes an answer, is not waited for, unless all do.
         waiting = {engine for engine in engines if engine.answers} - late or set(engines)
         asked, open_calls, metadata = {}, {}, self._target.metadata
