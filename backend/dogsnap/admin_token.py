@@ -37,25 +37,34 @@ def write_token(port: int, token: str = "") -> str:
     """Write the token for a server on `port` into the first of its files that can be
     written, which only its user can read; returns it.
 
-    Without a `token` it is the one that is there, so that a server that replaces another
-    one has the same, or else a random one. Raises OSError.
+    Without a `token` it is the one that commands find, so that a server that replaces
+    another one has the same, or else a random one. Raises OSError.
     """
     *firsts, last = token_files(port)
     for file in firsts:
         with suppress(OSError):  # such as a full disk, or one that is read-only
-            return _write(file, token)
-    return _write(last, token)
+            return _write(port, file, token)
+    return _write(port, last, token)
 
 
-def _write(file: Path, token: str) -> str:
+def _write(port: int, file: Path, token: str) -> str:
     file.parent.mkdir(0o700, parents=True, exist_ok=True)
     with hold_lock(file):
-        known = _private_text(file)
+        known = find_token(port)
         token = token or (known if len(known) >= LEAST_CHARACTERS else random_token())
-        if known != token:
+        if _private_text(file) != token:
             file.unlink(missing_ok=True)  # others may have been allowed to read it
-        write_private(token + "\n", file)  # anew, so that it is the newest
+            write_private(token + "\n", file)
+        _remove_others(port, file)
     return token
+
+
+def _remove_others(port: int, file: Path) -> None:
+    """Commands find the newest, which is another one where the clock was set back."""
+    for other in token_files(port):
+        with suppress(OSError):  # there is none, or its folder cannot be written
+            if not other.samefile(file):
+                other.unlink()
 
 
 def keep_token(port: int, token: str) -> bool:

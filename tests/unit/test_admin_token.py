@@ -1,7 +1,9 @@
 """The file with the token: where it lies, who can read it, and what is done about one that others could read."""
 
+import os
 import shutil
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -40,7 +42,8 @@ def test_without_a_runtime_folder_of_its_own_it_lies_in_the_folder_for_state(fol
     assert token_files(8501)[0].is_relative_to(folders[1])
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folders[0]))  # as in the shell of the service's user
     assert find_token(8501) == token
-    assert find_token(8501) != (newer := write_token(8501))
+    assert write_token(8501) == token
+    newer = write_token(8501, "another token of some length")
     assert find_token(8501) == newer
 
 
@@ -86,3 +89,50 @@ def test_where_the_runtime_folder_cannot_be_written_it_lies_in_the_folder_for_st
     assert find_token(8501) == token
     assert find_file(8501).is_relative_to(folders[1])
     assert not keep_token(8501, token)
+
+
+def test_a_token_that_can_be_read_stays_where_its_file_cannot_be_written(folders):
+    token = write_token(8501)
+    (lock,) = (folders[0] / "dogsnap").glob(".*.lock")
+    lock.unlink()
+    lock.mkdir()
+    assert write_token(8501) == token
+    assert find_token(8501) == token
+
+
+def test_a_file_of_a_later_time_in_the_other_folder_hides_no_running_servers_token(folders):
+    token = write_token(8501)
+    other = token_files(8501)[1]
+    other.parent.mkdir(parents=True)
+    other.touch(0o600)
+    other.write_text("a token of a time when the clock was ahead")
+    tomorrow = time.time() + 86400
+    os.utime(other, (tomorrow, tomorrow))
+    assert keep_token(8501, token)
+    assert find_token(8501) == token
+    assert not keep_token(8501, token)
+
+
+def test_without_its_file_a_server_gets_a_new_token_whatever_lay_elsewhere_before(folders):
+    before = write_token(8501)
+    shutil.rmtree(folders[0])
+    keep_token(8501, before)  # into the folder for state
+    folders[0].mkdir()
+    token = write_token(8501, "another token of some length")
+    find_file(8501).unlink()
+    assert write_token(8501) not in (before, token)
+
+
+def test_it_goes_back_into_the_runtime_folder_with_the_next_server(folders):
+    token = write_token(8501)
+    shutil.rmtree(folders[0])
+    keep_token(8501, token)
+    folders[0].mkdir()
+    assert write_token(8501) == token
+    assert find_file(8501).is_relative_to(folders[0])
+
+
+def test_it_stays_where_both_folders_are_the_same(folders):
+    folders[1].symlink_to(folders[0])
+    token = write_token(8501)
+    assert find_token(8501) == token
