@@ -50,6 +50,8 @@ Page({
 
   /** @type {string} of the snap this page shows */
   snapId: '',
+  /** What it was opened with, until that is shown. @type {import('../../services/classifier').Outcome | null} */
+  kept: null,
   /** @type {import('../../services/classifier').Outcome | null} */
   outcome: null,
   /** When the user last asked again, in milliseconds since 1970. */
@@ -69,22 +71,21 @@ Page({
     this.snapId = id
     const kept = history.find(id)
     const path = snaps.best(id)
-    if (kept) this.outcome = kept.outcome || kept.onPhone || null
+    if (kept) this.kept = kept.outcome || kept.onPhone || null
     if (!path) this.problem = { kind: 'photoGone' }
-    this.setData({ photo: kept && (this.outcome || !kept.isRaw) ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
+    this.setData({ stage: this.kept ? '' : 'shrinking', photo: kept && (this.kept || !kept.isRaw) ? path : '' }) // as it was chosen it would take up to 50 MB: its small copy is shown
   },
 
   /** Not before: the photo is shrunk on the page's canvas. */
   onReady() {
-    if (this.outcome) this.answer(this.outcome)
-    else if (!this.problem) this.start()
+    if (!this.kept && !this.outcome && !this.problem) this.start()
   },
 
   async onShow() {
     this.dress()
     waiting.send()
     await breeds.soon()
-    const outcome = history.outcome(this.snapId)
+    const outcome = history.outcome(this.snapId) || this.kept
     if (outcome && (!this.outcome || this.outcome.onPhone)) this.answer(outcome) // it waited, or another window was asked about it
   },
 
@@ -99,7 +100,7 @@ Page({
 
   start() {
     this.stop()
-    Object.assign(this, { outcome: null, problem: null })
+    Object.assign(this, { kept: null, outcome: null, problem: null })
     this.setData({ state: 'working', stage: 'shrinking', wasAsked: true, answer: null })
     this.stop = snaps.run(this.snapId, (news) => this.hear(news))
   },
@@ -118,7 +119,7 @@ Page({
 
   /** After one of the phone the photo still waits, and after one of the server those that were chosen with it may. @param {import('../../services/classifier').Outcome} outcome */
   answer(outcome) {
-    this.outcome = outcome
+    Object.assign(this, { kept: null, outcome })
     if (outcome.onPhone) waiting.accept(this.snapId)
     else {
       this.stop()
@@ -166,7 +167,7 @@ Page({
   /** The phone may have cleared the file, and the server may have had no time for a copy before. */
   async onPhotoError() {
     this.setData({ photoProblem: 'photoHidden' })
-    if (this.data.state === 'working' || this.isCopyAsked) return
+    if ((this.data.state === 'working' && !this.kept) || this.isCopyAsked) return
     this.isCopyAsked = true
     try {
       const { path, unshown } = await snaps.prepare(this.snapId)

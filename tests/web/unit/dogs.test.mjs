@@ -35,6 +35,7 @@ test('a tap on a dog shows its answer, which is kept with what was said of it', 
   assert.equal(page.data.answer.rows[0].id, GUESSES.at(-1).id)
   assert.equal(page.outcome.feedbackId, 'f2')
   const again = phone.open('result', { id: page.snapId })
+  await settle()
   assert.deepEqual([again.data.state, again.data.answer.dogs[1].isChosen], ['unsure', true])
   page.onDog(tap({ place: 0 }))
   assert.deepEqual([page.data.state, page.outcome.feedbackId], ['breed', 'f1'])

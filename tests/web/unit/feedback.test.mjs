@@ -52,7 +52,9 @@ test('one tap says that an answer is right, and it is not asked again', async ()
   const [request] = sent('/api/feedback')
   assert.deepEqual(request.data, { request_id: ID, verdict: 'right' })
   await request.answer(200, { kept: true })
-  assert.equal(phone.open('result', { id: page.snapId }).data.answer.feedback, 'given')
+  const again = phone.open('result', { id: page.snapId })
+  await settle()
+  assert.equal(again.data.answer.feedback, 'given')
 })
 
 for (const [what, lose] of [
@@ -147,7 +149,9 @@ test('a server that takes no feedback is given none, and after a day it is too l
   assert.equal((await answered({ feedback_id: undefined })).data.answer.feedback, '')
   const page = await answered()
   context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 25 * HOUR_MS })
-  assert.equal(phone.open('result', { id: page.snapId }).data.answer.feedback, '')
+  const again = phone.open('result', { id: page.snapId })
+  await settle()
+  assert.equal(again.data.answer.feedback, '')
 })
 
 test('the other guesses come first, then what is no breed, then the rest as the server orders them, each under its title', async () => {

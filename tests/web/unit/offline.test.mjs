@@ -136,7 +136,9 @@ test('the photo stays in the queue, and the answer of the server replaces that o
   await sent
   assert.deepEqual([page.data.answer.headline, page.data.answer.onPhone, page.data.answer.feedback], ['比格犬', '', 'open'])
   assert.match(page.data.answer.phoneNote, /金毛寻回犬/)
-  assert.equal(phone.open('result', { id: page.snapId }).data.answer.phoneNote, page.data.answer.phoneNote)
+  const again = phone.open('result', { id: page.snapId })
+  await wait()
+  assert.equal(again.data.answer.phoneNote, page.data.answer.phoneNote)
 })
 
 test('where the server says the same, nothing is said of the phone', async () => {

@@ -158,6 +158,38 @@ test('a photo that is turned while its answer waits for that is asked about as i
   assert.equal(page.data.state, 'working')
 })
 
+/** An answer of the history whose facts are still on their way, since another version was chosen, and that request. */
+async function openedBeforeFacts() {
+  const { snapId } = await answered(LEVELS.set)
+  phone.service('settings').change({ model: { model: 'inception_v3', version: 1 } })
+  phone.facts = null
+  const page = phone.open('result', { id: snapId })
+  await settle()
+  return { page, facts: phone.requests.at(-1) }
+}
+
+test('an answer from the history waits for what is known of its breeds, too', async () => {
+  const { page, facts } = await openedBeforeFacts()
+  assert.deepEqual([page.data.state, page.data.stage], ['working', ''])
+  await facts.answer(200, { breeds: FACTS })
+  assert.deepEqual([page.data.state, page.data.answer.apart], ['set', APART])
+})
+
+test('an answer from the history is shown after two seconds without what is known of its breeds', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { page } = await openedBeforeFacts()
+  t.mock.timers.tick(2000)
+  await settle()
+  assert.deepEqual([page.data.state, page.data.answer.apart], ['set', []])
+})
+
+test('a photo that is gone is told while its answer waits for that', async () => {
+  const { page } = await openedBeforeFacts()
+  delete phone.files[page.data.photo]
+  await page.onPhotoError()
+  assert.equal(page.data.photoProblem, 'photoLost')
+})
+
 test('candidates that are all of one group are told apart by what the model says of the group', async () => {
   const page = await answered({ ...LEVELS.set, set: ['n01', 'n03'], group: HUSKY })
   assert.deepEqual(page.data.answer.apart, ['看眼睛。'])
@@ -630,6 +662,17 @@ test('a kept snap opens with its own photo and asks the server nothing', async (
   await settle()
   assert.equal(page.data.state, 'breed')
   assert.equal(page.data.photo, `usr/${snapId}.jpg`)
+  assert.deepEqual(phone.requests, [])
+})
+
+test('a kept snap that is shown before its page is ready stays so', async () => {
+  const { snapId } = await answered()
+  phone.requests.length = 0
+  const page = phone.render('result', { id: snapId })
+  await settle()
+  page.onReady()
+  await settle()
+  assert.deepEqual([page.data.state, page.data.wasAsked], ['breed', false])
   assert.deepEqual(phone.requests, [])
 })
 
