@@ -82,9 +82,11 @@ Page({
   },
 
   async onShow() {
+    const { stop } = this
     this.dress()
     waiting.send()
     await breeds.soon()
+    if (this.stop !== stop || !appearance.isInView(this)) return // asked again, or left, meanwhile
     const outcome = history.outcome(this.snapId) || this.kept
     if (outcome && (!this.outcome || this.outcome.onPhone)) this.answer(outcome) // it waited, or another window was asked about it
   },

@@ -190,6 +190,29 @@ test('a photo that is gone is told while its answer waits for that', async () =>
   assert.equal(page.data.photoProblem, 'photoLost')
 })
 
+test('a retry that begins while a page that was shown again waits for that goes on', async () => {
+  const { page, request } = await asking()
+  await request.lose('request:fail')
+  phone.service('settings').change({ model: { model: 'inception_v3', version: 1 } })
+  phone.facts = null
+  page.onShow()
+  const facts = phone.requests.at(-1)
+  page.onRetry()
+  await settle()
+  phone.service('history').answer(page.snapId, { state: 'refused', kind: 'tooLarge', breeds: [], feedbackId: '' })
+  await facts.answer(200, { breeds: FACTS })
+  assert.equal(page.data.state, 'working')
+})
+
+test('a page that is left while it waits for that turns no photo', async () => {
+  const { page, facts } = await openedBeforeFacts()
+  phone.service('history').change(page.snapId, { outcome: { ...page.kept, turned: 90 } })
+  phone.pages.pop()
+  page.onUnload()
+  await facts.answer(200, { breeds: FACTS })
+  assert.equal(phone.service('history').find(page.snapId).photo, page.data.photo)
+})
+
 test('candidates that are all of one group are told apart by what the model says of the group', async () => {
   const page = await answered({ ...LEVELS.set, set: ['n01', 'n03'], group: HUSKY })
   assert.deepEqual(page.data.answer.apart, ['看眼睛。'])
