@@ -118,7 +118,8 @@ async function guess(kind, path) {
     const claim = await engine.classify(network, picture)
     return Object.assign({ model: { name: '', version: 0 }, box: null, feedbackId: '', onPhone: true }, claim)
   } catch (error) {
-    if (error.kind !== 'timeout' && kept() === network) storage.remove(KEY) // its files may be gone: the next start looks
+    const { digest = '' } = kept() || {}
+    if (error.kind !== 'timeout' && digest === network.digest) storage.remove(KEY) // its files may be gone: the next start looks
     return null
   }
 }

@@ -274,6 +274,17 @@ test('what fails with the network before, once another one is whole, leaves that
   assert.equal(phone.service('offline').kept()?.digest, 'd2')
 })
 
+test('what fails while the user comes back to the app is fetched again at the next start, too', async () => {
+  await ready()
+  phone.load('app.js')
+  phone.isSilent = true
+  await snapped()
+  phone.app.onShow({})
+  phone.sessions.at(-1).onError({ errMsg: 'createInferenceSession:fail' })
+  await wait()
+  assert.equal(phone.service('offline').kept(), null)
+})
+
 test('a download that fails leaves no part of it, and the network before answers on', async () => {
   await ready()
   phone.network = 'wifi'
