@@ -55,7 +55,8 @@ function differences(outcome, sentence, language) {
   const said = group && wording.choose({ en: group.difference, zh: group.difference_zh }, language)
   const isWhole = group && open.length === group.members.length && open.every((id) => group.members.includes(id))
   if (said && isWhole) return [said]
-  const known = open.map((id) => breeds.kept().find((breed) => breed.id === id))
+  const all = breeds.kept()
+  const known = open.map((id) => all.find((breed) => breed.id === id))
   return known.filter((breed) => breed && breed.height_cm).map((breed) => looks(breed, sentence, language))
 }
 
