@@ -11,8 +11,8 @@ const wording = require('./wording')
 
 const TIMEOUT_MS = 15 * 1000
 
-/** So long an answer waits for what is known of its breeds: told later, that would move what is below it. */
-const SOON_MS = 2000
+/** So long an answer waits for what is known of its breeds: told later, that would move what is below it. None does after one that waited in vain. */
+let soonMs = 2000
 
 /** @typedef {{en: string, zh: string}} Text */
 /**
@@ -59,7 +59,9 @@ function kept() {
 
 /** Ends once they are kept, or cannot be had for now. @returns {Promise<any>} */
 function soon() {
-  return answered(all(), SOON_MS).catch(() => {})
+  return answered(all(), soonMs).catch(({ kind }) => {
+    if (kind === 'unread') soonMs = 0
+  })
 }
 
 /** Of the version that the user chose, else of the server's default: under which it is asked for, and kept. */

@@ -149,6 +149,17 @@ test('what comes after two seconds is told when the page is shown again, and mov
   assert.deepEqual(page.data.answer.apart, APART)
 })
 
+test('once an answer has waited for that in vain, the next one waits for nothing', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { page: first } = await answeredBeforeFacts()
+  t.mock.timers.tick(2000)
+  await settle()
+  const { page } = await asking()
+  t.mock.timers.tick(0)
+  await phone.requests.at(-1).answer(200, answerBody(LEVELS.set))
+  assert.deepEqual([first.data.state, page.data.state], ['set', 'set'])
+})
+
 test('a photo that is turned while its answer waits for that is asked about as it lies now', async () => {
   const { page, facts } = await answeredBeforeFacts()
   phone.service('snaps').turn(page.snapId, 90, null)
