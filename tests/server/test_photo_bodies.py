@@ -147,7 +147,7 @@ def test_a_hostile_form_costs_little_more_than_its_own_size(piece):
     ],
     ids=["a photo", "a head of many lines", "a head of one line", "white space"],
 )
-def test_a_large_body_is_read_faster_than_byte_by_byte_since_all_other_threads_wait(body):
+def test_a_large_body_takes_a_few_looks_at_each_byte_at_most_since_all_other_threads_wait(body):
     began = time.thread_time()
     with suppress(InvalidArgument):
         parse(body, FORM if body.startswith(b"--") else "")
@@ -155,7 +155,8 @@ def test_a_large_body_is_read_faster_than_byte_by_byte_since_all_other_threads_w
     ours = time.thread_time() - began
     began = time.thread_time()
     max(body)
-    assert ours < time.thread_time() - began
+    one_look = time.thread_time() - began
+    assert ours < 3 * one_look
 
 
 def test_json_may_begin_with_the_mark_of_its_encoding(colour_server):
