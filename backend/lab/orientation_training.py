@@ -16,7 +16,7 @@ from dogsnap.exporting.export import read_json, read_opinion
 from dogsnap.files import write_json
 from dogsnap.networks import orientation
 from dogsnap.networks.architectures import save_stored_weights
-from dogsnap.networks.orientation import DEGREES, ORIENTATION
+from dogsnap.serving.photos.photo import DEGREES, ORIENTATION
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions import checksums
 from dogsnap.training.dataset import DatasetError, Example, photo_bytes

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from dogsnap.exporting import Report
+from dogsnap.exporting.export import NOT_TRAINED, read_json
 from dogsnap.training import dataset
 from dogsnap.training.dataset import (
     FOLDS,
@@ -21,7 +22,7 @@ from dogsnap.training.dataset import (
     rows_of_index,
 )
 
-from lab.boxes import rows_of_dogs
+from lab.boxes import rows_of_dogs, with_boxes
 from lab.scenes import cut_picture, strips_beside
 
 NUMBERED_FOLDER = re.compile(r"(\w*\d\w*)-(.+)")  # of a class: its id and its name
@@ -63,6 +64,22 @@ def read_list(data: Path, name: str, labels: Sequence[dict[str, Any]]) -> list[E
             raise DatasetError(f"class folder {breed} is not among {known}; remove it")
         found.append(places[breed])
     return [replace(each, breed=found[each.breed]) for each in dataset.read_list(data, name)]
+
+
+def read_parts(
+    folder: Path, data: Path, frames: Path | None, report: Report
+) -> tuple[list[Example], list[Example]]:
+    """The readable photos of a data set that train the network in `folder`, and
+    those that validate it, with what is known of their whole pictures, see
+    `with_boxes`. Raises DatasetError, ExportError.
+    """
+    labels = read_json(folder / "labels.json", NOT_TRAINED)
+    recipe = read_json(folder / "recipe.json", NOT_TRAINED)
+    listed = read_list(data, "train_list", labels)
+    parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+    boxed = [with_boxes(part, frames) for part in parts]
+    training, validation = (dataset.readable(part, report) for part in boxed)
+    return training, validation
 
 
 def contents_of(photo: Path | bytes) -> bytes:

@@ -84,19 +84,10 @@ def calibrate(
     again when the weights change.
     """
     refuse_unwritable(folder)
-    from dogsnap.exporting.export import NOT_TRAINED, read_json
-    from dogsnap.training import dataset
-
     from lab import calibration, phone, photo_lists, second_opinion
-    from lab.boxes import with_boxes
     from lab.dogs_training import read_judged
 
-    labels = read_json(folder / "labels.json", NOT_TRAINED)
-    recipe = read_json(folder / "recipe.json", NOT_TRAINED)
-    listed = photo_lists.read_list(data, "train_list", labels)
-    parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
-    boxed = [with_boxes(part, frames) for part in parts]
-    training, validation = (dataset.readable(part, click.echo) for part in boxed)
+    training, validation = photo_lists.read_parts(folder, data, frames, click.echo)
     no_dogs = photo_lists.every_second_photo(not_dogs, 0, click.echo)
     more = further["more_not_dogs"]
     others = calibration.without_dog(no_dogs, validation, frames, more, one_source)

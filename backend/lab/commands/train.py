@@ -141,17 +141,9 @@ def orientation(
     """Train the head that tells which way is up, on the maps of the network
     beside in OUT, which stays as it is; interrupted, it goes on.
     """
-    from dogsnap.exporting.export import NOT_TRAINED, read_json
-    from dogsnap.training import dataset
-
     from lab import orientation_training, photo_lists
-    from lab.boxes import with_boxes
 
-    labels = read_json(out / "labels.json", NOT_TRAINED)
-    recipe = read_json(out / "recipe.json", NOT_TRAINED)
-    listed = photo_lists.read_list(data, "train_list", labels)
-    parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
-    training, validation = (with_boxes(part, frames) for part in parts)
+    training, validation = photo_lists.read_parts(out, data, frames, click.echo)
     measured = orientation_training.run(training, validation, out, work, pictures, epochs)
     click.echo(
         f"upright {measured['upright']:.1%}, turned {measured['turned']:.1%} right of "
