@@ -62,6 +62,17 @@ def test_one_dog_is_answered_as_without_a_list_and_one_pixel_like_any_photo(serv
         np.testing.assert_allclose(outputs[name], value, atol=1e-3)
 
 
+@pytest.mark.parametrize("contents", [NONE, ONE, TWO])
+def test_which_way_is_up_is_told_by_the_first_pass_whatever_is_found(tmp_path, contents):
+    model = export(tmp_path / "models" / "tiny", tells_orientation=True).parent
+    merge(model / "1", Options())
+    merge(model / "1", Options(second_pass=True))
+    one, every = (scores(load(model / number), contents) for number in ("2", "3"))
+    assert one["orientation"].shape == (1, 4)
+    np.testing.assert_allclose(every["orientation"], one["orientation"], atol=1e-5)
+    assert "dogs_box" in every
+
+
 def test_a_box_that_the_dog_head_refuses_is_thrown_out(servable):
     """The dog head of this network wants light: a dark spot has a box, and is no dog."""
     pixels = np.full((240, 320, 3), 20, np.uint8)

@@ -15,9 +15,9 @@ from dogsnap.files import write_json
 from dogsnap.networks import architectures, orientation, second_opinion
 from dogsnap.networks.efficientnet_lite import efficientnet_lite0
 from dogsnap.networks.halves import write_halves
-from dogsnap.networks.orientation import ORIENTATION
+from dogsnap.serving.photos.photo import ORIENTATION
 from dogsnap.serving.versions import checksums
-from support.exported import LABELS, SIZE, Loaded, network
+from support.exported import SIZE, Loaded, store
 from support.spotting import photo
 from support.tiny_network import store_beside, tiny
 
@@ -41,21 +41,15 @@ def beside() -> keras.Model:
 def artefacts(beside, tmp_path) -> Path:
     """A first network, the one beside it, and a head on its maps."""
     folder = tmp_path / "stored" / "tiny"
-    folder.mkdir(parents=True)
-    architectures.save_stored_weights(network(), folder / architectures.STORED_WEIGHTS)
-    weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
-    write_json(LABELS, folder / "labels.json")
-    write_json({"architecture": "tiny", "size": SIZE, "seed": 1}, folder / "recipe.json")
     calibration = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 0.9}
-    scores = {"weights": weights, "calibration": calibration}
-    write_json(scores, folder / "scores.json")
+    weights = store(folder, {"calibration": calibration})
     head = {"weights": write_halves(np.zeros(17)), "bias": 0.0}
     architectures.save_stored_weights(orientation.head_for(beside), folder / orientation.WEIGHTS)
     store_beside(
         beside,
         folder,
         weights=weights,
-        scores={**scores, "dog_head": head},
+        scores={"calibration": calibration, "dog_head": head},
         int8_ranges={"kernels": [], "inputs": [], "images": 1, "weights": weights},
         orientation={"sha256": checksums.digest(folder / orientation.WEIGHTS)},
     )

@@ -26,7 +26,7 @@ from dogsnap.serving.versions.description import Description
 from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER
 from lab.phone import PhoneNetwork
 from support.colour_photos import encode, plain
-from support.exported import LABELS, SIZE, Loaded, network
+from support.exported import LABELS, SIZE, Loaded, network, store
 from support.tiny_network import BESIDE_FEATURES, beside, store_beside, tiny, tiny_with_box
 
 CLASSES = [4, 0, 2]  # of the five of the network beside, the breeds
@@ -69,12 +69,7 @@ def own() -> keras.Model:
 def artefacts(own, tmp_path) -> Path:
     """Both networks as they are stored."""
     folder = tmp_path / "stored" / "tiny"
-    folder.mkdir(parents=True)
-    architectures.save_stored_weights(network(), folder / architectures.STORED_WEIGHTS)
-    weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
-    write_json(LABELS, folder / "labels.json")
-    write_json({"architecture": "tiny", "size": SIZE, "seed": 1}, folder / "recipe.json")
-    write_json({"weights": weights, **described(HEAD[:16])}, folder / "scores.json")
+    weights = store(folder, described(HEAD[:16]))
     store_beside(
         own,
         folder,

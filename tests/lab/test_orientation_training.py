@@ -12,7 +12,7 @@ from dogsnap.exporting import SECOND_OPINION
 from dogsnap.files import write_json
 from dogsnap.networks import orientation, second_opinion
 from dogsnap.networks.efficientnet_lite import efficientnet_lite0
-from dogsnap.networks.orientation import ORIENTATION
+from dogsnap.serving.photos.photo import ORIENTATION
 from dogsnap.serving.versions import checksums
 from lab.recipes import INCEPTION_V3
 from PIL import Image

@@ -6,8 +6,9 @@ import keras
 from dogsnap.exporting.export import Stored
 from dogsnap.networks.every_dog import CELLS, EveryDog
 from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.photos.photo import ORIENTATION
 
-from support import spotting
+from support import spotting, upright_dogs
 from support.exported import DESCRIPTION
 from support.spotting import PASS, photo
 
@@ -42,9 +43,12 @@ class ColouredParts(keras.layers.Layer):
         return keras.ops.stack(cells, axis=1)
 
 
-def export(model_folder: Path, every: dict | None = None) -> Path:
+def export(model_folder: Path, every: dict | None = None, tells_orientation: bool = False) -> Path:
     plain = spotting.network()
-    model = keras.Model(plain.input, plain.output | {CELLS: ColouredParts(name=CELLS)(plain.input)})
+    further = {CELLS: ColouredParts(name=CELLS)(plain.input)}
+    if tells_orientation:
+        further[ORIENTATION] = upright_dogs.orientation(plain.input)
+    model = keras.Model(plain.input, plain.output | further)
     scores = {"second_pass": {**PASS.to_json(), "decision": DECISION}}
     dogs = {"every_dog": EVERY.to_json() if every is None else every}
     description = {**DESCRIPTION, "scores": scores, "dogs": dogs}

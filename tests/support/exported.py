@@ -6,8 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 from dogsnap.exporting.export import Stored
-from dogsnap.networks.architectures import backbone_of
+from dogsnap.files import write_json
+from dogsnap.networks.architectures import STORED_WEIGHTS, backbone_of, save_stored_weights
 from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.versions import checksums
 from tensorflow.core.protobuf import saved_model_pb2
 
 from support.photos import striped
@@ -49,6 +51,17 @@ def network() -> keras.Model:
         kernel, bias = model.get_layer(name).get_weights()
         model.get_layer(name).set_weights([kernel * 4, bias])
     return model
+
+
+def store(folder: Path, scores: dict) -> str:
+    """Store the network with its scores, as training and calibration do; returns the digest of its weights."""
+    folder.mkdir(parents=True)
+    save_stored_weights(network(), folder / STORED_WEIGHTS)
+    weights = checksums.digest(folder / STORED_WEIGHTS)
+    write_json(LABELS, folder / "labels.json")
+    write_json({"architecture": "tiny", "size": SIZE, "seed": 1}, folder / "recipe.json")
+    write_json({"weights": weights, **scores}, folder / "scores.json")
+    return weights
 
 
 def export(model_folder: Path, model: keras.Model | None = None) -> Path:

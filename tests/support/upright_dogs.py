@@ -5,8 +5,8 @@ from pathlib import Path
 import keras
 import numpy as np
 from dogsnap.exporting.export import Stored
-from dogsnap.networks.orientation import ORIENTATION
 from dogsnap.networks.temperature import Calibration
+from dogsnap.serving.photos.photo import ORIENTATION
 
 from support.exported import DESCRIPTION, SIZE, png
 from support.spotting import COLOURS
@@ -31,15 +31,15 @@ def network(tells_orientation: bool = False) -> keras.Model:
     breeds, dog = keras.layers.Dense(3, name="breeds"), keras.layers.Dense(1, name="dog")
     outputs = {"breeds": breeds(mean), "dog": dog(mean)}
     if tells_orientation:
-        outputs[ORIENTATION] = keras.layers.Softmax()(10 * brightness_of_halves(image))
+        outputs[ORIENTATION] = orientation(image)
     model = keras.Model(image, outputs)
     breeds.set_weights([10 * np.eye(3, dtype=np.float32), np.zeros(3, np.float32)])
     dog.set_weights([np.full((3, 1), 20, np.float32), np.array([-17], np.float32)])
     return model
 
 
-def brightness_of_halves(image: keras.KerasTensor) -> keras.KerasTensor:
-    """Images (n, h, w, 3) -> the means (n, 4) of those halves that turns clockwise by 0, 90, 180 and 270 degrees lay on top."""
+def orientation(image: keras.KerasTensor) -> keras.KerasTensor:
+    """Images (n, h, w, 3) -> (n, 4): the brighter the half that a turn by 0, 90, 180 or 270 degrees lays on top, the more."""
     height, width = SIZE[0] // 2, SIZE[1] // 2
     cut = {
         "top": ((0, height), (0, 0)),
@@ -48,7 +48,8 @@ def brightness_of_halves(image: keras.KerasTensor) -> keras.KerasTensor:
         "right": ((0, 0), (width, 0)),
     }
     halves = [keras.layers.Cropping2D(sides)(image) for sides in cut.values()]
-    return keras.ops.stack([keras.ops.mean(half, axis=(1, 2, 3)) for half in halves], axis=1)
+    brightness = keras.ops.stack([keras.ops.mean(half, axis=(1, 2, 3)) for half in halves], axis=1)
+    return keras.layers.Softmax()(10 * brightness)
 
 
 def export(

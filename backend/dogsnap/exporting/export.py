@@ -37,11 +37,11 @@ from dogsnap.networks.every_dog import CELLS
 from dogsnap.networks.groups import named_groups
 from dogsnap.networks.looks import LAYER as LOOKS
 from dogsnap.networks.looks import Looks
-from dogsnap.networks.orientation import ORIENTATION
 from dogsnap.networks.popularity import further_prior
 from dogsnap.networks.second_opinion import SecondOpinion
 from dogsnap.networks.temperature import Calibration
 from dogsnap.serving.answers.levels import Decision
+from dogsnap.serving.photos.photo import ORIENTATION
 from dogsnap.serving.versions import checksums
 from dogsnap.serving.versions.description import DESCRIPTION_FILE
 from dogsnap.serving.versions.warmup import RECORDS_FILE

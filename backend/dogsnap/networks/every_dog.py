@@ -112,7 +112,7 @@ class EveryDog:
         (n, MOST), the dog head's: of the first dogs_number int32 (n,), the
         largest first; the rest is 0. dogs_more bool (n,): whether there are
         more than MOST. A photo that shows no dog has one here, whose score says
-        so.
+        so. What else the first pass tells stays as it is.
         """
         boxes = planned[BOXES]
         counts = planned[COUNTS]

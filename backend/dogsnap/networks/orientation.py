@@ -7,10 +7,9 @@ linear layer on their means finds 70 % of what this finds 98 % of.
 import keras
 from keras import ops
 
+from dogsnap.serving.photos.photo import DEGREES, ORIENTATION
+
 WEIGHTS = "orientation.float16.weights.h5"  # beside the network's own
-ORIENTATION = "orientation"  # output, and the field of the network's description
-# Degrees clockwise that set a picture upright, in the order of the output.
-DEGREES = (0, 90, 180, 270)
 # Layers of `efficientnet_lite` whose inputs are the maps: 14 x 14 of 112 channels, and 7 x 7 of 320.
 LAYERS = ("stage6_block1_expand", "top")
 FILTERS = 32

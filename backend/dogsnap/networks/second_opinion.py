@@ -15,7 +15,8 @@ from keras import ops
 from dogsnap.networks.dog_score import DogHead
 from dogsnap.networks.efficientnet_lite import efficientnet_lite0
 from dogsnap.networks.halves import read_halves
-from dogsnap.networks.orientation import ORIENTATION, with_orientation
+from dogsnap.networks.orientation import with_orientation
+from dogsnap.serving.photos.photo import ORIENTATION
 
 WEIGHTS = "second_opinion.float16.weights.h5"  # beside the first network's own
 FIELD = "second_opinion"  # of a version's description

@@ -20,8 +20,9 @@ MOST_HEAD = 16 * 1024  # bytes of the head of a part
 SLICE = 64 * 1024  # bytes
 URLENCODED = "application/x-www-form-urlencoded"
 FIRST_PAIR = re.compile(rb"[\w.\[\]-]{1,64}=")  # the beginning of a body in URLENCODED
-# These patterns begin with one certain byte: Python then finds it sixty times as fast, and other
-# threads wait meanwhile. A line of a text/plain form that begins a field; base64 text has "=" at its end alone.
+# NEXT_FIELD, END_OF_HEAD and the delimiter of parts begin with one certain byte: Python then finds
+# it sixty times as fast, and other threads wait meanwhile.
+# A line of a text/plain form that begins a field; base64 text has "=" at its end alone.
 NEXT_FIELD = re.compile(rb"\n(?=[\w.\[\]-]{1,64}=[^=\s])")
 FIRST_DELIMITER = re.compile(rb"--([^\r\n]{1,200}?)[ \t]*\r?\n")
 DISPOSITION = rb"^Content-Disposition:[^\r\n]*?"

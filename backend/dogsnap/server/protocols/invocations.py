@@ -167,7 +167,8 @@ def _read_split(frame: Any) -> Table:
     columns, rows = frame.get("columns"), frame.get("data")
     if not _is_table(columns, rows):
         raise InvalidArgument(
-            'expected "dataframe_split": {"columns": [names or numbers], "data": [rows as long as these]}'
+            'expected "dataframe_split": {"columns": [names or numbers], "data": '
+            "[rows as long as these]}"
         )
     return columns, rows
 

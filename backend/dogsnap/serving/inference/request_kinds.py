@@ -40,15 +40,11 @@ from dogsnap.serving.versions.servable import ONE_BY_ONE, Answer, BaseServable, 
 
 PAIR_BYTES = 100  # of a label or score in the results of classification and regression
 BOXES = ("box", "dogs_box")  # outputs (n, 4) and (n, dogs, 4), in fractions of the sides
-TURNS = (90, 180, 270)  # degrees clockwise
-# Output (n, 4) of versions that tell how probably each of UPRIGHT sets a photo upright.
-ORIENTATION = "orientation"
-UPRIGHT = (0, *TURNS)
 # Turns are run only while so many times the time of the first run is left: three times
 # for the turns, as much to be safe.
 LEAST_TIMES_LEFT = 6
-# Levels of answers that are tried in all turns, by versions that do not tell ORIENTATION: of
-# sets, which upright dogs have as well, turns change too many.
+# Levels of answers that are tried in all turns, by versions that do not tell the orientation:
+# of sets, which upright dogs have as well, turns change too many.
 LITTLE = (Level.NO_DOG, Level.UNKNOWN, Level.UNSURE)
 # Levels of which a turn's answer has to be one, the less sure first: turned, other
 # animals get sets as well.
@@ -341,7 +337,7 @@ class Breeds(Photos):
 
     Any other one that lies on its side is turned, where the version's classes
     are the same whichever way is up: a phone held flat lays dogs on their side. A
-    version may tell that as ORIENTATION; else those are tried of which little is said.
+    version may tell that as `photo.ORIENTATION`; else those are tried of which little is said.
     """
 
     def __init__(self, contents: Sequence[bytes | photo.Photo], top_k: int | None):
@@ -455,16 +451,16 @@ def _turns_to_try(run: Run) -> Sequence[int]:
     """By which degrees clockwise a photo may be upright, if not as it is."""
     upright = _told_turn(run)
     if upright is None:
-        return TURNS if _says_little(run.named[0]) else ()
+        return tuple(photo.TURN) if _says_little(run.named[0]) else ()
     return (upright,) if upright else ()
 
 
 def _told_turn(run: Run) -> int | None:
     """The degrees clockwise that set a photo upright, as a version tells; None if it does not."""
-    told = run.outputs.get(ORIENTATION)
-    if told is None or told.shape != (1, len(UPRIGHT)):
+    told = run.outputs.get(photo.ORIENTATION)
+    if told is None or told.shape != (1, len(photo.DEGREES)):
         return None
-    return UPRIGHT[int(np.argmax(told[0]))]
+    return photo.DEGREES[int(np.argmax(told[0]))]
 
 
 def _is_upright(turned: Run) -> bool:

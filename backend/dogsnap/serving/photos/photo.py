@@ -98,6 +98,9 @@ TURN = {
     180: Image.Transpose.ROTATE_180,
     270: Image.Transpose.ROTATE_90,
 }
+DEGREES = (0, *TURN)
+# Output (n, 4) of versions that tell how probably each of DEGREES sets a photo upright.
+ORIENTATION = "orientation"
 
 
 large_places = threading.BoundedSemaphore(LARGE_AT_ONCE)
