@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 import requests
-from phone import DEVICES, STATUS_NOTICE, Phone
+from phone import DEVICES, PATIENCE, STATUS_NOTICE, Phone
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.changed_version import changed_version
 from support.colour_photos import encode, plain
 from support.real_model import built_models
 
-expect.set_options(
-    timeout=30_000
-)  # a machine that runs several browsers and servers at once is slow
+expect.set_options(timeout=PATIENCE)
 # The first is Chromium without windows, menus and the processes that draw them: the tests take two thirds of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -104,6 +102,7 @@ def open_phone(browser: Browser, request) -> Iterator[Callable[..., Phone]]:
     ) -> Phone:
         server = server or request.getfixturevalue("app_server")
         context = browser.new_context(**{**DEVICES[device], **options})
+        context.set_default_timeout(PATIENCE)
         context.add_init_script(AS_IN_WECHAT)
         phones.append(
             Phone(context, f"http://{host}:{server.port}/{path}", touch=device == "phone")
@@ -124,6 +123,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
     def open_page(server, path: str, size: dict[str, int]) -> Page:
         page = browser.new_page(viewport=size)
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         own = server.url, "blob:", "data:"

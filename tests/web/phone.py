@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"  # to look at
+# Milliseconds. A machine that runs several browsers and servers at once may stand still for half a minute.
+PATIENCE = 120_000
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 
 DEVICES = {
@@ -137,7 +139,7 @@ class Phone:
         session = self.context.new_cdp_session(self.page)
         session.send("Page.setFontSizes", {"fontSizes": {"standard": size}})
 
-    def wait_until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+    def wait_until(self, condition: Callable[[], object], seconds: float = PATIENCE / 1000) -> None:
         """For what the browser reports (`complaints`, `sent`): Playwright hands that on only while it is called."""
         end = time.monotonic() + seconds
         while not condition():

@@ -632,7 +632,7 @@ def test_photos_are_tried_on_two_versions_and_nothing_is_wider_than_the_screen(
     many = [photos[0].rename(tmp_path / "0.jpg")]
     many += [Path(shutil.copy(many[0], tmp_path / f"{number}.jpg")) for number in range(1, 22)]
     compare(page, *many)
-    expect(outcome).to_contain_text("0 of 20", timeout=60_000)
+    expect(outcome).to_contain_text("0 of 20")
     expect(outcome).to_contain_text("2 more were left out")
     assert tried.count() == 20
 
@@ -949,11 +949,11 @@ def test_without_a_model_it_says_what_to_do_and_of_forty_it_shows_one(
     expect(page.locator("#pictures")).to_be_hidden()
     for number in range(40):
         shutil.copytree(made_half, tmp_path / "models" / f"model_{number:02}" / "1")
-    expect(page.locator("nav a")).to_have_count(40, timeout=60_000)
+    expect(page.locator("nav a")).to_have_count(40)
     assert page.locator("article").count() == 1
     page.locator("nav a").last.click()
     expect(page.locator("#model-title")).to_have_text("model_39")
-    expect(card(page, 1)).to_contain_text("default", timeout=120_000)  # it is loaded
+    expect(card(page, 1)).to_contain_text("default")  # it is loaded
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     button = change(page, "default")
     would(page, "default of model_39: not chosen -> 1")

@@ -8,6 +8,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from phone import PATIENCE
 from support.real_model import ROOT
 
 DIST = ROOT / "backend" / "dogsnap" / "server" / "pages" / "app"
@@ -73,9 +74,15 @@ def site(tmp_path) -> Iterator[Site]:
     site.close()
 
 
+def open_context(browser):
+    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @contextmanager
 def kept_app(browser, site: Site) -> Iterator:
-    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    context = open_context(browser)
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{site.port}/")
     page.evaluate("navigator.serviceWorker.ready.then(() => null)")
@@ -94,10 +101,10 @@ def test_whoever_answers_instead_of_the_server_the_kept_app_opens_at_every_addre
         site.mood = mood
         for address in ("", "?utm=1", "#/pages/history/history", "index.html"):
             page.goto("about:blank")
-            page.goto(start + address, timeout=10_000)
-            page.locator(".page").wait_for(timeout=10_000)
-        page.reload(timeout=10_000)
-        page.locator(".page").wait_for(timeout=10_000)
+            page.goto(start + address)
+            page.locator(".page").wait_for()
+        page.reload()
+        page.locator(".page").wait_for()
 
 
 @pytest.mark.parametrize("kind", ["broken", "taken"])
@@ -105,7 +112,7 @@ def test_a_page_whose_script_comes_late_has_a_way_back_and_is_shown_once_it_is_t
     browser, site, kind
 ):
     setattr(site, kind, {"pages.js"})
-    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    context = open_context(browser)
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{site.port}/")
     camera = page.get_by_role("button", name="Take a photo")
@@ -130,7 +137,7 @@ def test_a_page_whose_script_comes_late_has_a_way_back_and_is_shown_once_it_is_t
     assert [each.locator(".page.settings").count() for each in (page, other)] == [0, 0]
     setattr(site, kind, set())
     for each in (page, other):
-        each.locator(".page.settings").wait_for(timeout=10_000)
+        each.locator(".page.settings").wait_for()
         each.get_by_role("button", name="Model (for developers)").wait_for()
         assert each.locator(".wx-frame:not([hidden])").count() == 1
         each.get_by_role("button", name="Back").click()
@@ -169,7 +176,7 @@ def test_a_new_version_is_taken_at_the_next_start_and_half_a_version_never(brows
 
 def open_counted(browser, site: Site) -> tuple:
     """A page of the app, and the addresses of the documents that it has loaded."""
-    context = browser.new_context(locale="en-US", viewport={"width": 390, "height": 844})
+    context = open_context(browser)
     page, loads = context.new_page(), []
     page.on("request", lambda asked: asked.is_navigation_request() and loads.append(asked.url))
     return page, loads
@@ -208,7 +215,7 @@ def test_where_old_and_new_come_in_turn_the_page_is_loaded_anew_once_and_goes_on
     assert len(loads) == 2
     assert page.locator(".page.settings").count() == 0
     (site.folder / "pages.js").write_bytes(former)
-    page.locator(".page.settings").wait_for(timeout=10_000)
+    page.locator(".page.settings").wait_for()
     assert len(loads) == 2
     page.context.close()
 

@@ -39,7 +39,7 @@ def switch(phone) -> None:
 
 def hint(phone, words: str) -> str:
     line = phone.screen.locator(".offline-hint", has_text=words)
-    line.wait_for(timeout=60_000)
+    line.wait_for()
     return line.inner_text()
 
 
@@ -52,7 +52,7 @@ def snap(phone, photo: Path) -> dict:
     """What the phone itself says of a photo."""
     phone.page.goto(f"{phone.url}#/pages/home/home")
     phone.choose(photo)
-    phone.screen.locator(".mark").wait_for(timeout=60_000)
+    phone.screen.locator(".mark").wait_for()
     return phone.page.evaluate(f"{LATEST}.onPhone")
 
 
@@ -205,7 +205,7 @@ def test_a_photo_whose_window_ended_while_the_network_ran_is_answered_at_the_nex
     entry = phone.page.evaluate(LATEST)
     assert (entry["outcome"], entry["onPhone"]) == (None, None)
     phone.page.goto(f"{phone.url}#/pages/result/result?id={entry['id']}")
-    phone.screen.locator(".mark").wait_for(timeout=60_000)
+    phone.screen.locator(".mark").wait_for()
     phone.context.set_offline(False)
     phone.screen.locator(".mark").wait_for(state="detached")
     assert phone.page.evaluate(f"{LATEST}.outcome.state") == "breed"
@@ -259,7 +259,7 @@ def test_twelve_megapixels_are_answered_within_three_seconds_by_a_slow_phone(pho
     phone.page.evaluate(LONG_TASKS)
     started = phone.page.evaluate("performance.now()")
     phone.choose(tmp_path / "large.jpg")
-    phone.screen.locator(".mark").wait_for(timeout=60_000)
+    phone.screen.locator(".mark").wait_for()
     took, longest = phone.page.evaluate("[performance.now(), longest]")
     print(
         f"answered after {took - started:.0f} ms, the longest task of the page took {longest:.0f} ms"
