@@ -219,7 +219,7 @@ module.exports = {
     settings: {
       title: 'Settings',
       language: 'Language 语言',
-      languages: { phone: 'Same as the phone', zh: '简体中文', 'zh-Hant': '繁體中文', en: 'English' },
+      languages: { phone: 'Same as the phone' },
       theme: 'Appearance',
       themes: { phone: 'Same as the phone', light: 'Light', dark: 'Dark' },
       offline: {

@@ -31,7 +31,7 @@ module.exports = {
       count: '能认出 {count} 种',
       mixOf: '',
       met: '共 {count} 种，你遇见过 {met} 种',
-      mix: '这里不认识“{words}”。',
+      mix: '没有找到“{words}”。',
     },
     breed: {
       title: '介绍',

@@ -16,7 +16,7 @@ module.exports = {
     retry: '重试',
     loading: '正在加载…',
     failed: '暂时打不开列表。请检查网络后重试。',
-    notKnown: '这里不认识“{words}”。',
+    notKnown: '没有找到“{words}”。',
     notSent: '没能发出去，请稍后再试。',
     notAsked: '没能弹出确认框，请再试一次。',
     gone: '这张照片已不在手机上。请重新拍一张。',
@@ -161,8 +161,8 @@ module.exports = {
       found: '找到 {count} 个',
       met: '共 {count} 个品种，你遇见过 {met} 个',
       mix: '那是混血犬，或列表里没有的品种。',
-      mixOf: '{mix}是{names}的混血犬。',
-      and: '和',
+      mixOf: '{mix}是\u200b{names}的混血犬。',
+      and: '\u200b和',
       noSize: '体型不详',
     },
     breed: {
@@ -214,7 +214,7 @@ module.exports = {
     settings: {
       title: '设置',
       language: '语言 Language',
-      languages: { phone: '跟随手机', zh: '简体中文', 'zh-Hant': '繁體中文', en: 'English' },
+      languages: { phone: '跟随手机' },
       theme: '外观',
       themes: { phone: '跟随手机', light: '浅色', dark: '深色' },
       offline: {

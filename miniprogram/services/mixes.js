@@ -68,13 +68,14 @@ const OF_POODLES = /^[a-z]{3,}(doodle|oodle|apoo|ipoo|ypoo)$/
  * @returns {string[] | null}  words for the breeds of the parents; null where it is no such mix
  */
 function parentsOf(names) {
-  const known = names.find((name) => parents.has(singular(name)))
-  if (known) return parents.get(singular(known))
+  const known = names.find((name) => parents.has(withoutEnding(name)))
+  if (known) return parents.get(withoutEnding(known))
   return names.some((name) => OF_POODLES.test(name) && !name.endsWith('poodle')) ? parents.get('doodle') : null
 }
 
-function singular(name) {
-  return parents.has(name) ? name : name.replace(/s$/, '')
+/** Without the ending that a name may have: "labradoodles", "金毛贵宾犬". */
+function withoutEnding(name) {
+  return parents.has(name) ? name : name.replace(/(s|犬|狗)$/, '')
 }
 
 module.exports = { parentsOf }

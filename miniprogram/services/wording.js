@@ -18,9 +18,18 @@ function percent(probability) {
  * @returns {{main: string, second: string}}  second: the English name under a Chinese one, else empty
  */
 function names({ name, name_zh: chinese }, language) {
-  const english = name.charAt(0).toUpperCase() + name.slice(1)
+  const english = withCapital(name)
   if (language === 'en' || !chinese) return { main: english, second: '' }
   return { main: choose({ zh: chinese }, language), second: english }
+}
+
+/** A breed's name within a sentence. @param {{name: string, name_zh: string}} breed @param {Language} language */
+function within(breed, language) {
+  return language === 'en' ? breed.name : names(breed, language).main
+}
+
+function withCapital(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
 /**
@@ -94,4 +103,4 @@ function groups(items, titleOf) {
   return Array.from(found)
 }
 
-module.exports = { percent, names, asked, sentences, choose, list, fill, day, duration, range, groups }
+module.exports = { percent, names, within, withCapital, asked, sentences, choose, list, fill, day, duration, range, groups }

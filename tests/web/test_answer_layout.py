@@ -2,7 +2,7 @@
 
 import pytest
 from support.colour_photos import RED, encode, plain
-from test_answers import HUSKY_GROUP, answer_with
+from test_answers import HUSKY_GROUP, answer_with, likely
 
 HUSKY, MALAMUTE, ESKIMO = "n02110185", "n02110063", "n02109961"
 LIKELY = {MALAMUTE: 0.5, HUSKY: 0.4, ESKIMO: 0.05}
@@ -137,6 +137,18 @@ FACTS = [
     for breed in (MALAMUTE, HUSKY)
 ]
 
+CHINESE_FACTS = [
+    {
+        **facts,
+        "name": "Alaskan malamute",
+        "name_zh": "阿拉斯加雪橇犬",
+        "other_names": [],
+        "other_names_zh": ["阿拉斯加", "雪橇犬", "阿拉斯加马拉缪特犬", "巨型阿拉斯加犬"],
+        "origin": {"en": "", "zh": "美国阿拉斯加"},
+    }
+    for facts in FACTS
+]
+
 
 @pytest.mark.parametrize("is_soon", [True, False])
 def test_facts_of_its_breeds_move_nothing_of_an_answer(phone, red_dog, is_soon):
@@ -161,6 +173,72 @@ def test_facts_of_its_breeds_move_nothing_of_an_answer(phone, red_dog, is_soon):
     phone.open(".row", ".facts")
     phone.back()
     assert phone.screen.locator(".difference").count() == 2
+
+
+# Where a line ends within Chinese words: the characters before and after it.
+BROKEN = r"""(selector) => [...document.querySelectorAll(`.wx-frame:not([hidden]) :is(${selector})`)].flatMap((each) => {
+    const walker = document.createTreeWalker(each, NodeFilter.SHOW_TEXT), found = []
+    for (let text; (text = walker.nextNode());) {
+        const top = (place) => {
+            const range = document.createRange()
+            range.setStart(text, place)
+            range.setEnd(text, place + 1)
+            return range.getBoundingClientRect().top
+        }
+        for (let place = 1; place < text.length; place++) {
+            const pair = text.data.slice(place - 1, place + 1)
+            if (/^\p{Script=Han}+$/u.test(pair) && top(place) > top(place - 1) + 4) found.push(pair)
+        }
+    }
+    return found
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 390])
+def test_chinese_names_and_clauses_go_on_in_the_next_line_whole(
+    open_phone, colour_server, red_dog, width
+):
+    phone = open_phone(server=colour_server, viewport={"width": width, "height": 740})
+    answer_with(phone, "group", LIKELY, group=HUSKY_GROUP)
+    phone.page.route("**/api/breeds", lambda route: route.fulfill(json={"breeds": CHINESE_FACTS}))
+    broken = []
+    phone.snap(red_dog)
+    phone.open(".frame-button", ".frame")
+    broken += phone.page.evaluate(BROKEN, ".hint")
+    phone.back()
+    phone.open(".row", ".facts")
+    broken += phone.page.evaluate(BROKEN, ".others")
+    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
+    phone.screen.locator(".choice").first.wait_for()
+    broken += phone.page.evaluate(BROKEN, ".second")
+    phone.page.evaluate("location.hash = '#/pages/home/home'")
+    phone.page.route(
+        "**/api/classify",
+        lambda route: route.fulfill(status=503, headers={"Retry-After": "120"}, json={"error": ""}),
+    )
+    phone.choose(red_dog)
+    phone.screen.locator(".waits").wait_for()
+    assert broken + phone.page.evaluate(BROKEN, ".lead") == []
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+@pytest.mark.parametrize("width", [360, 390])
+def test_the_name_of_each_of_four_dogs_is_seen_whole(
+    open_phone, colour_server, red_dog, locale, width
+):
+    phone = open_phone(
+        server=colour_server, locale=locale, viewport={"width": width, "height": 740}
+    )
+    dog = {"level": "breed", "breeds": [likely(MALAMUTE, 0.97)], "group": None, "set": None}
+    dogs = [{**dog, "box": [place / 4, 0.1, place / 4 + 0.2, 0.9]} for place in range(4)]
+    answer_with(phone, "breed", {MALAMUTE: 0.97}, box=dogs[0]["box"], dogs=dogs)
+    phone.snap(red_dog)
+    names = phone.screen.locator(".tab-name")
+    assert names.count() == 4
+    for name in names.all():
+        assert name.evaluate("each => each.scrollWidth <= each.clientWidth")
+    tops = [tab.bounding_box()["y"] for tab in phone.screen.locator(".tab").all()]
+    assert tops[0] == tops[1] < tops[2] == tops[3]
 
 
 def test_the_breed_of_an_answer_stands_on_the_page_once(phone, red_dog):

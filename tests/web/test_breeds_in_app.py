@@ -29,7 +29,7 @@ def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_
     search = phone.screen.locator(".search input")
     search.fill("puli")
     expect(phone.screen.locator(".hint")).to_contain_text(
-        "不认识“puli”" if chinese else "No breed called “puli”"
+        "没有找到“puli”" if chinese else "No breed called “puli”"
     )
     for words, english, own in (
         ("shiba", "Shiba Inu", "柴犬"),

@@ -71,8 +71,8 @@ Page({
     const values = { words, count: found.length, met: this.all.filter(({ id }) => met.all()[id]).length }
     if (!words) return found.length ? wording.fill(values.met ? text.met : text.count, values) : ''
     if (search.isNamedMix(words) && found.length) {
-      const names = found.map((breed) => (language === 'en' ? breed.name : wording.names(breed, language).main)).join(text.and)
-      return wording.fill(text.mixOf, { mix: words.charAt(0).toUpperCase() + words.slice(1), names })
+      const names = found.map((breed) => wording.within(breed, language)).join(text.and)
+      return wording.fill(text.mixOf, { mix: wording.withCapital(words), names })
     }
     return wording.fill(found.length ? text.found : search.isMix(words) ? text.mix : text.notKnown, values)
   },

@@ -73,11 +73,11 @@ Page({
     })
   },
 
-  /** "labradoodle: Labrador retriever, standard poodle", where the words are for such a mix. */
+  /** "Labradoodle: Labrador retriever, standard poodle", where the words are for such a mix. */
   parents() {
     const { text, language, words } = this.data
-    const names = search.isNamedMix(words) ? search.search(this.breeds, words).map((breed) => wording.names(breed, language).main) : []
-    return names.length ? wording.fill(text.mixOf, { mix: words, names: wording.list(names, language) }) : ''
+    const names = search.isNamedMix(words) ? search.search(this.breeds, words).map((breed) => wording.within(breed, language)) : []
+    return names.length ? wording.fill(text.mixOf, { mix: wording.withCapital(words), names: wording.list(names, language) }) : ''
   },
 
   onInput({ detail }) {

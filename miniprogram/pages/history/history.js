@@ -88,11 +88,17 @@ Page({
 
 /** @param {import('../../services/history').Entry} entry */
 function toItem(entry, now, text) {
-  const { time, outcome, said } = entry
+  const { time, said } = entry
   const corrected = said && said.verdict !== 'right'
-  const { name, detail, percent = '' } = corrected ? { name: captions.said(said), detail: captions.caption(outcome) } : describe(entry, text)
+  const { name, detail, percent = '' } = corrected ? ofSaid(entry) : describe(entry, text)
   const removeLabel = wording.fill(text.remove, { name })
   return Object.assign(dogs.thumb(entry), { day: wording.day(time, now, text), name, detail, percent, removeLabel })
+}
+
+/** What the user said, above the answer where that is another. @param {import('../../services/history').Entry} entry */
+function ofSaid({ outcome, said }) {
+  const answer = captions.caption(outcome)
+  return { name: captions.said(said), detail: answer === captions.short({ outcome, said }) ? '' : answer }
 }
 
 /**

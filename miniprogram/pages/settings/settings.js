@@ -11,6 +11,8 @@ const settings = require('../../services/settings')
 const wording = require('../../services/wording')
 
 const LANGUAGES = ['phone', 'zh', 'zh-Hant', 'en']
+/** Whoever reads a language finds it by its own name. */
+const OWN_NAMES = { zh: '简体中文', 'zh-Hant': '繁體中文', en: 'English' }
 const THEMES = ['phone', 'light', 'dark']
 
 Page({
@@ -76,7 +78,7 @@ Page({
     this.setData({
       app: texts().card.app,
       groups: [
-        { name: 'language', title: text.language, options: toOptions(LANGUAGES, text.languages, language) },
+        { name: 'language', title: text.language, options: toOptions(LANGUAGES, Object.assign({}, text.languages, OWN_NAMES), language) },
         { name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },
       ],
       modelOptions: modelOptions(this.models, model, text),

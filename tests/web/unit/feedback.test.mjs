@@ -181,6 +181,14 @@ for (const [words, found] of [
   })
 }
 
+test('a mix is told with the breeds of its parents, as names stand within a sentence', async () => {
+  phone.language = 'en'
+  const correct = await correcting(await answered())
+  correct.onInput({ detail: { value: 'goldador' } })
+  const [{ choices }] = correct.data.sections
+  assert.deepEqual([choices[0].label, choices[0].second], ['A mix of breeds', 'Goldador: golden retriever, Labrador retriever'])
+})
+
 test('a breed that is tapped is sent once, and the page goes back', async () => {
   const correct = await correcting(await answered())
   correct.onChoose(tap({ key: 'n06' }))

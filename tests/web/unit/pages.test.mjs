@@ -315,6 +315,18 @@ test('the history and the first page say of each photo what was seen in it', asy
   )
 })
 
+test('what the user said stands above what the app said only where that is another', async () => {
+  for (const { id, name, name_zh } of GUESSES.slice(0, 2)) {
+    await remember(id)
+    phone.service('history').change(id, { said: { verdict: '', breed: id, name, name_zh } })
+  }
+  const [{ items }] = phone.open('history').data.days
+  const [other, same] = items
+  const [{ name_zh: right }, { name_zh: wrong }] = GUESSES
+  assert.deepEqual([same.name, same.detail], [`你说：${right}`, ''])
+  assert.deepEqual([other.name, other.detail], [`你说：${wrong}`, right])
+})
+
 // --- settings
 
 const MODELS = [

@@ -79,6 +79,8 @@ test('the commonest mixes are known as such, with the breeds of the parents', ()
     'golden doodle': ['golden retriever', 'standard poodle'],
     'mini goldendoodle': ['golden retriever', 'standard poodle'],
     马尔泰迪: ['Maltese', 'toy poodle'],
+    金毛贵宾犬: ['golden retriever', 'standard poodle'],
+    拉布拉多贵宾狗: ['Labrador retriever', 'standard poodle'],
   }
   for (const [words, names] of Object.entries(expected)) {
     assert.ok(isMix(words) && isNamedMix(words), words)

@@ -69,6 +69,12 @@ test('names and facts of the server are written so, and found in either writing'
   }
 })
 
+test('each language is offered by its own name', async () => {
+  const { phone } = await phoneIn('zh_TW')
+  const [{ options }] = phone.open('settings').data.groups
+  assert.deepEqual(options.map(({ label }) => label), ['跟隨手機', '简体中文', '繁體中文', 'English'])
+})
+
 test('without a table and a connection texts stay simplified, and it is asked for again', async () => {
   const phone = new Phone()
   phone.language = 'zh_TW'
