@@ -194,6 +194,13 @@ def test_after_an_error_every_request_is_idle_again(loaded, monkeypatch):
     wait_until(lambda: len(requests._idle) == 2)
 
 
+def test_of_the_requests_that_are_idle_the_first_is_taken_which_has_all_cores():
+    requests = openvino_runtime.InferRequests(["all cores", "one core"])
+    for _ in range(2):
+        with requests.idle(0.0) as first, requests.idle(0.0) as second:
+            assert (first, second) == ("all cores", "one core")
+
+
 def test_an_idle_request_goes_to_the_image_whose_deadline_comes_first():
     requests, order = openvino_runtime.InferRequests(["request"]), []
 

@@ -187,8 +187,8 @@ def _run_step(step: GraphFunction, known: Mapping[str, Any]) -> Arrays:
 
 
 class InferRequests:
-    """OpenVINO's inference requests of a compiled network, each for one image
-    at a time.
+    """OpenVINO's inference requests of compiled networks, each for one image at a
+    time. Of several that are idle the first is taken.
 
     The one that becomes idle goes to the waiting image whose deadline comes
     first: a photo's second pass does not wait behind photos that came later, so
@@ -196,7 +196,8 @@ class InferRequests:
     """
 
     def __init__(self, requests: Sequence[Any]):
-        self._idle = list(requests)
+        self._requests = requests
+        self._idle = list(range(len(requests)))  # a heap
         self._waiting: list[tuple[float, int, Future[Any]]] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -206,27 +207,27 @@ class InferRequests:
         """Wait for an idle request; `deadline`: a time of time.monotonic(),
         math.inf for none.
         """
-        request = self._take(deadline)
+        place = self._take(deadline)
         try:
-            yield request
+            yield self._requests[place]
         finally:
-            self._give_back(request)
+            self._give_back(place)
 
-    def _take(self, deadline: float) -> Any:
+    def _take(self, deadline: float) -> int:
         with self._lock:
             if self._idle:
-                return self._idle.pop()
-            turn: Future[Any] = Future()
+                return heapq.heappop(self._idle)
+            turn: Future[int] = Future()
             heapq.heappush(self._waiting, (deadline, next(self._numbers), turn))
         return turn.result()
 
-    def _give_back(self, request: Any) -> None:
+    def _give_back(self, place: int) -> None:
         with self._lock:
             if self._waiting:
                 *_, turn = heapq.heappop(self._waiting)
-                turn.set_result(request)
+                turn.set_result(place)
             else:
-                self._idle.append(request)
+                heapq.heappush(self._idle, place)
 
 
 class Network:
@@ -234,15 +235,18 @@ class Network:
     all versions with the same network.
 
     Lab note, Inception v3 on two cores, ms per photo with base64 and decoding,
-    the best of seven alternating rounds:
+    the best of seven alternating rounds; int8 is the network of version 3
+    alone, on a processor with VNNI:
 
-                               float32, 1 caller   8 callers   bfloat16, 1 caller   8 callers
-    one stream of two threads  46.6                48.9        17.5                 15.9
-    two streams of one thread  85.5                44.3        22.1                 10.9
+                               float32, 1 caller   8   bfloat16, 1   8      int8, 1   8
+    one stream of two threads  46.6              48.9  17.5          15.9   20        20
+    two streams of one thread  85.5              44.3  22.1          10.9   36        18
 
-    So concurrent images get one core each; a single image gets all cores by a
-    second compiled network (80 MB). In bfloat16 that would save 5 ms, which is
-    not worth the memory. With pinned threads (OpenVINO's default) it took 1.6
+    So concurrent images get one core each, and a single image gets all cores by
+    a second compiled network. Where there are two cores, that is one of two
+    streams: OpenVINO copies the weights once more for a network of several
+    streams (33 MB in int8), and eight callers wait no longer for one of two
+    threads and one of one. With pinned threads (OpenVINO's default) it took 1.6
     times as long beside another program.
 
     `one_caller`: images of concurrent callers, or of a batch, run one after the
@@ -264,11 +268,15 @@ class Network:
         model = core.read_model(file.read_bytes(), tensor)
         self.shape = tuple(model.input(0).get_shape())[1:]
         self.precision, self._outputs = precision, outputs
-        self._alone = _requests(core, model, precision, 1)
         streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
-        self._together = self._alone
-        if streams > 1:
-            self._together = _requests(core, model, precision, streams)
+        on_all_cores = _requests(core, model, precision, 1, processor.cores())
+        self._alone = self._together = InferRequests(on_all_cores)
+        if streams == 2:
+            others = _requests(core, model, precision, 1, 1)
+            self._alone = self._together = InferRequests([*on_all_cores, *others])
+        elif streams > 2:
+            others = _requests(core, model, precision, streams, processor.cores())
+            self._together = InferRequests(others)
         self._streams = streams
         # What was compiled has the weights in an order of its own; it refers to these all the same.
         mapped.madvise(mmap.MADV_DONTNEED)
@@ -330,9 +338,9 @@ class Network:
             return [output[0] for output in request.infer([image], share_inputs=True).to_tuple()]
 
 
-def _requests(core: Any, model: Any, precision: str, streams: int) -> InferRequests:
-    """The network compiled for `streams` concurrent images, and an inference
-    request for each, run once as warm-up.
+def _requests(core: Any, model: Any, precision: str, streams: int, threads: int) -> list[Any]:
+    """The network compiled for `streams` concurrent images on `threads` in all, and
+    an inference request for each, run once as warm-up.
 
     `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that
     feed one wait for ever, and after an error in a callback it ends the
@@ -341,7 +349,7 @@ def _requests(core: Any, model: Any, precision: str, streams: int) -> InferReque
     of_the_rest = EXACT if precision == INT8 else precision  # of what is not quantised
     settings = {
         "INFERENCE_PRECISION_HINT": of_the_rest,
-        "INFERENCE_NUM_THREADS": processor.cores(),
+        "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,
     }
@@ -352,7 +360,7 @@ def _requests(core: Any, model: Any, precision: str, streams: int) -> InferReque
     requests = [compiled.create_infer_request() for _ in range(streams)]
     for request in requests:
         request.infer([np.zeros(tuple(model.input(0).get_shape()), np.float32)])
-    return InferRequests(requests)
+    return requests
 
 
 def _smallest_model() -> Any:
