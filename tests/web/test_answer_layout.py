@@ -241,6 +241,21 @@ def test_the_name_of_each_of_four_dogs_is_seen_whole(
     assert tops[0] == tops[1] < tops[2] == tops[3]
 
 
+LONG_NAME = "basset hound, beagle, bluetick coonhound, treeing Walker coonhound or English foxhound"
+
+
+def test_a_long_name_of_a_group_is_seen_whole_in_the_history(open_phone, colour_server, red_dog):
+    size = {"width": 360, "height": 740}
+    phone = open_phone(server=colour_server, locale="en-US", viewport=size)
+    answer_with(phone, "group", LIKELY, group={**HUSKY_GROUP, "name": LONG_NAME})
+    phone.snap(red_dog)
+    phone.page.evaluate("location.hash = '#/pages/history/history'")
+    name = phone.screen.locator(".entry .name")
+    assert name.evaluate("each => each.scrollHeight <= each.clientHeight")
+    phone.tap("edit")
+    assert name.evaluate("each => each.scrollHeight <= each.clientHeight")
+
+
 def test_the_breed_of_an_answer_stands_on_the_page_once(phone, red_dog):
     phone.snap(red_dog)
     assert phone.screen.inner_text().count(phone.headline()) == 1

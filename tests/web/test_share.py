@@ -68,3 +68,17 @@ def test_over_plain_http_in_the_lan_everything_works_and_share_copies_the_link(o
     assert phone.page.evaluate("did") == ["copy", copied]
     phone.back()
     phone.screen.locator(".recent-item").wait_for()
+
+
+def test_a_toast_takes_two_lines_at_most_on_a_narrow_phone(open_phone, colour_server, red_dog):
+    size = {"width": 360, "height": 740}
+    phone = open_phone(server=colour_server, locale="en-US", viewport=size)
+    phone.snap(red_dog)
+    phone.page.evaluate(
+        "() => { HTMLAnchorElement.prototype.click = () => { throw new Error('refused') } }"
+    )
+    phone.tap("save")
+    toast = phone.page.locator(".wx-toast")
+    assert toast.inner_text() == "The picture could not be saved."
+    lines = "each => { const text = document.createRange(); text.selectNodeContents(each); return text.getClientRects().length }"
+    assert toast.evaluate(lines) <= 2
