@@ -13,7 +13,11 @@ ENOUGH = 1e-2  # change of a weight
 
 
 def fit(
-    dogs: np.ndarray, dogs_largest: np.ndarray, others: np.ndarray, others_largest: np.ndarray
+    dogs: np.ndarray,
+    dogs_largest: np.ndarray,
+    others: np.ndarray,
+    others_largest: np.ndarray,
+    penalty_of_each: float = PENALTY,
 ) -> DogHead:
     """A head by features of photos with a dog (n, f) and without (m, f), and
     the largest logits of a breed (n,) and (m,).
@@ -27,7 +31,7 @@ def fit(
     shares = np.repeat((0.5 / np.array(counts)).astype(np.float32), counts)
     spread = features.std(0) + 1e-3
     inputs = np.column_stack([features / spread, np.ones(len(features), np.float32)])
-    penalty = np.append(np.full_like(spread, PENALTY), np.float32(1e-9))
+    penalty = np.append(np.full_like(spread, penalty_of_each), np.float32(1e-9))
     start = np.zeros_like(penalty)
     found = fit_logistic(inputs, target, shares, start, penalty, ENOUGH, offsets)
     weights = (found[:-1] / spread).astype(np.float16).astype(np.float32)

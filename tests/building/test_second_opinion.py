@@ -264,6 +264,22 @@ def test_a_network_that_was_fitted_before_there_were_parts_looks_at_the_whole_ph
     np.testing.assert_array_equal(before[0], now[0])
 
 
+def test_on_phones_a_last_layer_of_its_own_answers(artefacts, own, tmp_path):
+    teach(artefacts)
+    fit_phone(artefacts, json.loads((artefacts / SECOND_OPINION).read_text())["network"]["sha256"])
+    fitted = json.loads((artefacts / phone.FITTED).read_text(encoding="utf-8"))
+    kernel = RANDOM.normal(0, 1, (BESIDE_FEATURES, 4)).astype(np.float16).astype(np.float32)
+    bias = [0.1, 0.2, 0.3, 0.4]
+    layer = {"kernel": write_halves(kernel), "bias": bias}
+    write_json({**fitted, **layer}, artefacts / phone.FITTED)
+    (tmp_path / "3" / "assets.extra").mkdir(parents=True)
+    phone.write(tmp_path / "3", read_answering("tiny", artefacts), artefacts)
+    file = tmp_path / "3" / FOLDER / phone.ONNX
+    image = np.random.default_rng(2).uniform(size=(1, 8, 8, 3)).astype(np.float32)
+    told = openvino.Core().compile_model(str(file), "CPU", EXACT)(image)[0][0]
+    np.testing.assert_allclose(told, own(image)["features"].numpy()[0] @ kernel + bias, atol=0.05)
+
+
 def test_what_was_fitted_to_another_network_is_not_for_phones(artefacts, tmp_path):
     fit_phone(artefacts, "f" * 64)
     with pytest.raises(ExportError, match=r"phone\.json was made with other"):

@@ -300,6 +300,8 @@ def test_further_breeds_are_fitted_with_the_second_opinion_and_other_files_stay(
     output_of(calibrate(with_beside, data, "--opinion", *taught))
     assert {name: (with_beside / name).read_bytes() for name in WRITTEN} == before
     kept = json.loads((with_beside / TAUGHT).read_text(encoding="utf-8"))
+    said = refused(calibrate(with_beside, data, "--phone"))
+    assert "no photo of violet_dog, yellow_dog trains; see --data and --taught" in said
     assert kept["second_opinion"] == known["network"]["sha256"]
     assert all(len(read_halves(each.pop("opinion")["weights"])) == 6 for each in kept["taught"])
     assert kept["taught"] == rows
@@ -331,8 +333,13 @@ def test_the_network_beside_gets_thresholds_of_its_own_for_phones(
 ) -> None:
     (with_beside / TAUGHT).unlink()
     output_of(calibrate(with_beside, data, "--opinion"))
+    before = {file.name: file.read_bytes() for file in with_beside.iterdir()}
     output_of(calibrate(with_beside, data, "--phone"))
-    fitted = json.loads((with_beside / phone.FITTED).read_text(encoding="utf-8"))
+    after = {file.name: file.read_bytes() for file in with_beside.iterdir()}
+    fitted = json.loads(after.pop(phone.FITTED))
+    assert after == before  # the second opinion stays as it is
+    kernel, _ = read_answering("tiny", with_beside).opinion.breed_weights(())
+    assert not np.allclose(read_halves(fitted["kernel"]).reshape(kernel.shape), kernel, atol=1e-3)
     version = tmp_path / "3"
     (version / "assets.extra").mkdir(parents=True)
     phone.write(version, read_answering("tiny", with_beside), with_beside)

@@ -15,6 +15,7 @@ from dogsnap.exporting.eight_bits import MODEL, WEIGHTS, write_graph_model, writ
 from dogsnap.exporting.export import Stored, check_made_with, read_json, stated_groups
 from dogsnap.exporting.freezing import FrozenGraph, freeze
 from dogsnap.exporting.layers import Tensors
+from dogsnap.networks.halves import read_halves
 from dogsnap.networks.second_opinion import OPINION
 from dogsnap.serving.answers.levels import Decision
 from dogsnap.serving.versions import checksums
@@ -69,6 +70,8 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
     )
     calibration = fitted["calibration"]
     head = stored.opinion.breed_weights(stored.description.get("taught", ()))
+    if "kernel" in fitted:  # a last layer of its own
+        head = read_halves(fitted["kernel"]).reshape(head[0].shape), np.array(fitted["bias"])
     graph = network_graph(stored.opinion.network, *head)
     folder = version / FOLDER
     folder.mkdir()
