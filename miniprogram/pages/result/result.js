@@ -86,13 +86,14 @@ Page({
     this.dress()
     waiting.send()
     await breeds.soon()
-    if (this.stop !== stop || !appearance.isInView(this)) return // asked again, or left, meanwhile
+    if (this.stop !== stop) return // asked again, or left, meanwhile
     const outcome = history.outcome(this.snapId) || this.kept
     if (outcome && (!this.outcome || this.outcome.onPhone)) this.answer(outcome) // it waited, or another window was asked about it
   },
 
   onUnload() {
     this.stop()
+    this.stop = () => {}
   },
 
   dress() {
