@@ -280,6 +280,13 @@ def test_on_phones_a_last_layer_of_its_own_answers(artefacts, own, tmp_path):
     np.testing.assert_allclose(told, own(image)["features"].numpy()[0] @ kernel + bias, atol=0.05)
 
 
+def test_what_was_fitted_for_other_breeds_is_not_for_phones(artefacts, tmp_path):
+    """The artefacts know three, and what was fitted four."""
+    fit_phone(artefacts, json.loads((artefacts / SECOND_OPINION).read_text())["network"]["sha256"])
+    with pytest.raises(ExportError, match="was fitted for 4 breeds, expected 3, as the network"):
+        phone.write(tmp_path, read_answering("tiny", artefacts), artefacts)
+
+
 def test_what_was_fitted_to_another_network_is_not_for_phones(artefacts, tmp_path):
     fit_phone(artefacts, "f" * 64)
     with pytest.raises(ExportError, match=r"phone\.json was made with other"):

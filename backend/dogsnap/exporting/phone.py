@@ -12,7 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from dogsnap.exporting.eight_bits import MODEL, WEIGHTS, write_graph_model, write_onnx
-from dogsnap.exporting.export import Stored, check_made_with, read_json, stated_groups
+from dogsnap.exporting.export import (
+    ExportError,
+    Stored,
+    check_made_with,
+    read_json,
+    stated_groups,
+)
 from dogsnap.exporting.freezing import FrozenGraph, freeze
 from dogsnap.exporting.layers import Tensors
 from dogsnap.networks.halves import read_halves
@@ -56,7 +62,7 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
 
     Its scores are the logits of the breeds: the mean over the parts of the photo
     that `parts_of` names. The largest, with `dog_bias` added, is the logit of a
-    dog. Raises ExportError for a FITTED of another network.
+    dog. Raises ExportError for a FITTED of another network or other breeds.
     """
     if stored.opinion is None or not (artefacts / FITTED).is_file():
         return
@@ -68,7 +74,12 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
         "run `python -m lab calibrate --phone`",
         "the network beside it",
     )
-    calibration = fitted["calibration"]
+    calibration, labels = fitted["calibration"], known_labels(stored)
+    if len(calibration["log_prior"]) != len(labels):
+        raise ExportError(
+            f"{artefacts / FITTED} was fitted for {len(calibration['log_prior'])} breeds, expected "
+            f"{len(labels)}, as the network beside knows; run `python -m lab calibrate --phone`"
+        )
     head = stored.opinion.breed_weights(stored.description.get("taught", ()))
     if "kernel" in fitted:  # a last layer of its own
         head = read_halves(fitted["kernel"]).reshape(head[0].shape), np.array(fitted["bias"])
@@ -83,7 +94,6 @@ def write(version: Path, stored: Stored, artefacts: Path) -> None:
         # Detects damage; what phones can compute of a file.
         sha1 = hashlib.sha1(contents, usedforsecurity=False).hexdigest()
         files[name] = {"bytes": len(contents), "sha1": sha1}
-    labels = known_labels(stored)
     description = {
         "side": stored.opinion.network.input_shape[1],
         "parts": parts_of(fitted),
