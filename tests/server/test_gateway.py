@@ -313,11 +313,14 @@ def test_an_answer_that_does_not_fit_the_signature_is_the_engines_fault(stub, st
 
 
 @contextmanager
-def switched_to_3(stub, gateway, outputs: tuple[str, ...]):
-    """The engine answers with a version 3, of which the gateway has no folder, and whose outputs are these."""
+def switched_to(version: int, stub, gateway, outputs: tuple[str, ...]):
+    """The engine answers with a version of which the gateway has no folder, and whose outputs are these.
+
+    Each time another number: what a gateway knows of a version holds until its next poll.
+    """
     about = get_model_metadata_pb2.GetModelMetadataResponse.FromString(stub.about)
     answer = predict_pb2.PredictResponse.FromString(stub.fixed)
-    about.model_spec.version.value = answer.model_spec.version.value = 3
+    about.model_spec.version.value = answer.model_spec.version.value = version
     signatures = get_model_metadata_pb2.SignatureDefMap()
     about.metadata["signature_def"].Unpack(signatures)
     told, given = signatures.signature_def["scores"].outputs, answer.outputs
@@ -331,34 +334,34 @@ def switched_to_3(stub, gateway, outputs: tuple[str, ...]):
 
     def tell(request: bytes, context: grpc.ServicerContext) -> bytes:
         asked = get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec
-        return about.SerializeToString() if asked.version.value == 3 else stub.about
+        return about.SerializeToString() if asked.version.value == version else stub.about
 
     wait_until(lambda: classify(gateway).status_code == 200)
     with answering(stub, lambda request, context: answer.SerializeToString(), tell):
         yield
-    wait_until(lambda: classify(gateway).status_code == 200)  # after the next poll
+    wait_until(lambda: classify(gateway).status_code == 200)
 
 
 def test_outputs_and_names_are_those_of_the_version_that_the_engine_has_switched_to(
     stub, stub_gateway
 ):
-    with switched_to_3(stub, stub_gateway, ("prediction", "dog")):
+    with switched_to(3, stub, stub_gateway, ("prediction", "dog")):
         unnamed = classify(stub_gateway)
     assert_refused(
         unnamed, 400, "inception_v3/3/assets.extra/dogsnap.json of this server (--models"
     )
-    with switched_to_3(stub, stub_gateway, ("prediction", "dog", "cat")):
+    with switched_to(4, stub, stub_gateway, ("prediction", "dog", "cat")):
         assert set(asked_as_tensor(stub_gateway, RED).json()["predictions"][0]) == {
             "prediction",
             "dog",
             "cat",
         }
-    with switched_to_3(stub, stub_gateway, ("dog", "cat")):
+    with switched_to(5, stub, stub_gateway, ("dog", "cat")):
         lacking = classify(stub_gateway)
     assert_refused(
         lacking,
         503,
-        "just switched to inception_v3 version 3, which gives other outputs; try again",
+        "just switched to inception_v3 version 5, which gives other outputs; try again",
     )
     assert lacking.headers["Retry-After"] == "1"
 
