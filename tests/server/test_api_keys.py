@@ -16,7 +16,7 @@ import grpc
 import pytest
 import requests
 from dogsnap.server.middleware import api_keys
-from dogsnap.server.middleware.access_control import RateLimiter
+from dogsnap.server.middleware.rate_limits import RateLimiter
 from limits import parse
 from support.command_line import dogsnap, refused
 from support.grpc_client import connected, predict_request
