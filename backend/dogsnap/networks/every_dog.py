@@ -41,7 +41,7 @@ class EveryDog:
     score: float
     # at 0.35, parts of one dog count as two in 3 of 100 photos from the web, at 0.3 in 1
     overlap: float = 0.3
-    dog: float = 0.3  # less sure than of a whole photo, since the cells saw a dog, too
+    dog: float = 0.05  # far less sure than of a whole photo, since the cells saw a dog, too
     margin: float = 0.05
     weight: float = 1.0  # the second pass counts alone
     sharpness: float = 1.0
