@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import openvino
 import pytest
 import tensorflow as tf
 from dogsnap import processor
@@ -115,6 +116,31 @@ def test_the_copy_of_weights_takes_no_memory_once_the_network_is_compiled(
     del network
     with pytest.raises(StopIteration):  # it is not even mapped
         resident_bytes(tmp_path)
+
+
+def test_the_copy_of_weights_holds_the_same_with_small_constants_in_front(made):
+    file = made / "2" / openvino_runtime.FOLDER / openvino_runtime.NETWORK
+    expected = openvino.Core().read_model(file)
+    description, mapped = openvino_runtime.read_network(file)
+    tensor = openvino.Tensor(np.frombuffer(mapped, np.uint8), shared_memory=True)
+    model = openvino.Core().read_model(description, tensor)
+    pairs = zip(model.get_ordered_ops(), expected.get_ordered_ops(), strict=True)
+    for node, same in pairs:
+        if node.get_type_name() == "Constant":
+            assert np.array_equal(node.data, same.data)
+    places = openvino_runtime.PLACE.findall(description)
+    sizes = [int(size) for _, size in sorted(places, key=lambda place: int(place[0]))]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 64 < sizes[-1]
+
+
+def test_weights_that_are_too_short_are_no_network(made, tmp_path):
+    made_in = made / "2" / openvino_runtime.FOLDER
+    for name in (openvino_runtime.NETWORK, "network.bin"):
+        shutil.copyfile(made_in / name, tmp_path / name)
+    os.truncate(tmp_path / "network.bin", (tmp_path / "network.bin").stat().st_size - 4)
+    with pytest.raises(openvino_runtime.IncompatibleNetwork, match=r"network.bin is too short"):
+        openvino_runtime.read_network(tmp_path / openvino_runtime.NETWORK)
 
 
 def test_beside_requests_it_is_compiled_at_low_priority_and_runs_at_the_usual_one(
