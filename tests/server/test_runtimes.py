@@ -143,6 +143,19 @@ def test_weights_that_are_too_short_are_no_network(made, tmp_path):
         openvino_runtime.read_network(tmp_path / openvino_runtime.NETWORK)
 
 
+def test_a_network_in_int8_has_no_subgraphs_which_take_memory(made):
+    file = made / "2" / openvino_runtime.FOLDER / openvino_runtime.NETWORK
+    assert "Subgraph" in compiled_operations(file, openvino_runtime.EXACT)
+    assert "Subgraph" not in compiled_operations(file, openvino_runtime.INT8)
+
+
+def compiled_operations(file: Path, precision: str) -> set[str]:
+    network = openvino_runtime.Network(file, precision, ["prediction"], one_caller=True)
+    (request,) = network._alone._requests
+    model = request.get_compiled_model().get_runtime_model()
+    return {node.get_rt_info()["layerType"].value for node in model.get_ordered_ops()}
+
+
 def test_beside_requests_it_is_compiled_at_low_priority_and_runs_at_the_usual_one(
     made, monkeypatch
 ):
