@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dogsnap import processor
+from dogsnap.exporting import quantization
 from dogsnap.exporting.quantization import Ranges, quantise_in_place
 from dogsnap.training.ranges import find_ranges
 from openvino import Core, Model, opset13, save_model
@@ -71,6 +72,35 @@ def test_the_head_behind_the_last_convolution_stays_float32(file, ranges):
     rounding = [node for node in model.get_ordered_ops() if node.get_type_name() == "FakeQuantize"]
     rounded = sorted(node.input_value(0).get_node().get_type_name() for node in rounding)
     assert rounded == ["Add", "Relu", "Relu"]  # the pixels, and the two that are joined
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_large_dense_layer_multiplies_weights_in_int8_and_values_in_float32(
+    monkeypatch, is_transposed
+):
+    image = opset13.parameter([1, 12, 12, 3], np.float32, "image")
+    pixels = opset13.transpose(image, opset13.constant([0, 3, 1, 2]))
+    features = opset13.reduce_mean(convolved(pixels, 3, 8, 1.0), opset13.constant([2, 3]))
+    sizes = np.arange(1, 41, dtype=np.float32)
+    kernel = RANDOM.normal(0, 1, (8, 40)).astype(np.float32) * sizes
+    weights = opset13.constant(np.ascontiguousarray(kernel.T) if is_transposed else kernel)
+    deep = opset13.matmul(features, weights, False, is_transposed)
+    small = RANDOM.normal(0, 1, (40, 5)).astype(np.float32)
+    logits = opset13.matmul(deep, opset13.constant(small), False, False)
+    model = Model([deep, logits], [image], "dense")
+    expected = answers(model.clone())
+    ranges = find_ranges(model.clone(), IMAGES)
+    monkeypatch.setattr(quantization, "LARGE", kernel.size)
+    quantise_in_place(model, ranges, 7)
+    large, last = (node for node in model.get_ordered_ops() if node.get_type_name() == "MatMul")
+    assert last.input_value(1).get_node().data.dtype == np.float32
+    scaled = large.input_value(1).get_node()
+    whole = scaled.input_value(0).get_node().input_value(0).get_node().data
+    assert whole.dtype == np.int8
+    assert (np.abs(whole).max(1 if is_transposed else 0) == 127).all()
+    rounding = [node for node in model.get_ordered_ops() if node.get_type_name() == "FakeQuantize"]
+    assert len(rounding) == 1  # the pixels
+    assert (np.abs(answers(model) - expected) < 0.03 * sizes).all()
 
 
 @pytest.mark.parametrize(("bits", "largest"), [(8, 127), (7, 63)])
