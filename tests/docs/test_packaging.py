@@ -119,7 +119,7 @@ def test_the_wheel_has_one_top_level_package(wheel):
 
 @pytest.mark.parametrize(
     "name",
-    ["app/index.html", "app/app.js", "console/models.html", "docs/page.html"],
+    ["app/index.html", "app/app.js", "console/page.html", "docs/page.html"],
 )
 def test_the_wheel_has_the_app_and_the_pages(wheel, name):
     assert f"dogsnap/server/pages/{name}" in wheel

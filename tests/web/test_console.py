@@ -91,7 +91,7 @@ def change(page, setting: str, version: str = "", **fields):
     page.locator(f"#change-{setting}, #change-label-{setting}").click()
     panel = page.locator("#change")
     if version:
-        panel.locator("[name=version]").select_option("" if version == "none" else version)
+        panel.locator("[name=version]").select_option(version)
     for field, value in fields.items():
         if value is True:
             panel.locator(f"[name={field}]").check()
@@ -168,7 +168,15 @@ def test_requests_errors_and_times_are_in_card_pictures_and_table(server, open_c
     page.locator("#plots").focus()
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
-    expect(page.locator(".u-legend").first).to_contain_text(re.compile(r"\d\d:\d\d:\d\d"))
+    told = page.locator(".u-legend .u-value").first
+    expect(told).to_have_text(re.compile(r"\d:\d\d:\d\d"))
+    before = told.inner_text()
+    server.post("/v1/models/half/versions/1:predict", json={"instances": [3.0]})
+    refresh(page)
+    expect(card(page, 1)).to_contain_text("4 requests in the last 15 minutes")
+    expect(told).to_have_text(before)  # they are drawn again, and the cursor stays
+    fits = "[...document.querySelectorAll('#plots figure')].every((each) => each.scrollWidth <= each.clientWidth)"
+    assert page.evaluate(fits)
     page.get_by_label("a day").check()
     expect(page.locator("#all-figures caption")).to_contain_text("Points of 240 seconds")
     expect(page.locator("#began")).to_contain_text("The figures begin with the start of the server")
@@ -189,7 +197,7 @@ def test_a_label_is_created_moved_removed_and_the_switch_undone(server, open_con
     expect(button).to_be_disabled()
     force(page)
     expect(button).to_be_enabled()
-    page.locator("#versions").select_option("")
+    page.locator("#versions").select_option("none")
     would(page, "label stable of inception_v3: 2 -> none")
     page.locator("#versions").select_option("3")
     would(page, "Clients would feel it")
@@ -310,7 +318,7 @@ def test_the_chosen_version_stays_when_others_come_and_where_it_is_gone_none_is_
     page.locator("[name=reason]").fill("none is chosen yet")
     would(page, "The version that was chosen is gone")
     assert version.evaluate("list => list.selectedIndex") == -1
-    page.locator("#cancel").click()
+    page.get_by_role("button", name="Cancel").click()
     remove_label(page, "kept")
 
 
@@ -340,7 +348,7 @@ def test_a_late_answer_leaves_the_panel_that_is_open_by_then_alone(server, open_
         says(page, said)
         expect(page.locator("#change-title")).to_have_text("Change the shadow of inception_v3")
         would(page, "shadow of inception_v3: none -> 1")
-        page.locator("#cancel").click()
+        page.get_by_role("button", name="Cancel").click()
     page.unroute("**/labels/late")
     for label in ("late", "bobs"):
         remove_label(page, label)
@@ -413,7 +421,7 @@ def test_what_is_so_already_or_cannot_be_is_said_while_one_chooses(server, open_
                 page.locator(f"#change [name={field}]").fill(value)
         expect(page.locator("#would")).to_contain_text(re.compile(re.escape(sentence), re.I))
         expect(button).to_be_disabled()
-    page.locator("#cancel").click()
+    page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#change")).to_be_hidden()
     button = change(page, "steady", "3")
     would(page, "Clients would feel it")
@@ -580,11 +588,11 @@ def test_a_banner_of_a_time_before_the_start_of_the_server_says_that_its_picture
 
 def with_undone_switch(route) -> None:
     response = route.fetch()
-    template = (PAGES / "console" / "models.html").read_text()
-    figure = re.search("<figure>.*</figure>", template)
-    banner = f"""<div class="banner" data-banner="7 x" data-model="inception_v3" data-plot="2"
-        data-at="2026-01-01T00:00:00Z"><p>version 9 is slower than version 8</p>{figure[0]}</div>"""
-    start = '<div data-part="banners">'
+    template = (PAGES / "console" / "page.html").read_text()
+    sentence = re.search("There is no picture of that time.*?[.]", template)
+    banner = f"""<div class="banner" data-banner="7 x"><p>version 9 is slower than version 8</p>
+        <div class="plots"><p>{sentence[0]}</p></div></div>"""
+    start = '<div id="banners" data-part>'
     route.fulfill(response=response, body=response.text().replace(start, start + banner))
 
 
@@ -932,7 +940,7 @@ def test_the_longest_name_fits_a_narrow_screen(server, open_console):
     change(page, "x" * 64, "2")
     would(page, "This would change")
     assert page.evaluate("document.querySelector('#change').scrollWidth <= innerWidth")
-    page.locator("#cancel").click()
+    page.get_by_role("button", name="Cancel").click()
     remove_label(page, "x" * 64)
 
 
@@ -1007,12 +1015,12 @@ def test_what_users_said_is_shown_by_version_and_breed(
     flags = ("--feedback", str(tmp_path / "feedback.db"), "--feedback-secret", SECRET)
     server = start_server(models, *flags)
     page = open_console(server)
-    expect(page.locator("#rest")).to_contain_text("No votes yet")
+    expect(page.locator("#said")).to_contain_text("No votes yet")
     for place in range(20):
         for version, breed in ((2, "c1"), (3, "c1" if place % 5 else "c2")):
             vote = {"request_id": signed(version=version), "breed": breed}
             server.post("/api/feedback", json=vote).raise_for_status()
-    said = page.locator("#rest table")
+    said = page.locator("#said table")
     expect(said.locator(".whole").nth(0)).to_contain_text("20 of 20")
     expect(said.locator(".whole").nth(1)).to_contain_text("16 of 20")
     expect(said).to_contain_text("80.0 % (58.4 % to 91.9 %)")
@@ -1064,7 +1072,7 @@ def test_names_are_shown_and_switched_whatever_is_in_them(
     answers.get_by_role("button", name="Back to version 2").click()
     says(page, "10 % to 1 -> none")
     answers.get_by_role("button", name="Change").click()
-    panel.locator("[name=version]").select_option("")
+    panel.locator("[name=version]").select_option("none")
     page.locator("#do").click()
     says(page, "2 -> none")
     page.locator(".log li").first.get_by_role("button", name="Undo").click()

@@ -8,7 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
+from urllib.parse import quote
 
 from flask import Blueprint, Response, make_response, render_template, request
 from flask.sansio.blueprints import BlueprintSetupState
@@ -41,7 +44,9 @@ TIME = re.compile(r"(from )?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z)")
 CODE_SECONDS = 300.0
 LEAST_REQUESTS = 10  # of a version that is compared with another
 SLOWER = 2.0  # times as long: the intervals in which times are counted are that far apart
+UNDONE_SECONDS = 30  # of the picture of a switch that undid itself, after that
 SPANS = {900: "the last 15 minutes", 3600: "the last hour", 86400: "the last day"}
+ERRORS, MEDIAN = "Errors, % of all requests", "Median time, ms"
 # What a version does that has an error, or no state in which it answers.
 STATES = {
     "START": "is not loaded yet",
@@ -89,6 +94,7 @@ class View:
         self._repository = predictor.repository
         self._chosen = predictor.repository.chosen
         self._states = STATES_OF_GATEWAY if settings.engine else STATES
+        self._draw_undone = lru_cache(maxsize=50)(self._picture_of)
 
     def describe(self, asked: str, seconds: int) -> dict[str, Any]:
         """Variables of the template; `asked`: a model's name, "" for the
@@ -103,17 +109,19 @@ class View:
         default = self._predictor.default_model()
         name = next((each for each in (asked, default, *names) if each in names), "")
         models = {each["name"]: each for each in overview(self._predictor, names)}
+        switches = self._switches(name)
         view = {
             "names": [{"name": each, "happens": self._happens(models[each])} for each in names],
             "model": models.get(name),
             "is_gateway": bool(self._settings.engine),
-            "states": self._states,
             "chosen": self._chosen,
             "troubles": troubles,
             "undone": self._undone_by_guard(),
-            "switches": self._switches(name),
+            "switches": switches,
         }
-        return {**view, **self._describe_model(models[name], seconds)} if name else view
+        if not name:
+            return view
+        return {**view, **self._describe_model(models[name], switches, seconds)}
 
     def _switches(self, name: str) -> list[dict[str, Any]]:
         """The newest ones of a model, and those of the server's configuration."""
@@ -121,13 +129,20 @@ class View:
         if name:
             found += [each for each in log_of(self._predictor, "") if not each["model"]]
         for each in found:
+            each["author"] = _author(each["by"])
             each["before"] = _describe_before(each["kind"], each["from"])
             change = Change(each["model"], each["kind"], each["name"], each["from"], each["to"])
             each["in_words"] = _in_words(change)
         return sorted(found, key=lambda each: -each["id"])[:SHOWN_SWITCHES]
 
-    def _describe_model(self, model: dict[str, Any], seconds: int) -> dict[str, Any]:
+    def _describe_model(
+        self, model: dict[str, Any], switches: Sequence[Mapping[str, Any]], seconds: int
+    ) -> dict[str, Any]:
         name = model["name"]
+        marks = [
+            {"at": _seconds(each["at"]), "text": f"{each['author']}: {each['text']}"}
+            for each in switches
+        ]
         recent = self._predictor.series.recent(name)
         series = self._predictor.series.describe(name, seconds)
         sums = {int(version): each["whole"] for version, each in series["versions"].items()}
@@ -137,11 +152,16 @@ class View:
         with suppress(NotFound, Unavailable):
             verdict = verdict_on(name, self._settings, self._predictor, self._feedback)
         return {
+            "path": f"models/{quote(name, safe='')}",
+            "answers": _answers(model),
+            "points": _points(series),
+            "pictures": draw(series, marks),
+            "happening": self._tell_versions(model["versions"]),
             "recent": recent,
             "total": sum(recent.values()),
             "sums": sums,
             "span": SPANS.get(seconds, f"the last {seconds} seconds"),
-            "began": iso(datetime.fromtimestamp(round(series["began"]), UTC)),
+            "began": _iso(series["began"]),
             "compared": _compare(sums, model["default_version"]),
             "since": _chosen_since(newest),
             "verdict": verdict,
@@ -155,6 +175,18 @@ class View:
         if self._chosen.trouble:
             troubles.append(f"switches are refused for now: {self._chosen.trouble}")
         return troubles
+
+    def _tell_versions(self, versions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What happens to those that load or have an error, and which answer all the same."""
+        answering = [str(each["version"]) for each in versions if each["state"] == "AVAILABLE"]
+        found = []
+        for each in versions:
+            text = f"Version {each['version']} {self._states.get(each['state'], '')}"
+            if each["error"]:
+                text += f": {each['error']}. Versions that answer: {', '.join(answering) or 'none'}"
+            if each["error"] or each["state"] in ("START", "LOADING"):
+                found.append({"text": f"{text}.", "is_bad": bool(each["error"])})
+        return found
 
     def _happens(self, model: dict[str, Any]) -> str:
         """In a few words, what somebody should look at."""
@@ -170,7 +202,7 @@ class View:
 
     def _undone_by_guard(self) -> list[dict[str, Any]]:
         """The switches of the last day that the guard has made, newest first, each
-        with the newest one of its label or default since then.
+        with the newest one of its label or default since then, and the picture of its time.
         """
         day = iso(datetime.now(UTC) - timedelta(days=1))
         found = []
@@ -179,8 +211,19 @@ class View:
                 first = switch.changes[0]
                 newest, _ = self._chosen.newest_changes()[first.model, first.name]
                 newer = _tell(newest) if newest.id > switch.id else None
-                found.append({**_tell(switch), "newer": newer})
+                # As old as the page at most, and once its time is over as it is.
+                end = min(_seconds(switch.at) + UNDONE_SECONDS, time.time() // 5 * 5)
+                pictures = self._draw_undone(first.model, switch.at, switch.reason, end)
+                found.append({**_tell(switch), "newer": newer, "pictures": pictures})
         return found
+
+    def _picture_of(self, model: str, at: str, reason: str, end: float) -> dict[str, Any] | None:
+        """What made the guard undo a switch `at` that time; None before the start of the server."""
+        series = self._predictor.series.describe(model, min(SPANS), end)
+        if series["began"] > _seconds(at):
+            return None
+        title = MEDIAN if "slower" in reason else ERRORS
+        return draw(series, [{"at": _seconds(at), "text": f"{GUARD.name}: {reason}"}], title)
 
 
 def _describe_before(kind: str, value: Any) -> str:
@@ -202,8 +245,13 @@ def mark_times(text: str) -> Markup:
 
 
 def _tell(switch: Switch) -> dict[str, Any]:
-    changes = [each for each in switch.changes if each.kind != HIDDEN]
-    return {**switch.to_json(), "what": "; ".join(map(_in_words, changes))}
+    told = switch.to_json()
+    what = "; ".join(_in_words(each) for each in switch.changes if each.kind != HIDDEN)
+    return {**told, "author": _author(told["by"]), "what": what}
+
+
+def _author(by: Mapping[str, str]) -> str:
+    return f"{by['name']} {by['address']}".strip()
 
 
 def _in_words(change: Change) -> str:
@@ -222,6 +270,68 @@ def _in_words(change: Change) -> str:
         instead = "" if before is None else f", not {before}"
         return f"{label} answers with version {after}{instead}"
     return describe(change)
+
+
+def _answers(model: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Each label, first the default (""), its version, and its split, rollout and guard if any."""
+    versions = {**dict.fromkeys(model["pending_labels"]), **model["labels"]}
+    happening = [
+        {each["label"]: each for each in model[kind]} for kind in ("splits", "rollouts", "guards")
+    ]
+    rows = [("", model["default_version"]), *sorted(versions.items())]
+    return [(label, at, *(each.get(label) for each in happening)) for label, at in rows]
+
+
+def _points(series: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """For each point, the newest first, what each version did that had requests then."""
+    found = []
+    for place, time_of_point in reversed([*enumerate(series["times"])]):
+        for version, columns in series["versions"].items():
+            did = {name: columns[name][place] for name in columns if name != "whole"}
+            if did["requests"]:
+                found.append((_iso(time_of_point), version, did))
+    return found
+
+
+def _iso(seconds: float) -> str:
+    return iso(datetime.fromtimestamp(round(seconds), UTC))
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
+
+
+def draw(
+    series: Mapping[str, Any], marks: Sequence[Mapping[str, Any]], only: str = ""
+) -> dict[str, Any]:
+    """What the page draws of a series: for each picture a line for each version, and
+    `tops`, where lines are stacked. It stays the same while nothing is counted.
+    """
+    of_versions = series["versions"].values()
+    rates = [[each / series["step"] for each in of["requests"][:-1]] for of in of_versions]
+    tops = accumulate(rates, lambda below, rate: [a + b for a, b in zip(below, rate, strict=True)])
+    pictures: list[dict[str, Any]] = [
+        # The last point is not whole yet.
+        {"title": "Requests a second", "lines": rates, "tops": list(tops)},
+        {"title": ERRORS, "lines": [_error_rates(each) for each in of_versions]},
+        {"title": MEDIAN, "lines": [each["p50_ms"] for each in of_versions]},
+        {"title": "95 of 100 within, ms", "lines": [each["p95_ms"] for each in of_versions]},
+    ]
+    return {
+        "times": [round(each) for each in series["times"]],
+        "step": series["step"],
+        "versions": list(series["versions"]),
+        "pictures": [each for each in pictures if only in ("", each["title"])],
+        "marks": marks,
+    }
+
+
+def _error_rates(of_version: Mapping[str, Any]) -> list[float | None]:
+    columns = (of_version[name] for name in ("requests", "refused", "failed"))
+    return [
+        100 * (refused + failed) / requests if requests else None
+        for requests, refused, failed in zip(*columns, strict=True)
+    ]
 
 
 def _errors(figures: Mapping[str, Any]) -> dict[str, float]:
@@ -275,10 +385,15 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.record_once
     def read_template(state: BlueprintSetupState) -> None:
         """With the code: while the server runs, another release may replace the file."""
-        state.app.jinja_env.get_template("models.html")
+        state.app.jinja_env.get_template("page.html")
 
-    codes = LoginCodes()
-    add_page(routes, "console")
+    def render(**view: Any) -> ResponseBase:
+        response = make_response(render_template("page.html", **view))
+        response.add_etag()
+        return response.make_conditional(request)
+
+    codes, view = LoginCodes(), View(settings, predictor, feedback)
+    add_page(routes, "console", partial(render, model=None))
 
     @routes.post("/console/codes")
     def code() -> Response:
@@ -295,10 +410,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def models() -> ResponseBase:
         check_access(settings, request.headers)
         asked = request.args.get("model", "")
-        view = View(settings, predictor, feedback).describe(asked, asked_seconds())
-        response = make_response(render_template("models.html", **view))
-        response.add_etag()
-        return response.make_conditional(request)
+        return render(**view.describe(asked, asked_seconds()))
 
     @routes.after_request
     def protect(response: Response) -> Response:

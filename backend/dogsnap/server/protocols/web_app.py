@@ -1,6 +1,6 @@
 """Serves pages from server/pages: the mini program for browsers, built into app, at /."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ HEADERS = {
 }
 
 
-def add_page(routes: Blueprint, name: str) -> None:
-    """The page in the folder `name` at /name, with its scripts and its style below."""
+def add_page(routes: Blueprint, name: str, render: Callable[[], Any] | None = None) -> None:
+    """The page in the folder `name` at /name, with its scripts and its style below; `render`:
+    where the page is no file as it is.
+    """
     folder = PAGES / name
     parts = _one_of(file.name for file in folder.iterdir() if file.suffix in (".js", ".css"))
 
@@ -33,7 +35,7 @@ def add_page(routes: Blueprint, name: str) -> None:
     def page() -> Any:
         if request.path.endswith("/"):
             return redirect(f"../{name}")  # the page's addresses are relative to this one
-        return file("page.html")
+        return render() if render else file("page.html")
 
     @routes.get(f"/{name}/<{parts}:name>")
     def file(name: str) -> Response:

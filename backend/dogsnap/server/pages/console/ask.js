@@ -8,20 +8,16 @@ try {
   ({ sessionStorage: session, localStorage: local } = window);
 } catch { /* the browser keeps nothing: it is forgotten with the page */ }
 
-// `status`: 0 if the server does not answer.
-const refusal = (sentence, status) => Object.assign(new Error(sentence), { status });
-
 const TIMEOUT_MS = 20000; // of what is read; a switch may take as long as its versions take to load
 
 export async function ask(path, options = {}) {
-  const headers = new Headers(options.headers);
-  if (session.dogsnapToken) headers.set("Authorization", `Bearer ${session.dogsnapToken}`);
+  const login = session.dogsnapToken && { Authorization: `Bearer ${session.dogsnapToken}` };
   const signal = options.method ? null : AbortSignal.timeout(TIMEOUT_MS);
-  const response = await fetch(path, { signal, ...options, headers }).catch(() => null);
-  if (!response) throw refusal("The server does not answer. Is it running?", 0);
+  const response = await fetch(path, { signal, ...options, headers: { ...options.headers, ...login } }).catch(() => null);
+  if (!response) throw new Error("The server does not answer. Is it running?");
   if (response.ok) return response;
   const { error } = await response.json().catch(() => ({}));
-  throw refusal(error ?? `The server answered with status ${response.status}.`, response.status);
+  throw Object.assign(new Error(error ?? `The server answered with status ${response.status}.`), { status: response.status });
 }
 
 export async function post(path, fields) {
@@ -43,5 +39,4 @@ export function element(tag, content = [], properties = {}) {
   return made;
 }
 
-export const clock = (seconds, withSeconds = false) =>
-  new Date(1000 * seconds).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", ...(withSeconds && { second: "2-digit" }) });
+export const clock = (seconds, timeStyle = "medium") => new Date(1000 * seconds).toLocaleTimeString([], { timeStyle });

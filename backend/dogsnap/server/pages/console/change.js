@@ -1,5 +1,4 @@
-// The panel that changes what a label, the default or the shadow answers with: what is chosen in it is tried
-// (a dry run) while one chooses, and one button does it.
+// The panel of a label, the default or the shadow: a dry run says what would change while one chooses, a button does it.
 
 import { all, element, one, shown, switchTo } from "./ask.js";
 
@@ -13,7 +12,7 @@ export function openChange(button, functions) {
   [setting, page] = [{ id: button.id, ...button.dataset }, functions];
   form.reset();
   one("#change-title").textContent = `${button.ariaLabel} of ${shown().model}`;
-  fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value ?? "";
+  fields.version.value = [...fields.version.options].find(({ value }) => value !== setting.at)?.value;
   one("#felt").disabled = true;
   read(); // its parts are there before the first of them gets the focus
   panel.showModal();
@@ -21,18 +20,18 @@ export function openChange(button, functions) {
 }
 
 // What the form asks for: a path of the API, its fields, and words for the button.
-function plan(way, { name, version: number, percent, steps = "100", every = 1, guard, at }) {
-  const label = setting.name, of = label || "the default", pathOf = (label) => `labels/${encodeURIComponent(label)}`;
-  const version = number ? JSON.rawJSON?.(number) ?? Number(number) : null; // JavaScript has no numbers above 2^53
-  const to = number ? `version ${number}` : "the largest version";
-  if (way === "shadow") return ["shadow", { version }, number ? `Send copies to ${to}` : "End the shadow"];
-  if (way === "new") return [pathOf(name), { version, from: null }, `Create ${name || "the label"} at ${to}`];
+function plan(way, { name: label = setting.name, version: number = "none", percent, steps = "100", every = 1, guard, at }) {
+  const path = label ? `labels/${encodeURIComponent(label)}` : "default", of = label || "the default";
+  const isNone = number === "none", to = isNone ? "the largest version" : `version ${number}`;
+  const version = isNone ? null : JSON.rawJSON?.(number) ?? Number(number); // JavaScript has no numbers above 2^53
+  if (way === "shadow") return ["shadow", { version }, isNone ? "End the shadow" : `Send copies to ${to}`];
+  if (way === "new") return [path, { version, from: null }, `Create ${label || "the label"} at ${to}`];
   if (way === "share") return ["split", { label, version, percent: Number(percent), guard }, `Send ${percent} % of ${of} to ${to}`];
-  const once = !label ? `Make ${to} the default` : number ? `Move ${label} to ${to}` : `Remove ${label}`;
-  if (way === "once" && !at) return [label ? pathOf(label) : "default", { version, guard }, once];
-  const begin = at ? new Date(at) : undefined, words = way === "once" ? once : `Roll ${of} out to ${to} by ${steps} %`;
-  const from = begin ? ` from ${begin.toLocaleString([], { dateStyle: "short", timeStyle: "short" })}` : "";
-  return ["rollout", { label, version, steps: steps.split(",").map(Number), every: 60 * every, at: begin }, words + from];
+  const move = isNone ? `Remove ${label}` : `Move ${label} to ${to}`, once = label ? move : `Make ${to} the default`;
+  if (way === "once" && !at) return [path, { version, guard }, once];
+  const words = way === "once" ? once : `Roll ${of} out to ${to} by ${steps} %`, from = at && ` from ${at.replace("T", " ")}`;
+  const rollout = { label, version, steps: steps.split(",").map(Number), every: 60 * every, at: at && new Date(at) };
+  return ["rollout", rollout, words + from];
 }
 
 // Parts of the form say for which of these they are there: a new label, the shadow; once, by a share, by steps.
@@ -48,62 +47,50 @@ function read() {
 
 const list = (title, items) => (items.length ? [element("p", title), element("ul", items.map((text) => element("li", text)))] : []);
 const would = (...content) => one("#would").replaceChildren(...content);
-const refusal = ({ message }) => element("p", message, { className: "bad sentence" });
 
 async function tryIt(...before) {
   if (!panel.open) return;
-  const tried = wanted = read();
+  clearTimeout(timer);
   one("#do").disabled = true;
+  const tried = wanted = read();
   if (fields.version.selectedIndex < 0) return would(...before, "The version that was chosen is gone. Choose another one.");
   one("#do").textContent = tried.words;
   const wrong = one("input:invalid", form);
-  if (wrong) return would(wrong.title ? `Fill in what is marked: ${wrong.title}.` : "Fill in what is marked.");
-  try {
-    const { would: changes, differences, notes } = await switchTo(tried.path, { ...tried.fields, dry_run: true });
-    if (tried !== wanted) return; // something else was chosen meanwhile
-    would(
-      ...before,
-      ...(changes.length ? list("This would change:", changes) : ["Nothing would change: it is so already."]),
-      ...list("Clients would feel it, so it is refused unless you say so:", differences),
-      ...list("Also:", notes),
-    );
-    one("#felt").disabled = !differences.length;
-    one("#do").disabled = !changes.length || (differences.length > 0 && !tried.fields.force);
-  } catch (error) {
-    if (tried !== wanted) return;
-    would(refusal(error));
-    if (error.status === 409) tryAgain(error); // the page follows
-  }
+  if (wrong) return would(`Fill in what is marked${wrong.title && `: ${wrong.title}`}.`);
+  const answer = await switchTo(tried.path, { ...tried.fields, dry_run: true }).catch((error) => error);
+  if (tried !== wanted) return; // something else was chosen meanwhile
+  if (answer.message) return refuse(answer, answer.status === 409); // the page follows
+  const { would: changes, differences, notes } = answer;
+  would(
+    ...before,
+    ...(changes.length ? list("This would change:", changes) : ["Nothing would change: it is so already."]),
+    ...list("Clients would feel it, so it is refused unless you say so:", differences),
+    ...list("Also:", notes),
+  );
+  one("#felt").disabled = !differences.length;
+  one("#do").disabled = !changes.length || (differences.length > 0 && !tried.fields.force);
 }
 
-// The sentence, and then what would change now.
-function tryAgain(error) {
-  clearTimeout(timer);
-  timer = setTimeout(tryIt, PAUSE_MS, refusal(error));
+// The sentence, and if need be what would change now.
+function refuse({ message }, isTriedAgain) {
+  const sentence = element("p", message, { className: "bad sentence" });
+  would(sentence);
+  fields.force.checked = false; // it was about what would have changed before
+  if (isTriedAgain) timer = setTimeout(tryIt, PAUSE_MS, sentence);
 }
 
 form.addEventListener("input", ({ target }) => {
   if (target.name === "how") fields.guard.checked = target.value === "share"; // whoever tries a part wants to know
   if (!["reason", "force"].includes(target.name)) fields.force.checked = false; // it was about what was chosen then
-  one("#do").disabled = true;
-  clearTimeout(timer);
-  timer = setTimeout(tryIt, 150);
+  tryIt();
 });
-form.addEventListener("submit", async (event) => {
+form.addEventListener("submit", (event) => {
   event.preventDefault();
   one("#do").disabled = true;
-  const sent = setting;
-  const error = await page.makeSwitch(wanted.path, wanted.fields);
-  const isOpen = panel.open && setting === sent;
-  if (!error && isOpen) panel.close();
-  if (!error) return;
-  if (!isOpen) return page.fail(error);
-  fields.force.checked = false; // it was about what would have changed before
-  would(refusal(error));
-  tryAgain(error);
+  const sent = setting, isShown = () => panel.open && setting === sent;
+  page.makeSwitch(wanted.path, wanted.fields).then(
+    () => isShown() && panel.close(),
+    (error) => (isShown() ? refuse(error, true) : page.fail(error)),
+  );
 });
-one("#do").addEventListener("click", (event) => {
-  if (event.detail > 1) event.preventDefault(); // the second click of two
-});
-panel.addEventListener("close", () => (document.getElementById(setting.id) ?? one("#change-new"))?.focus());
-one("#cancel").addEventListener("click", () => panel.close());
+panel.addEventListener("close", () => (document.getElementById(setting?.id) ?? one("#change-new"))?.focus());

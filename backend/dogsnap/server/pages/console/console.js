@@ -1,12 +1,11 @@
-// The console's page: fetches the parts that the server renders, and sends switches.
+// The console's page: takes the parts that the server renders, and sends switches.
 // It holds no state of the models: after every switch the server is asked again.
 
 import { all, ask, clock, local, one, post, session, shown, switchTo } from "./ask.js";
 import { openChange } from "./change.js";
-import "./photos.js";
-import { drawBanner, seconds, showPictures } from "./pictures.js";
 
 const REFRESH_MS = 5000;
+const NEAR = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
 const asked = (name) => new URLSearchParams(location.hash.slice(1)).get(name) ?? "";
 
@@ -22,89 +21,77 @@ function fail({ status, message }) {
 }
 
 const received = {};
-let asks = 0, shownAt;
+let asks = 0, shownAt, timer;
 
 async function refresh() {
-  const number = ++asks, query = new URLSearchParams({ model: asked("model"), seconds: seconds() });
+  const number = ++asks, query = new URLSearchParams({ model: asked("model"), seconds: one("[name=span]:checked").value });
   try {
-    const response = await ask(`console/models?${query}`);
-    const html = await response.text();
+    const response = await ask(`console/models?${query}`), html = await response.text();
     if (number !== asks) return; // another one was asked for meanwhile
-    shownAt = Date.parse(response.headers.get("Date")) || Date.now();
+    shownAt = (Date.parse(response.headers.get("Date")) || Date.now()) / 1000; // a proxy may spoil it
     show(html);
-    await showPictures(shown().model);
     one("#away").textContent = "";
   } catch (error) {
     if (error.status === 401) return fail(error);
-    const since = shownAt ? ` What you see is from ${clock(shownAt / 1000, true)}.` : "";
+    const since = shownAt ? ` What you see is from ${clock(shownAt)}.` : "";
     one("#away").textContent = `${error.message}${since}`;
   }
+  clearTimeout(timer);
+  timer = setTimeout(refresh, REFRESH_MS);
 }
 
 function show(html) {
   // The server's own template, with every value escaped; the content security policy lets no script in it run anyway.
   const focused = document.activeElement.id, { path } = shown();
   for (const part of all("[data-part]", new DOMParser().parseFromString(html, "text/html"))) {
-    const name = part.dataset.part, place = one(`#${name}`);
-    if (received[name] === part.innerHTML) continue; // what was chosen or drawn in it stays
-    const hadOptions = place.length > 0, chosen = place.selectedOptions?.[0]?.value;
-    received[name] = place.innerHTML = part.innerHTML;
-    if (name === "banners") all("[data-banner]").forEach(drawBanner);
-    if (hadOptions && shown().path === path) choose(place, chosen);
+    const place = document.getElementById(part.id), { value } = place;
+    if (received[part.id] === part.innerHTML) continue; // what was chosen or drawn in it stays
+    received[part.id] = place.innerHTML = part.innerHTML;
+    if (shown().path === path) place.value = value; // of a list; if that is gone, nothing is chosen until somebody does
+    if (place.selectedIndex < 0) place.dispatchEvent(new Event("input", { bubbles: true }));
   }
   if (shown().path !== path) one("#change").close(); // it is about the model that was shown
   if (document.activeElement === document.body) document.getElementById(focused)?.focus();
   one("#login").hidden = true;
-  one("#all").hidden = false;
+  all("[data-banner]").filter((banner) => local[banner.dataset.banner]).forEach((banner) => banner.remove());
   all("time").forEach(tellTime);
-}
-
-// What was chosen in a list stays; if that is gone, nothing is chosen until somebody does.
-function choose(list, version) {
-  list.value = version;
-  if (list.selectedIndex < 0) list.dispatchEvent(new Event("input", { bubbles: true }));
+  dispatchEvent(new Event("shown"));
 }
 
 // How long ago that is by the server's clock, and the time in the zone of whoever looks.
 function tellTime(each) {
-  const at = new Date(each.dateTime), minutes = Math.round((at - shownAt) / 60000);
-  const near = new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(minutes, "minute");
+  const at = new Date(each.dateTime), minutes = Math.round((at / 1000 - shownAt) / 60);
+  const near = each.closest("table") ? clock(at / 1000) : NEAR.format(minutes, "minute");
   each.title = at.toLocaleString();
   each.textContent = Math.abs(minutes) < 60 ? near : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 }
 
-// Returns why it was not made, once the page has followed: somebody may have been first.
+// Also after a refusal the page follows: somebody may have been first.
 async function makeSwitch(path, fields) {
-  try {
-    const { switch: made } = await switchTo(path, fields);
-    await refresh();
-    say(made ? `${made.text} (switch ${made.id})` : "Nothing to do: it is so already.");
-    return null;
-  } catch (error) {
-    await refresh();
-    return error;
-  }
+  const { switch: made } = await switchTo(path, fields).finally(refresh);
+  say(made ? `${made.text} (switch ${made.id})` : "Nothing to do: it is so already.");
 }
 
-one("main").addEventListener("click", async ({ target, detail }) => {
-  const button = target.closest("button");
-  if (!button || detail > 1) return; // the second click of two
+addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (event.detail > 1) return event.preventDefault(); // the second click of two
   const { post: path, fields, change, close } = button.dataset;
+  if (path) makeSwitch(path, JSON.parse(fields)).catch(fail);
   if (change) openChange(button, { makeSwitch, fail });
   if (close) {
     local[close] = "closed";
     button.closest(".banner").remove();
   }
-  const error = path && await makeSwitch(path, JSON.parse(fields));
-  if (error) fail(error);
 });
 
 function logOut() {
+  asks += 1; // what was asked before is not shown
   delete session.dogsnapToken;
+  for (const part of all("[data-part]")) received[part.id] = part.innerHTML = "";
   one("#away").textContent = ""; // it answers
   one("#change").close();
   one("#login").hidden = false;
-  one("#all").hidden = true;
 }
 
 one("#login").addEventListener("submit", (event) => {
@@ -113,11 +100,6 @@ one("#login").addEventListener("submit", (event) => {
   event.target.reset();
   say("");
   refresh();
-});
-
-one("#forget").addEventListener("click", () => {
-  delete session.dogsnapToken;
-  location.reload();
 });
 
 // `dogsnap console` opens the page with a code, which is taken once; it leaves the address at once.
@@ -130,14 +112,10 @@ async function begin() {
   await refresh();
 }
 
-async function follow() {
-  if (document.visibilityState === "visible" && one("#login").hidden) await refresh();
-  setTimeout(follow, REFRESH_MS);
-}
-
+one("#forget").addEventListener("click", logOut);
 one("#who").value = local.dogsnapWho ?? "";
 one("#who").addEventListener("change", () => { local.dogsnapWho = one("#who").value.trim(); });
 one(".spans").addEventListener("change", refresh);
+addEventListener("resize", () => { delete received.plots; }); // they are drawn again as wide as they are
 addEventListener("hashchange", begin); // another model, or a link that is opened where the page is open
 begin();
-setTimeout(follow, REFRESH_MS);

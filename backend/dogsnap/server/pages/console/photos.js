@@ -40,28 +40,24 @@ async function tryPhoto(photo, model, versions) {
   }
 }
 
-async function tryAll() {
-  const photos = [...one("#photos").files], versions = [one("#first").value, one("#second").value];
-  const { model } = shown(); // meanwhile the page may show another one
+one("#try").addEventListener("submit", async (event) => {
+  event.preventDefault();
   const [outcome, list, button] = [one("#outcome"), one("#tried"), one("#try button")];
+  const chosen = [...one("#photos").files], photos = chosen.slice(0, MOST), left = chosen.length - photos.length;
+  const versions = [one("#first").value, one("#second").value], { model } = shown(); // meanwhile the page may show another one
   for (const picture of all("img", list)) URL.revokeObjectURL(picture.src);
   list.replaceChildren();
   button.disabled = true;
-  for (const [place, photo] of photos.slice(0, MOST).entries()) {
-    outcome.textContent = `Photo ${place + 1} of ${Math.min(MOST, photos.length)} …`;
+  for (const photo of photos) {
+    outcome.textContent = `Photo ${list.children.length + 1} of ${photos.length} …`;
     const row = await tryPhoto(photo, model, versions);
     list.insertBefore(row, row.className === "different" ? one("#tried > :not(.different)") : null);
   }
-  const left = photos.length > MOST ? ` ${photos.length - MOST} more were left out.` : "";
   const [different, same, bad] = [".different", ".same", ".bad"].map((kind) => all(kind, list).length);
-  const refused = bad ? ` Without an answer, at the end: ${bad}.` : "";
-  outcome.textContent = `Different first answers: ${different} of ${different + same}.${refused}${left}`;
+  outcome.textContent = `Different first answers: ${different} of ${different + same}.`;
+  if (bad) outcome.append(` Without an answer, at the end: ${bad}.`);
+  if (left) outcome.append(` ${left} more were left out.`);
   button.disabled = false;
-}
-
-one("#try").addEventListener("submit", (event) => {
-  event.preventDefault();
-  tryAll();
 });
 addEventListener("dragover", (event) => event.preventDefault());
 addEventListener("drop", (event) => {
