@@ -112,7 +112,7 @@ async function begin() {
   await refresh();
 }
 
-one("#forget").addEventListener("click", logOut);
+one("#forget").addEventListener("click", () => { logOut(); location.reload(); }); // no photo that was tried stays
 one("#who").value = local.dogsnapWho ?? "";
 one("#who").addEventListener("change", () => { local.dogsnapWho = one("#who").value.trim(); });
 one(".spans").addEventListener("change", refresh);
