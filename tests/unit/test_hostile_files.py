@@ -60,6 +60,21 @@ def in_jpeg(between: bytes) -> bytes:
     return whole[:2] + between + whole[2:]
 
 
+def text(size: int, compressed: bool = True) -> bytes:
+    """An international text of a PNG, of bytes that are no UTF-8: Pillow does not count them."""
+    content = b"\xff" * size
+    return chunk(b"iTXt", b"k\0" + bytes((compressed, 0, 0, 0)) + zlib.compress(content, 9))
+
+
+def segments(marker: int, content: bytes, count: int) -> bytes:
+    return (b"\xff" + bytes((marker,)) + struct.pack(">H", len(content) + 2) + content) * count
+
+
+def resources(count: int) -> bytes:
+    """Of Photoshop, without content."""
+    return b"Photoshop 3.0\0" + b"8BIM\1\2\0\0\0\0\0\0" * count
+
+
 def run_length_bmp(side: int, bits: int, rows: bytes) -> bytes:
     colours = bytes(4 << bits)
     start = 54 + len(colours)
@@ -78,6 +93,13 @@ SLOW: dict[str, Callable[[], bytes]] = {
     "PNG, colour profiles": lambda: in_png(
         before=chunk(b"iCCP", b"k\0\0" + zlib.compress(bytes(1_000_000), 9)) * 500
     ),
+    "PNG, texts before": lambda: in_png(before=text(1_000_000) * 800),
+    "PNG, texts behind": lambda: in_png(behind=text(7_900_000) * 50),
+    "PNG, old texts behind": lambda: in_png(
+        behind=chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(7_900_000), 9)) * 50
+    ),
+    "JPEG, EXIF in parts": lambda: in_jpeg(segments(0xE1, b"Exif\0\0" + bytes(65500), 900)),
+    "JPEG, resources": lambda: in_jpeg(segments(0xED, resources(5400), 250)),
     "BMP, rows without runs": lambda: run_length_bmp(10, 8, b"\0\0" * MANY),
     "BMP, steps of nothing": lambda: run_length_bmp(500, 4, b"\0\2\0\0" * MANY),
     "JPEG, filled up": lambda: in_jpeg(b"\xff" * 8 * MANY),
@@ -109,7 +131,9 @@ def test_a_file_whose_parts_take_long_for_their_bytes_is_refused_in_a_moment(nam
         in_png(before=chunk(b"abCd") * 900, behind=chunk(b"abCd") * 90),
         in_png(before=chunk(b"iCCP", b"k\0\0" + zlib.compress(b"profile"))),
         in_png(behind=chunk(b"abCd") * 90) + b"a program behind the picture" * 1000,
+        in_png(before=text(99) * 10 + text(99, compressed=False) * 100),
         in_jpeg(b"\xff" * 1000),
+        in_jpeg(segments(0xE1, b"Exif\0\0" + bytes(65500), 2) + segments(0xED, resources(500), 2)),
         run_length_bmp(900, 8, (b"\1\7" * 900 + b"\0\0") * 900 + b"\0\1"),
         run_length_bmp(900, 8, (b"\xff\7" * 3 + b"\x87\7\0\0") * 900 + b"\0\1"),
     ],

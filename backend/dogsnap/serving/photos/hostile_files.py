@@ -20,6 +20,14 @@ MAX_SCANS = 18
 MAX_FILL = 64 * 1024
 # A PNG's picture comes in chunks, libpng's of 8 kB; Pillow takes 2 microseconds for each.
 CHUNK_BYTES = 256
+# Compressed texts of a PNG: libpng inflates each to up to 8 MB and keeps it, in 40 ms. ImageMagick
+# writes 4.
+MAX_TEXTS = 10
+KEYWORD = 80  # bytes of a text's keyword and the null byte behind it, at most
+# Parts in a JPEG's segments, by its marker: how they begin, and how many there may be. Pillow copies
+# all of EXIF with each of its segments, cameras write one; resources of Photoshop, of which a photo
+# has a few dozen, it reads one by one in Python.
+PARTS = {0xE1: (b"Exif\0\0", 16), 0xED: (b"8BIM", 10_000)}
 # Of a run-length encoded BMP, which Pillow decodes in Python: 0.2 s, measured.
 MAX_RUN_LENGTH_PIXELS = 1_000_000
 RUN_BYTES = 2  # of a run of one pixel or more, and of the end of a row
@@ -90,6 +98,7 @@ def _check_jpeg(contents: bytes) -> None:
     segments = 0
     scans = 0
     fill = 0
+    parts = dict.fromkeys(PARTS, 0)
     while True:
         found = NEXT_MARKER.search(contents, offset)
         if found is None or contents[found.start() + 1] == END_OF_IMAGE:
@@ -105,21 +114,37 @@ def _check_jpeg(contents: bytes) -> None:
         if segments > MAX_SEGMENTS + MAX_SCANS:
             raise _too_many("a JPEG of", MAX_SEGMENTS + MAX_SCANS, "segments")
         offset = found.end() + max(2, _number(">H", contents, found.end()))
+        marker = contents[found.start() + 1]
+        if marker in PARTS:
+            start, most = PARTS[marker]
+            parts[marker] += contents.count(start, found.end(), offset)
+            if parts[marker] > most:
+                raise _too_many("a JPEG of", most, f"parts that begin with {start[:4].decode()}")
 
 
 def _check_png(contents: bytes) -> None:
     offset = len(PNG)
     most = MAX_SEGMENTS + len(contents) // CHUNK_BYTES
-    profiles = 0
+    profiles = texts = 0
     for _ in range(most):
         kind = contents[offset + 4 : offset + 8]
         profiles += kind == b"iCCP"
         if profiles > 1:  # Pillow inflates each of them
             raise _too_many("a PNG of", 1, "colour profile")
+        texts += _is_compressed_text(kind, contents, offset + 8)
+        if texts > MAX_TEXTS:
+            raise _too_many("a PNG of", MAX_TEXTS, "compressed texts")
         if kind == b"IEND":
             return
         offset += 12 + _number(">I", contents, offset)
     raise _too_many("a PNG of", most, "chunks")
+
+
+def _is_compressed_text(kind: bytes, contents: bytes, start: int) -> bool:
+    """Of a chunk of a PNG whose data begin at `start` (PNG specification, 11.3.3)."""
+    if kind != b"iTXt":
+        return kind == b"zTXt"
+    return contents[contents.find(b"\0", start, start + KEYWORD) + 1] != 0
 
 
 def _check_bmp(contents: bytes) -> None:
