@@ -17,6 +17,7 @@ import pillow_heif
 from PIL import ExifTags, Image, ImageCms
 
 from dogsnap.errors import Full, InvalidArgument, TooLarge, UnsupportedPhoto
+from dogsnap.serving.photos.heif_boxes import decoded_pixels
 from dogsnap.serving.photos.hostile_files import check_structure
 from dogsnap.settings import MAX_PHOTO_PIXELS
 
@@ -50,6 +51,9 @@ LARGE_AT_ONCE = 2  # are decoded; the other run threads are for smaller ones
 # may hold: photos have up to 100.
 DENSE_KINDS = ("WEBP", "HEIF", "AVIF")
 MOST_PIXELS_PER_BYTE = 2000
+# A HEIC may be made of pictures that are used again and again, in a few bytes each: of how many
+# pixels for each that it shows. With a grid of tiles, transparency and a gain map it is 5 at most.
+MOST_PIXELS_PER_PIXEL = 8
 # A JPEG without its last bytes is shown by browsers; of one that lacks more of its
 # height there is too little to see.
 MOST_MISSING = 0.1
@@ -222,6 +226,12 @@ def check_header(contents: bytes, max_pixels: int) -> Photo:
         raise UnsupportedPhoto(
             f"the picture has {pixels / 1e6:.1f} megapixels in {len(contents)} bytes, too few to "
             "show anything; send a smaller one"
+        )
+    most = max(LARGE, MOST_PIXELS_PER_PIXEL * pixels)
+    if image.format == "HEIF" and decoded_pixels(contents) > most:
+        raise UnsupportedPhoto(
+            f"the picture is made of others with more than {most / 1e6:.0f} megapixels to show "
+            f"{pixels / 1e6:.1f}; save it again and send that"
         )
     return Photo(contents, pixels, image)
 
