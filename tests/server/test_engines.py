@@ -286,7 +286,9 @@ def test_the_share_of_a_version_whose_only_engine_is_away_goes_to_the_other_side
             wait_until(lambda: answering() == {2})
 
 
-def test_a_model_that_the_engines_never_had_makes_no_gateway_unready(start_server, tmp_path):
+def test_a_model_that_the_engines_never_had_leaves_readiness_and_lists_to_the_others(
+    start_server, tmp_path
+):
     half_plus(1, tmp_path / "engine" / "half" / "1")
     half_plus(1, tmp_path / "gateway" / "half" / "1")
     (tmp_path / "gateway" / "photos" / "2024").mkdir(parents=True)
@@ -295,6 +297,11 @@ def test_a_model_that_the_engines_never_had_makes_no_gateway_unready(start_serve
     for flags in ((), ("--default-model", "half")):
         gateway = start_server(tmp_path / "gateway", "--engine", target, *flags)
         assert gateway.post("/v1/models/half:predict", json={"instances": [2.0]}).ok
+        for path in ("/api/models", "/api/admin/models"):
+            listed = {each["name"]: each["versions"] for each in gateway.get(path).json()["models"]}
+            assert (len(listed["half"]), listed["photos"]) == (1, []), path
+        assert gateway.get("/console/models").ok
+        assert gateway.get("/v1/models/none").status_code == 404
     named = start_server(
         tmp_path / "gateway", "--engine", target, "--default-model", "photos", wait=False
     )

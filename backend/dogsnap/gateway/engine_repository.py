@@ -213,12 +213,15 @@ class EngineRepository(ModelRepository):
             return last_poll
 
     def _status(self, spec: ModelSpec) -> list[VersionStatus]:
+        statuses: list[VersionStatus] = []
+        messages: Sequence[get_model_status_pb2.ModelVersionStatus] = ()
         try:
-            messages = self.engine.status(spec).model_version_status
-        except Unimplemented:  # an engine without ModelService
-            version = self.resolve(spec).id.version
-            messages = [STATUS(version=version, state=STATUS.AVAILABLE)]
-        statuses = []
+            messages = self._ask_status(spec)
+        except NotFound:
+            # Others are listed beside a model that only this server's configuration has, as
+            # on one server beside a folder without versions.
+            if spec != ModelSpec(spec.name) or spec.name not in self._folders:
+                raise
         for message in messages:
             known = self._known.get(ServableId(spec.name, message.version))
             note = self.engine.engines.describe_lack(ModelSpec(spec.name, message.version))
@@ -229,6 +232,13 @@ class EngineRepository(ModelRepository):
                 gone = describe_gone(ModelSpec(spec.name, number))
                 statuses.append(VersionStatus(number, State.END, gone, 0.0, None, None))
         return sorted(statuses, key=lambda status: -status.version)
+
+    def _ask_status(self, spec: ModelSpec) -> Sequence[get_model_status_pb2.ModelVersionStatus]:
+        try:
+            return self.engine.status(spec).model_version_status
+        except Unimplemented:  # an engine without ModelService
+            version = self.resolve(spec).id.version
+            return [STATUS(version=version, state=STATUS.AVAILABLE)]
 
     def default_version(self, name: str) -> int | None:
         """The chosen one, or the engine's."""
