@@ -14,9 +14,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from dogsnap.errors import Unavailable
+from dogsnap.errors import EngineFailed, Unavailable
 from dogsnap.gateway import engines as module
-from dogsnap.gateway.client import EngineClient
+from dogsnap.gateway.client import OWN_FAULTS, EngineClient
 from dogsnap.gateway.target import Target
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.metrics import Metrics
@@ -342,6 +342,51 @@ def test_another_service_at_the_address_of_an_engine_costs_no_request(start_serv
         assert {gateway.classify(RED).status_code for _ in range(10)} == {200}
         assert answers(f"{gateway.url}/readyz")
     other.stop(None).wait()
+
+
+def refuse(code: str) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    return lambda _, context: context.abort(grpc.StatusCode[code], "it does not work here")
+
+
+def test_an_engine_that_answers_with_errors_of_its_own_costs_no_request_and_no_readiness(
+    start_server, version
+):
+    with StubEngine(free_port(), version) as engine, StubEngine(free_port(), version) as broken:
+        target = f"{engine.target},{broken.target.removeprefix('grpc://')}"
+        gateway = start_server(version.parents[1], "--engine", target, "--poll-seconds", "0.05")
+
+        def statuses() -> set[int]:
+            found = [gateway.classify(RED).status_code for _ in range(10)]
+            return {*found, *(gateway.get("/readyz").status_code for _ in range(10))}
+
+        well = broken.answer, broken.tell
+        for code in (*(code.name for code in OWN_FAULTS), ""):
+            broken.answer = refuse(code) if code else lambda *_: b"\xff no answer"
+            assert statuses() == {200}, code
+        broken.answer = well[0]
+        for code in ("INTERNAL", "PERMISSION_DENIED", "FAILED_PRECONDITION"):
+            broken.tell = refuse(code)
+            assert statuses() == {200}, code
+
+
+def test_what_makes_every_engine_fail_is_asked_of_one_alone_once_most_calls_fail(
+    version, monkeypatch
+):
+    monkeypatch.setattr("dogsnap.gateway.client.MOST_TOKENS", 10)
+    calls = []
+
+    def fail(request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append(request)
+        return refuse("INTERNAL")(request, context)
+
+    with StubEngine(free_port(), version) as first, StubEngine(free_port(), version) as second:
+        first.answer = second.answer = fail
+        target = Target.parse(f"{first.target},{second.target.removeprefix('grpc://')}")
+        with closing(EngineClient(target, -1, Metrics())) as asking:
+            for _ in range(50):
+                with pytest.raises(EngineFailed):
+                    asking.predict(b"", MODEL)
+    assert 50 < len(calls) < 60
 
 
 @pytest.fixture

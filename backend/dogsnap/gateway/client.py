@@ -57,6 +57,15 @@ TRY_LATER = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.CANCELLED,
 )
+# It says nothing of what was sent: another engine may be well, or take our calls.
+OWN_FAULTS = (
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
 FAILURES = (*(code.name for code in TRY_LATER), "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN")
 # It may be at another engine; something else may listen at this one's address.
 NOT_HERE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNIMPLEMENTED)
@@ -220,9 +229,13 @@ class EngineClient:
 
         A question has half of the time that is left at an engine beside which there are others.
         """
-        again, is_question = (*self.again, *NOT_HERE), name != "Predict"
+        again, is_question = (*self.again, *NOT_HERE, *OWN_FAULTS), name != "Predict"
         if is_question:
-            again = (*again, grpc.StatusCode.DEADLINE_EXCEEDED)
+            again = (
+                *again,
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                grpc.StatusCode.FAILED_PRECONDITION,
+            )
         end, pauses = time.monotonic() + seconds, iter(PAUSES)
         tried: set[Engine] = set()
         failure: grpc.RpcError | None = None
@@ -255,8 +268,11 @@ class EngineClient:
             except grpc.RpcError as error:
                 if error.code() not in again:
                     raise
-                self._tokens = max(0, self._tokens - (error.code() in TRY_LATER))
-                if not is_sure:
+                is_its_fault = error.code() in OWN_FAULTS
+                self._tokens = max(0, self._tokens - (is_its_fault or error.code() in TRY_LATER))
+                if is_its_fault and self._tokens < MOST_TOKENS / 2:
+                    raise  # most calls fail: what is sent may be why
+                if not is_sure or is_its_fault:
                     failure, is_sure = error, spec.name in engine.versions
 
 
