@@ -1,10 +1,12 @@
 """What is chosen is exported as YAML and applied again: idempotent, by one switch, and refused if it is wrong."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 from support.command_line import dogsnap, output_of, refused
+from support.refusals import assert_refused
 from support.tiny_models import half_plus
 from support.waiting import wait_until
 
@@ -135,6 +137,35 @@ def test_a_state_unloads_what_it_no_longer_uses_and_nothing_that_it_uses(server,
     assert "default of half: 3 -> 1; label stable of half: 3 -> 2; version 3 of half" in made
     refused(run("undo"), "version 3 of half is not available")  # it would have to be loaded first
     output_of(run("apply", "FILE", state=(moves % (1, 2)).replace("[3]", "[], loaded: []")))
+
+
+def test_what_is_as_wanted_stays_where_its_version_is_gone_since(start_server, tmp_path):
+    for number in (1, 2):
+        half_plus(number, tmp_path / "half" / str(number))
+    server = start_server(tmp_path, "--poll-seconds", "0.1")
+
+    def state() -> dict:
+        return server.get("/api/admin/state").json()
+
+    def apply(state: dict):
+        return server.post("/api/admin/apply", json={"state": state})
+
+    wanted = {
+        "labels": {"canary": 2, "stable": 1},
+        "splits": [{"version": 2, "percent": 5}, {"label": "stable", "version": 2, "percent": 5}],
+        "shadow": 2,
+        "loaded": [2],
+    }
+    apply({"format": 1, "models": {"half": wanted}}).raise_for_status()
+    shutil.rmtree(tmp_path / "half" / "2")
+    wait_until(lambda: "unloaded half version 2" in server.log())
+    kept = state()
+    assert apply(kept).json()["switch"] is None
+    kept["models"]["half"]["labels"] = {"stable": 1}
+    assert apply(kept).json()["switch"]["text"] == "label canary of half: 2 -> none"
+    kept["models"]["half"]["splits"] = [{"version": 2, "percent": 6}]
+    refusal = "version 2 of half is not available; available: 1"
+    assert_refused(apply(kept), 400, refusal)
 
 
 def test_a_model_that_was_unloaded_is_exported_and_applied_as_such(server, run):

@@ -128,6 +128,11 @@ class Choices:
                 values[ended_kind, name] = None
         return Choices(values, self.edits | {(kind, name)})
 
+    def with_edits_since(self, before: "Choices") -> "Choices":
+        """Without the edits that leave the value of `before`."""
+        edits = {edit for edit in self.edits if self.get(*edit) != before.get(*edit)}
+        return Choices(self._values, frozenset(edits))
+
     def with_changes(self, changes: Iterable[Change]) -> "Choices":
         """As an entry of the log says, which names all that ended."""
         values = dict(self._values)

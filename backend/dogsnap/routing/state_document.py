@@ -62,7 +62,10 @@ def read_state(document: Any) -> dict[str, dict[str, Any]]:
 
 
 def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]) -> Choices:
-    """The value of a model as wanted; what that does not name stays as it is."""
+    """The value of a model as wanted; what that does not name stays as it is.
+
+    So does what is as wanted: it is not checked again, as where its version is gone since.
+    """
     loads: dict[int, bool | None] = {}
     if "loaded" in wanted and "unloaded" in wanted:
         loads.update(dict.fromkeys(choices.loads))
@@ -70,6 +73,8 @@ def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]
     loads.update(dict.fromkeys(wanted.get("unloaded", ()), False))
     after = choices
     for number, is_loaded in loads.items():
+        if is_loaded == choices.loads.get(number):
+            continue
         after = change_load(after, versions, number, is_loaded)
     if "served" in wanted:
         after = change_unload(after, versions, is_unloaded=not wanted["served"])
@@ -90,4 +95,4 @@ def change_state(choices: Choices, versions: Versions, wanted: Mapping[str, Any]
             splits[split.get("label", "")] = {"version": split["version"], "share": share}
         for label, value in splits.items():
             after = after.with_value("split", label, value)
-    return after
+    return after.with_edits_since(choices)
