@@ -148,8 +148,10 @@ def check_database(file: Path) -> None:
     """Write into an SQLite file as those who use it will, and take that back.
 
     Raises OSError where it or its folder, which gets SQLite's journal, cannot be
-    written, sqlite3.Error for a file of another kind.
+    written, or that is a device or a pipe, sqlite3.Error for a file of another kind.
     """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, which keeps nothing", str(file))
     file.open("ab").close()
     with closing(sqlite3.connect(file)) as connection:
         try:

@@ -151,6 +151,11 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
             "--switch-log is no name of a file; expected the path",
         ),
         (("--switch-log", "."), "switches cannot be kept in .: Is a directory"),
+        (
+            ("--switch-log", "/dev/null"),
+            "switches cannot be kept in /dev/null: it is a device or a pipe, which keeps nothing",
+        ),
+        (("--feedback", "/dev/null"), "feedback cannot be kept in /dev/null: it is a device"),
         *(
             ((f"--{setting}", f"{scheme}:sesame/1@host:80"), f"--{setting} has no host and port")
             for setting, scheme in (

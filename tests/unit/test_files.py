@@ -202,3 +202,11 @@ def test_on_a_full_disk_or_beside_another_writer_the_start_goes_on(tmp_path: Pat
         writer.execute("CREATE TABLE ours (x)")
         writer.execute("BEGIN IMMEDIATE")
         check_database(tmp_path / "switches")
+
+
+def test_what_keeps_nothing_is_no_database_and_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for file in (pipe, Path("/dev/null")):
+        with pytest.raises(OSError, match="device or a pipe"):
+            check_database(file)
