@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from dogsnap.files import hold_lock, write_private
+from dogsnap.files import hold_lock, user_folder, write_private
 
 TOKEN_BYTES = 32
 LEAST_CHARACTERS = 16  # 64 bits if they are random hexadecimal digits
@@ -19,10 +19,11 @@ def token_files(port: int) -> Sequence[Path]:
     written if it can be; several servers do not meet.
 
     The runtime folder of the system, if it is this user's, or else a folder for
-    the user's state.
+    the user's state. None for a user without either.
     """
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    folders = [Path(state).expanduser()]
+    folders = []
+    with suppress(OSError):
+        folders.append(user_folder("XDG_STATE_HOME", ".local/state"))
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and _is_own(Path(runtime)):
         folders.insert(0, Path(runtime))
@@ -40,7 +41,10 @@ def write_token(port: int, token: str = "") -> str:
     Without a `token` it is the one that commands find, so that a server that replaces
     another one has the same, or else a random one. Raises OSError.
     """
-    *firsts, last = token_files(port)
+    files = token_files(port)
+    if not files:
+        raise FileNotFoundError("this user has no home; set XDG_STATE_HOME to a folder")
+    *firsts, last = files
     for file in firsts:
         with suppress(OSError):  # such as a full disk, or one that is read-only
             return _write(port, file, token)

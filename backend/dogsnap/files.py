@@ -21,6 +21,20 @@ PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqli
 FOLDERS = re.compile(r"(?<![\w./-])(?:file://)?/(?:[^\s/:;,'\"()<>]+/)+")
 
 
+def user_folder(variable: str, below_home: str) -> Path:
+    """The folder that a variable of the XDG Base Directory Specification names, or else one in
+    the user's home.
+
+    Raises OSError for a user without a home, as those of containers may be.
+    """
+    named = os.environ.get(variable)
+    try:
+        return Path(named).expanduser() if named else Path.home() / below_home
+    except RuntimeError as error:
+        sentence = f"this user has no home; set {variable} to a folder"
+        raise FileNotFoundError(errno.ENOENT, sentence) from error
+
+
 def without_folders(text: str) -> str:
     """`text` for strangers: of each absolute path the last name alone,
     "/srv/models/dog/2/a.pb is short" -> "a.pb is short".

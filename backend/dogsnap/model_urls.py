@@ -1,12 +1,12 @@
 """URLs at which models may be, in place of a folder of this machine: those that fsspec reads."""
 
 import hashlib
-import os
 import re
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from dogsnap.errors import InvalidArgument
+from dogsnap.files import user_folder
 
 # User and password, and a query, of a URL; packages name buckets without its scheme.
 SECRETS = re.compile(r"(?<=//)[^/@\s]+@|[^\s/@:'\"]+:[^\s/@'\"]+@|\?\S+")
@@ -42,14 +42,14 @@ def check_source(setting: str, url: str) -> None:
 
 def check_copies(setting: str, url: str) -> None:
     """Raises InvalidArgument where copies of what is at a URL cannot be kept."""
-    folder = copies_folder(url).parent
     try:
+        folder = copies_folder(url).parent
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".tried").touch()
     except OSError as error:
         raise InvalidArgument(
-            f"{setting} is {without_secrets(url)}, whose copies cannot be kept in {folder}: "
-            f"{error.strerror}; set XDG_CACHE_HOME to another folder"
+            f"{setting} is {without_secrets(url)}, whose copies cannot be kept: {error}; "
+            "set XDG_CACHE_HOME to another folder"
         ) from None
 
 
@@ -57,8 +57,7 @@ def copies_folder(url: str) -> Path:
     """The folder here with the same models, or versions of one model, as a URL; it has
     the name of that folder there.
     """
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    home = Path(cache).expanduser().resolve() / "dogsnap" / "models"
+    home = user_folder("XDG_CACHE_HOME", ".cache").resolve() / "dogsnap" / "models"
     return home / hashlib.sha256(url.encode()).hexdigest()[:12] / name_of(url)
 
 

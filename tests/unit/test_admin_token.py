@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from dogsnap.admin_token import find_file, find_token, keep_token, token_files, write_token
+from support.command_line import dogsnap, refused
+from support.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +138,28 @@ def test_it_stays_where_both_folders_are_the_same(folders):
     folders[1].symlink_to(folders[0])
     token = write_token(8501)
     assert find_token(8501) == token
+
+
+@pytest.fixture
+def no_home(monkeypatch) -> None:
+    """As in a container for a user that it does not know."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_user_without_a_home_is_told_which_folder_to_set(no_home, tmp_path):
+    (tmp_path / "half" / "1").mkdir(parents=True)
+    refused(dogsnap("serve", "--models", tmp_path), "this user has no home; set XDG_STATE_HOME")
+    url = (tmp_path / "half").as_uri()
+    off = ("--switch-log", "off")
+    refused(dogsnap("serve", "--models", url, *off), "this user has no home; set XDG_CACHE_HOME")
+    port = str(free_port())
+    refused(dogsnap("models", "list", DOGSNAP_PORT=port), "no server answers")
+    assert find_file(8501) is None
+    with pytest.raises(OSError, match="set XDG_STATE_HOME"):
+        write_token(8501)

@@ -13,7 +13,7 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
-from dogsnap.files import hold_lock, write_json
+from dogsnap.files import hold_lock, user_folder, write_json
 from dogsnap.model_urls import is_url, without_secrets
 from dogsnap.settings import Settings
 
@@ -23,8 +23,7 @@ BUSY_SECONDS = 0.1  # for a file that another process writes
 
 
 def state_folder() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "dogsnap"
+    return user_folder("XDG_STATE_HOME", ".local/state") / "dogsnap"
 
 
 def find_file(settings: Settings) -> Path:
