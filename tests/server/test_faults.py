@@ -93,6 +93,25 @@ def test_a_model_folder_that_may_no_longer_be_read_goes_on_answering(start_serve
         (models / "half").chmod(0o755)
 
 
+def test_beside_a_folder_that_cannot_be_read_what_is_loaded_is_chosen_and_undone(
+    start_server, models, made_half
+):
+    shutil.copytree(made_half, models / "half" / "2")
+    server = start_server(models, "--poll-seconds", "0.2")
+    for version in (1, 2):
+        switched(server, "stable", version).raise_for_status()
+    shutil.rmtree(models / "half")
+    (models / "half").symlink_to("half")
+    path = "/v1/models/half/labels/stable:predict"
+    assert (switched(server, "stable", 1).status_code, answer(server, path=path)) == (200, 2.0)
+    server.post("/api/admin/undo", json={}).raise_for_status()
+    assert answer(server, path=path) == 3.0
+    why = "half cannot be read: Too many levels of symbolic links"
+    split = {"version": 3, "percent": 5}
+    assert_refused(server.post("/api/admin/models/half/split", json=split), 400, why)
+    assert_refused(server.post("/api/admin/models/half/versions/3/load", json={}), 400, why)
+
+
 @pytest.mark.skipif(
     bool(ORDINARY) and not shutil.which("setpriv"),
     reason="setpriv, by which root loses rights, is missing",

@@ -34,8 +34,9 @@ class Versions:
     `available`: by number, largest first. `default`: the one that answers by
     default. `existing`: those on disk or loaded; `unloading`: those that take
     no new requests; `by_policy`: those that the version policy selects.
-    `faults`: why folders cannot be loaded. `engines`: behind a gateway, the versions
-    of each engine by its address, None for one that does not answer.
+    `faults`: why folders cannot be loaded. `engines`: behind a gateway, the
+    versions of each engine by its address, None for one that does not answer.
+    `unreadable`: why it is not known what is on disk.
     """
 
     model: str
@@ -47,6 +48,7 @@ class Versions:
     follows_latest: bool = False
     faults: Mapping[int, str] = field(default_factory=dict)
     engines: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    unreadable: str = ""
 
     def is_available(self, number: int) -> bool:
         """Whether it runs here, or on every engine."""
@@ -66,6 +68,8 @@ class Versions:
                 reasons.append(f"the engine at {address} does not answer")
             elif number not in numbers:
                 reasons.append(f"the engine at {address} lacks it")
+        if self.unreadable:
+            reasons.append(self.unreadable)
         return FailedPrecondition("; ".join(reasons))
 
 
@@ -134,6 +138,8 @@ def change_load(choices: Choices, versions: Versions, version: int, value: bool 
     if value is not None:
         _refuse_engines(versions)
     if value is not None and version not in versions.existing:
+        if versions.unreadable:
+            raise FailedPrecondition(versions.unreadable)
         raise NotFound(
             f"{model} has no version {version}; its versions: {_join(sorted(versions.existing))}"
         )

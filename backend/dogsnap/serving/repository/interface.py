@@ -73,9 +73,7 @@ class ModelRepository(ABC):
 
     @abstractmethod
     def versions(self, name: str) -> Versions:
-        """What a switch of this model is checked against. Raises NotFound,
-        FailedPrecondition for folders that cannot be read, and Unavailable.
-        """
+        """What a switch of this model is checked against. Raises NotFound and Unavailable."""
 
     @abstractmethod
     def not_ready(self) -> str:

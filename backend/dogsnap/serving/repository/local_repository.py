@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -160,13 +161,16 @@ class LocalRepository(ModelRepository):
         with self._lock:
             source = self._model(name).config.base_path
         base_path = self._files.folder(source)
+        folders: dict[int, Path] = {}
+        unreadable = ""
         try:
             folders = version_folders(base_path)
-        except OSError as error:
-            raise FailedPrecondition(describe_unreadable(base_path, error)) from error
+        except OSError as error:  # what is loaded can be chosen, and a switch undone
+            unreadable = describe_unreadable(base_path, error)
         faults = {number: find_fault(folder) for number, folder in folders.items()}
         with self._lock:
-            return self._model(name).known_versions(folders, faults)
+            known = self._model(name).known_versions(folders, faults)
+        return replace(known, unreadable=unreadable)
 
     def _adopt_change(self, name: str) -> None:
         """Requests see all of a switch or nothing of it: the choices are
