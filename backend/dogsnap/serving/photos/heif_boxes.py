@@ -1,5 +1,5 @@
-"""Counts the pixels that decoding a HEIC file fills: its picture may be made of others, and these of
-others again.
+"""Counts what a HEIC or AVIF file names again and again: its bytes in items, and pictures of which
+others are made.
 """
 
 import struct
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 MOST_DEPTH = 8  # of pictures that are made of others; phones have a grid of tiles
-MANY = 2**60  # pixels; more than any limit
+MOST_PLACES = 32_000  # of pieces of items; libheif takes 1000 items of 32 pieces
+MANY = 2**60  # pixels or bytes; more than any limit
 Part = tuple[bytes, int, int]  # kind, begin and end of the content of a box
 
 
@@ -22,6 +23,40 @@ def decoded_pixels(contents: bytes) -> int:
             if kind == b"meta":
                 pixels += _Items(contents, begin + 4, end).pixels_of_first()
     return pixels
+
+
+def item_bytes(contents: bytes) -> int:
+    """Of all items together, of which each is read into memory (ISO/IEC 14496-12, 8.11.3); 0
+    where the boxes cannot be read.
+    """
+    total = 0
+    with suppress(IndexError, struct.error):
+        for kind, begin, end in _boxes(contents, 0, len(contents)):
+            inside = _boxes(contents, begin + 4, end) if kind == b"meta" else ()
+            total += sum(_located(contents, start) for name, start, _ in inside if name == b"iloc")
+    return total
+
+
+def _located(contents: bytes, start: int) -> int:
+    """The bytes of all items of an item location box."""
+    version, sizes, more = contents[start], contents[start + 4], contents[start + 5]
+    offset, length, base = sizes >> 4, sizes & 15, more >> 4
+    index = more & 15 if version else 0
+    wide = 4 if version == 2 else 2
+    place = start + 6 + wide
+    total = places = 0
+    for _ in range(int.from_bytes(contents[start + 6 : place])):
+        place += wide + (4 if version else 2) + base
+        (pieces,) = struct.unpack_from(">H", contents, place)
+        place += 2
+        places += 1 + pieces
+        if places > MOST_PLACES:
+            return MANY
+        for _ in range(pieces):
+            place += index + offset
+            total += int.from_bytes(contents[place : place + length])
+            place += length
+    return total
 
 
 class _Items:

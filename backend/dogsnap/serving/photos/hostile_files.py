@@ -1,4 +1,4 @@
-"""Refuses JPEG, PNG, GIF and BMP files made to keep a decoder busy.
+"""Refuses JPEG, PNG, GIF, BMP, HEIC and AVIF files made to keep a decoder busy.
 
 Damaged files are left to the decoders.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from dogsnap.errors import UnsupportedPhoto
+from dogsnap.serving.photos.heif_boxes import item_bytes
 
 # before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
 MAX_SEGMENTS = 1000
@@ -37,6 +38,7 @@ JPEG = b"\xff\xd8\xff"
 PNG = b"\x89PNG\r\n\x1a\n"
 GIF = (b"GIF87a", b"GIF89a")
 BMP = b"BM"
+BOXES = b"ftyp"  # the first box of HEIC and AVIF
 RUN_LENGTH = (1, 2)  # BI_RLE8 and BI_RLE4, of its field biCompression
 # In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
@@ -57,6 +59,8 @@ def check_structure(contents: bytes) -> None:
             _first_frame_end(contents)
         elif contents.startswith(BMP):
             _check_bmp(contents)
+        elif contents[4:8] == BOXES and item_bytes(contents) > 2 * len(contents):
+            raise _too_many("a HEIC or AVIF of", 2 * len(contents), "bytes in its items")
 
 
 def first_frame(contents: bytes) -> bytes:
