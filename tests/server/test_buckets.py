@@ -1,15 +1,19 @@
 """Models at a URL: copied whole beside what answers. A bucket that is away, empty, slow or damaged costs nothing that runs."""
 
+import asyncio
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import grpc
 import pytest
 from dogsnap.serving.versions import model_files
 from dogsnap.serving.versions.model_files import Mirror
+from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from google.protobuf import text_format
 from support.administration import with_token
@@ -263,6 +267,41 @@ def test_a_gateway_names_breeds_by_the_descriptions_in_the_bucket(
         target = f"grpc://127.0.0.1:{engine.grpc_port}"
         gateway = start_server(bucket.url, "--engine", target, environ=cache)
         wait_until(lambda: gateway.classify(encode(plain(RED), "JPEG")).ok)
+
+
+class SilentBucket(AsyncFileSystem):
+    """What waits for ever, as gcsfs where a connection falls silent: before the `silent` call."""
+
+    protocol, silent = "silent", ""
+
+    async def _find(self, path: str, **_: object) -> dict[str, dict[str, object]]:
+        await self._answer("find")
+        return {f"{path}/half/1/{name}": {"type": "file"} for name in ("saved_model.pb", "a")}
+
+    async def _get(self, remotes: list[str], files: list[str], **_: object) -> None:
+        await self._answer("get")
+        for file in map(Path, files):
+            file.touch()
+
+    async def _answer(self, call: str) -> None:
+        if call == self.silent:
+            await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("call", ["find", "get"])
+def test_a_bucket_that_falls_silent_is_given_up_and_looked_at_again(call, cache, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", cache["XDG_CACHE_HOME"])
+    monkeypatch.setattr(model_files, "CALL_SECONDS", 0.1)
+    fsspec.register_implementation("silent", SilentBucket, clobber=True)
+    monkeypatch.setattr(SilentBucket, "silent", call)
+    mirror = Mirror("silent://bucket/models")
+    looks = threading.Thread(target=mirror.look, args=(True,), daemon=True)
+    looks.start()
+    looks.join(20)
+    assert "no answer came in time" in mirror.trouble
+    monkeypatch.setattr(SilentBucket, "silent", "")
+    mirror.look(is_complete=True)
+    assert "no answer came in time" not in mirror.trouble
 
 
 @pytest.mark.parametrize(

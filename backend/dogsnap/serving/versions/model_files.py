@@ -40,6 +40,10 @@ GONE_SECONDS = 60.0
 # Until a version that could not be used is copied again, if nothing has changed.
 RETRY_SECONDS = 60.0
 MOST_BYTES = 2**20  # of a file beside the models
+# Seconds for a call of a bucket, and bytes a second that a file comes with at least: gcsfs
+# waits for ever where a connection falls silent.
+CALL_SECONDS = 300.0
+SLOWEST = 100_000
 Files = Mapping[str, tuple[Any, ...]]  # by their path below a folder, with their MARKS
 
 
@@ -124,7 +128,10 @@ def copy_version(filesystem: Any, root: str, path: str, version: Path, beside: P
         for name in files:
             (whole / name).parent.mkdir(parents=True, exist_ok=True)
         remotes = [f"{remote}/{name}" for name in files]
-        filesystem.get(remotes, [str(whole / name) for name in files])
+        length = sum(size or 0 for size, *_ in files.values())
+        filesystem.get(
+            remotes, [str(whole / name) for name in files], **_within(filesystem, length)
+        )
         for name, (size, *_) in files.items():
             received = (whole / name).stat().st_size
             if size not in (None, received):
@@ -153,6 +160,16 @@ def _open_source(source: str) -> tuple[Any, str]:
     return filesystem, root.rstrip("/")
 
 
+def _within(filesystem: Any, length: int = 0) -> dict[str, Any]:
+    """The option of a call that ends it where it takes too long for so many bytes; those of
+    fsspec's kinds that are not asynchronous have none.
+    """
+    from fsspec.asyn import AsyncFileSystem
+
+    is_asynchronous = isinstance(filesystem, AsyncFileSystem)
+    return {"timeout": CALL_SECONDS + length / SLOWEST} if is_asynchronous else {}
+
+
 def _list_files(filesystem: Any, folder: str) -> Files:
     """The files below a folder now. Raises what its package raises."""
     from fsspec.asyn import AsyncFileSystem
@@ -164,7 +181,7 @@ def _list_files(filesystem: Any, folder: str) -> Files:
         AbstractFileSystem.find,
         AsyncFileSystem._find,
     )
-    options = {"on_error": "raise"} if is_walked else {}
+    options = _within(filesystem) | ({"on_error": "raise"} if is_walked else {})
     filesystem.invalidate_cache()
     files = {}
     for name, entry in filesystem.find(folder, detail=True, **options).items():
@@ -275,7 +292,7 @@ class Mirror:
             if is_one and self._facts.get(name) != marks:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 with replacing(self.folder / name) as temporary:
-                    filesystem.get_file(f"{root}/{name}", str(temporary))
+                    filesystem.get_file(f"{root}/{name}", str(temporary), **_within(filesystem))
                 self._facts[name] = marks
 
     def _copy(self, filesystem: Any, root: str, path: str, copy: Path, is_complete: bool) -> str:
@@ -364,4 +381,6 @@ class ModelFiles:
 
 def _describe(error: Exception) -> str:
     kind = "" if isinstance(error, DogsnapError) else f"{type(error).__name__}: "
-    return f"{kind}{' '.join(without_secrets(str(error)).split()):.300}"
+    is_silent = isinstance(error, TimeoutError) and not str(error)
+    text = "no answer came in time" if is_silent else str(error)
+    return f"{kind}{' '.join(without_secrets(text).split()):.300}"
