@@ -112,7 +112,20 @@ def test_a_training_that_was_ended_goes_on_and_one_of_other_photos_is_not_contin
         patch.undo()
     monkeypatch.setattr(own_classes, "_fit_head", fail)  # which is done
     output_of(train(photos, start))
-    next(photos.rglob("*.jpg")).unlink()
+    # The same photos lie elsewhere.
+    out, work = photos.parent / "models" / "mine", photos.parent / "work"
+    moved = photos.rename(photos.parent / "moved")
+    output_of(dogsnap("train", moved, "--from", start, "--out", out, "--work", work))
+    moved.rename(photos)
+    keras.utils.set_random_seed(2)
+    kept = shutil.copy(start / STORED_WEIGHTS, photos.parent)
+    save_stored_weights(tiny(2), start / STORED_WEIGHTS)
+    refused(train(photos, start), "holds the training of other photos, from another network")
+    shutil.copy(kept, start / STORED_WEIGHTS)
+    output_of(train(photos, start))
+    trains = own_classes.read_classes(photos, print).training[0].path
+    with trains.open("ab") as file:  # under the same name
+        file.write(b"\0" * trains.stat().st_size)
     refused(train(photos, start), "holds the training of other photos")
 
 

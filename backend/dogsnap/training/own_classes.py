@@ -20,6 +20,7 @@ from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
 from dogsnap.photo_endings import READ_ENDINGS
 from dogsnap.serving.photos.preprocessing import decode, resize
+from dogsnap.serving.versions import checksums
 from dogsnap.training import dataset
 from dogsnap.training.dataset import DatasetError, Example, breeds_of, photo_bytes
 
@@ -134,13 +135,13 @@ def train(
 
     `work` keeps what is done: called again it goes on there. `is_mirrored`: a
     mirrored photo shows the same class. Raises ValueError where `work` belongs
-    to other photos, or the weights do not fit; OSError where the disk is full.
+    to another training, or the weights do not fit; OSError where the disk is full.
     """
     work.mkdir(parents=True, exist_ok=True)
-    _refuse_other_photos(photos, is_mirrored, work)
     keras.utils.set_random_seed(SEED)
     model = start.build(len(photos.labels))
     architectures.share_all_but_breeds(model, start.load())
+    _refuse_another_training(photos, start, is_mirrored, work)
     head = work / "head.weights.h5"
     _fit_once(model, head, lambda: _fit_head(model, photos, is_mirrored))
     before = accuracy(model, photos.held_out)
@@ -165,17 +166,22 @@ def _fit_once(model: keras.Model, file: Path, fit: Callable[[], None]) -> None:
     model.load_weights(file)
 
 
-def _refuse_other_photos(photos: ClassPhotos, is_mirrored: bool, work: Path) -> None:
-    listed = sorted((str(each.path), each.breed) for each in photos.training)
+def _refuse_another_training(
+    photos: ClassPhotos, start: Trained, is_mirrored: bool, work: Path
+) -> None:
+    """Photos are the same wherever they lie, and others under the same names are not."""
+    listed = sorted((checksums.digest(each.path), each.breed) for each in photos.training)
     run = {
         "classes": [label["id"] for label in photos.labels],
         "photos": hashlib.sha256(repr(listed).encode()).hexdigest(),
         "mirrored": is_mirrored,
+        "from": checksums.digest(start.weights),
     }
     file = work / "run.json"
     if file.is_file() and file.read_text(encoding="utf-8", errors="replace") != json_text(run):
         raise ValueError(
-            f"{work} holds the training of other photos; give another --work folder, or remove it"
+            f"{work} holds the training of other photos, from another network, or with other "
+            "options; give another --work folder, or remove it"
         )
     write_json(run, file)
 
