@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dogsnap.training.evaluation.labelled_photos import find_examples
 from PIL import Image
 from support import own_models
 from support.command_line import dogsnap, output_of, refused
@@ -67,6 +68,20 @@ def test_classes_are_told_by_folder_name_by_index_and_by_a_table(model, tmp_path
     index = [f"s{number}\t{path}" for number, (path, _) in enumerate(sorted(rows)[:1], 1)]
     (named / "index.tsv").write_text("breed\tphoto\n" + "\n".join(index) + "\n")
     assert "on 1 photos" in output_of(dogsnap("evaluate", model / "2", "--data", named))
+
+
+def test_a_table_with_labels_may_have_blanks_and_other_columns_and_accents_apart(tmp_path) -> None:
+    labels = [{"id": "s1", "name": "red"}, {"id": "s2", "name": "Cafe\u0301"}]
+    table = tmp_path / "truth.csv"
+    table.write_text("id,image ,label ,fold\n1,a.png,s1 ,1\n2,b.png ,Caf\u00e9,1\n3,c.png,s2,0\n")
+    said: list[str] = []
+    found = find_examples(table, None, labels, said.append)
+    assert [(each.path.name, each.breed) for each in found] == [
+        ("a.png", 0),
+        ("b.png", 1),
+        ("c.png", 1),
+    ]
+    assert not said
 
 
 def test_what_cannot_be_measured_is_refused_in_a_sentence(model, photos, tmp_path) -> None:

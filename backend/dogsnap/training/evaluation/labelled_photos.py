@@ -4,6 +4,7 @@ a table of images and labels.
 
 import csv
 import io
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -115,6 +116,7 @@ class ClassNames:
 
     def find(self, text: str) -> int:
         """The place of a class, or UNKNOWN."""
+        text = text.strip()
         if text in self._ids:
             return self._ids[text]
         by_number = self._ids.get(text.partition("-")[0], UNKNOWN)
@@ -122,6 +124,8 @@ class ClassNames:
 
 
 def _fold(name: str) -> str:
+    # macOS writes the names of folders with their accents apart.
+    name = unicodedata.normalize("NFC", name)
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
@@ -144,24 +148,23 @@ def _rows_of_table(file: Path) -> list[tuple[Path, str]]:
     head = text.partition("\n")[0]
     separator = next((sign for sign in (",", ";", "\t") if sign in head), ",")
     lines = io.StringIO(text, newline="")
-    rows = list(csv.DictReader(lines, restkey="", delimiter=separator, skipinitialspace=True))
-    is_labelled = any(column.startswith("label") for row in rows[:1] for column in row)
-    is_marked = any(value in MARKS for row in rows for value in row.values())
-    if not rows or "image" not in rows[0] or not (is_labelled or is_marked):
-        found = ", ".join(rows[0]) if rows else "no line"
+    reader = csv.DictReader(lines, restkey="", delimiter=separator, skipinitialspace=True)
+    columns = reader.fieldnames = [column.strip() for column in reader.fieldnames or ()]
+    rows = list(reader)
+    labels = [column for column in columns if column.startswith("label")]
+    # Where a table has labels, 1 is a number in a column of something else.
+    classes = [] if labels else [column for column in columns if column != "image"]
+    is_marked = any(row[column] in MARKS for row in rows for column in classes)
+    if not rows or "image" not in columns or not (labels or is_marked):
+        found = ", ".join(columns) if rows else "no line"
         raise DatasetError(
             f"{file} has {found}; expected a table with the columns {','.join(COLUMNS)}: "
             "a photo below its folder and a class"
         )
-    return [(file.parent / with_slashes(row["image"] or ""), _label_of(row)) for row in rows]
-
-
-def _label_of(row: Mapping[str, str | None]) -> str:
-    """All labels in the row of a table."""
-    names = []
-    for column, value in row.items():
-        if column.startswith("label"):
-            names.append(value or "")
-        elif value in MARKS and column != "image":
-            names.append(column)
-    return BETWEEN.join(filter(None, names))
+    named = []
+    for row in rows:
+        of_classes = [column for column in classes if row[column] in MARKS]
+        names = [row[column] for column in labels if row[column]] or of_classes
+        photo = file.parent / with_slashes((row["image"] or "").strip())
+        named.append((photo, BETWEEN.join(names)))
+    return named
