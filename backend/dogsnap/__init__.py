@@ -17,9 +17,9 @@ def load(version: str | Path) -> "LocalModel":
     """Load a version folder, such as models/inception_v3/3, or of the folder of
     a model the largest version.
 
-    Raises `dogsnap.errors.NotFound` where there is none, and FailedPrecondition
-    where it cannot be loaded.
+    Raises `dogsnap.errors.NotFound` where there is none, FailedPrecondition where
+    it cannot be loaded, and InvalidArgument for a URL.
     """
     from dogsnap.local_model import load  # which imports TensorFlow
 
-    return load(Path(version))
+    return load(version)

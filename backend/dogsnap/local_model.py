@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,16 +13,18 @@ import numpy as np
 from PIL import Image, ImageFile
 
 from dogsnap.errors import FailedPrecondition, InvalidArgument, NotFound
+from dogsnap.model_urls import is_url, without_secrets
 from dogsnap.routing.spec import ModelSpec
 from dogsnap.serving.answers.classification import Classification
 from dogsnap.serving.assembly import create_predictor
+from dogsnap.serving.inference.predictor import Predictor
 from dogsnap.serving.inference.request_kinds import Photos, Values
 from dogsnap.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from dogsnap.serving.versions import saved_model_file
 from dogsnap.serving.versions.version_folders import VERSION, version_folders
 from dogsnap.settings import Settings
 
-Photo: TypeAlias = str | Path | bytes | Image.Image | np.ndarray
+Photo: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | np.ndarray
 PROTOCOL = "python"
 MODES_OF_PNG = ("1", "L", "LA", "I;16", "I;16B", "P", "RGB", "RGBA")  # of Pillow's images
 
@@ -34,6 +37,7 @@ class LocalModel:
         these settings does. Raises FailedPrecondition where that fails.
         """
         self._spec = spec
+        self._process, self._is_closed = os.getpid(), False
         self._predictor = create_predictor(settings, only=spec)
         (status,) = self._predictor.repository.status(spec)
         if spec.version not in self._predictor.repository.available(spec.name):
@@ -49,10 +53,23 @@ class LocalModel:
     def __repr__(self) -> str:
         return f"<{self._spec.name} version {self._spec.version}>"
 
+    def _open(self) -> Predictor:
+        """Raises FailedPrecondition where it was closed, or in a process that was forked
+        from that which loaded it: TensorFlow's threads are not there, and it waits for ever.
+        """
+        if self._is_closed:
+            raise FailedPrecondition(f"{self!r} was closed; load it again")
+        if self._process != os.getpid():
+            raise FailedPrecondition(
+                f"{self!r} was loaded before this process was forked, which TensorFlow does not "
+                'survive; load it in the process that asks it, or start that by "spawn"'
+            )
+        return self._predictor
+
     @property
     def signatures(self) -> Mapping[str, Signature]:
         """What it takes and gives, by the names of its signatures."""
-        with self._predictor.repository.acquire(self._spec) as servable:
+        with self._open().repository.acquire(self._spec) as servable:
             return servable.signatures
 
     @overload
@@ -77,7 +94,7 @@ class LocalModel:
         """
         if isinstance(photo, list | tuple):
             return [self.classify(each, top_k) for each in photo]
-        return self._predictor.classify([photo_bytes(photo)], self._spec, top_k, PROTOCOL).answer
+        return self._open().classify([photo_bytes(photo)], self._spec, top_k, PROTOCOL).answer
 
     def predict(
         self, inputs: Mapping[str, Any], signature: str = DEFAULT_SIGNATURE
@@ -89,11 +106,13 @@ class LocalModel:
 
     def answer(self, work: Photos | Values) -> Any:
         """The answer to a request of any kind. Raises the types of `dogsnap.errors`."""
-        (answer,) = self._predictor.answer(self._spec, [work], PROTOCOL)
+        (answer,) = self._open().answer(self._spec, [work], PROTOCOL)
         return answer
 
     def close(self) -> None:
-        self._predictor.close()
+        self._is_closed = True
+        if self._process == os.getpid():
+            self._predictor.close()
 
     def __enter__(self) -> "LocalModel":
         return self
@@ -107,8 +126,13 @@ class LocalModel:
         self.close()
 
 
-def load(version: Path) -> LocalModel:
+def load(version: str | Path) -> LocalModel:
     """See `dogsnap.load`."""
+    if is_url(version):
+        raise InvalidArgument(
+            f"{without_secrets(str(version))} is a URL, which servers read; copy the version here"
+        )
+    version = Path(version)
     # What is wrong is raised; the program that loads decides what it logs.
     logging.getLogger("dogsnap").addHandler(logging.NullHandler())
     folder = version.absolute()
@@ -130,7 +154,11 @@ def photo_bytes(photo: Photo) -> bytes:
     """The bytes of a photo file: as they are, or as PNG. Raises InvalidArgument."""
     if isinstance(photo, bytes | bytearray | memoryview):
         return bytes(photo)
-    if isinstance(photo, str | Path):
+    if isinstance(photo, str | os.PathLike):
+        if is_url(os.fspath(photo)):
+            raise InvalidArgument(
+                f"{without_secrets(str(photo)):.200} is a URL; expected the path or the bytes of a file"
+            )
         return Path(photo).read_bytes()
     image = photo if isinstance(photo, Image.Image) else Image.fromarray(_as_bytes(photo))
     # Turned, and put on white, as a photo that comes as a file.
@@ -164,6 +192,11 @@ def _as_bytes(photo: Any) -> np.ndarray:
             f"{pixels.dtype} {pixels.shape}"
         )
     if pixels.dtype.kind == "u":
+        if pixels.max() > 255:
+            raise InvalidArgument(
+                f"expected uint8, received {pixels.dtype} up to {pixels.max()}; divide it by the "
+                "largest value that it may have, which gives floats in [0, 1]"
+            )
         return pixels.astype(np.uint8)
     if not (pixels.min() >= 0 and pixels.max() <= 1):
         raise InvalidArgument(
@@ -219,10 +252,10 @@ def _encode(value: Any) -> Any:
 def _in_dtype(name: str, numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Raises InvalidArgument for whole numbers that it does not hold.
 
-    For an input of texts the numbers stay as they are: the check of the
-    signature refuses them and names both dtypes.
+    For an input of texts the numbers stay as they are, as complex ones do: the check
+    of the signature refuses them and names both dtypes.
     """
-    if dtype.kind == "O":
+    if dtype.kind == "O" or "c" == numbers.dtype.kind != dtype.kind:
         return numbers
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # larger floats become infinity

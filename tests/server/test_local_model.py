@@ -2,8 +2,11 @@
 
 import io
 import logging
+import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import dogsnap
@@ -34,7 +37,8 @@ def test_a_photo_is_named_whatever_holds_it(model: LocalModel, tmp_path: Path) -
     file.write_bytes(ONE)
     image = Image.open(file).convert("RGB")
     pixels = np.asarray(image)
-    photos = [str(file), file, ONE, image, pixels, (pixels / 255).astype(np.float32)]
+    (entry,) = os.scandir(tmp_path)
+    photos = [str(file), file, entry, ONE, image, pixels, (pixels / 255).astype(np.float32)]
     answers = model.classify(photos)
     assert all(isinstance(answer, Classification) for answer in answers)
     assert {answer.breeds[0].name for answer in answers} == {"blue spaniel"}
@@ -146,6 +150,11 @@ def test_any_signature_is_run_on_arrays_and_lists(tmp_path: Path) -> None:
         ({"a": ["\u00e4", b"\xff"], "b": [1]}, 'input "a" is no array'),
         ({"a": [1.0], "b": [2**64]}, 'input "b": expected int32 values, received a .* too large'),
         ({"a": [1.0], "b": ["1"]}, 'input "b": expected int32 values, received string'),
+        ({"a": [1j], "b": [1]}, 'input "a": expected float32 values, received complex128'),
+        (
+            {"a": np.array(["2026-01-01"], "M8[D]"), "b": [1]},
+            r'input "a": expected float32 values, received datetime64\[D\]',
+        ),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_and_not_made_to_fit(
@@ -167,6 +176,8 @@ def test_inputs_that_do_not_fit_are_refused_and_not_made_to_fit(
         (np.full((4, 4, 3), 255.0), r"expected floats in \[0, 1\], received 255 to 255"),
         (7, "received int"),
         (np.zeros((0, 4, 3), np.uint8), r"received ndarray uint8 \(0, 4, 3\)"),
+        (np.full((4, 4, 3), 256, np.uint16), "expected uint8, received uint16 up to 256; divide"),
+        ("https://host/dog.jpg", "https://host/dog.jpg is a URL; expected the path or the bytes"),
     ],
 )
 def test_what_is_no_photo_is_refused_with_what_was_expected(
@@ -179,6 +190,8 @@ def test_what_is_no_photo_is_refused_with_what_was_expected(
 def test_what_is_no_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="holds no version; expected a version folder"):
         dogsnap.load(tmp_path / "nothing")
+    with pytest.raises(InvalidArgument, match="gs://bucket/half is a URL, which servers read"):
+        dogsnap.load("gs://bucket/half")
     network = tmp_path / "network.keras"
     network.write_bytes(b"PK\3\4")
     for given in (network, tmp_path):
@@ -188,6 +201,29 @@ def test_what_is_no_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken" / "1" / "saved_model.pb").write_bytes(b"broken")
     with pytest.raises(FailedPrecondition, match="broken version 1 failed to load"):
         dogsnap.load(tmp_path / "broken")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12: so it is
+def test_a_model_that_was_closed_or_loaded_before_a_fork_says_so(version: Path) -> None:
+    model = dogsnap.load(version)
+    reading, writing = os.pipe()
+    if not (process := os.fork()):  # where TensorFlow would wait for ever
+        signal.alarm(20)
+        with suppress(BaseException):
+            try:
+                model.classify(ONE)
+            except FailedPrecondition as error:
+                os.write(writing, error.message.encode())
+            model.close()
+        os._exit(0)
+    os.waitpid(process, 0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert b"was loaded before this process was forked" in pipe.read()
+    assert model.classify(ONE).breeds
+    model.close()
+    with pytest.raises(FailedPrecondition, match="was closed; load it again"):
+        model.classify(ONE)
 
 
 def test_a_program_that_loads_a_version_gets_its_answer_and_no_line_of_a_log(

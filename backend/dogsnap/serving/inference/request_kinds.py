@@ -546,10 +546,14 @@ def _fit_inputs(signature: Signature, arrays: Arrays, holds_shapes: bool) -> tup
     is_one_row = False
     for alias, spec in signature.inputs.items():
         value = np.asarray(arrays[alias])
-        dtype = tf.as_dtype(value.dtype)
+        try:
+            dtype = tf.as_dtype(value.dtype)
+        except TypeError:  # of NumPy alone, as dates
+            dtype = None
         if dtype != spec.dtype:
+            received = dtype.name if dtype else value.dtype
             raise InvalidArgument(
-                f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}'
+                f'input "{alias}": expected {spec.dtype.name} values, received {received}'
             )
         if dtype == tf.string and spec.shape.rank == 1 and value.ndim == 0:
             value = value.reshape(1)
