@@ -90,6 +90,8 @@ def test_tritons_client_is_told_what_is_wrong(answers) -> None:
     assert "Specific(inception_v3, 9)" in answers["no_version"]
     assert "cannot decode the photos at these places" in answers["no_photo"] or answers["no_photo"]
     assert "expected float32 values, received float64" in answers["wrong_type"]
+    for tensor in ("shared_input", "shared_output"):
+        assert "this server reads and writes no shared memory; send the values" in answers[tensor]
 
 
 def ask(server, inputs: list, path: str = "", **fields) -> requests.Response:

@@ -23,23 +23,30 @@ def main(kind: str, address: str, model: str, photo: Path, image: Path) -> None:
         options = {"as_json": True} if kind == "grpc" else {}
         return client.get_model_metadata(model, version, **options)
 
-    def infer(version: str, values: np.ndarray, datatype: str, **options: Any) -> list:
+    def infer(
+        version: str, values: np.ndarray, datatype: str, is_shared: bool = False, **options: Any
+    ) -> list:
         tensor = triton.InferInput("image", values.shape, datatype)
-        tensor.set_data_from_numpy(values)
+        if is_shared:
+            tensor.set_shared_memory("region", values.nbytes)
+        else:
+            tensor.set_data_from_numpy(values)
         result = client.infer(model, [tensor], version, **options)
         found = result.as_numpy("prediction")[0]
         is_text = found.dtype == object
         return [value.decode() if is_text else float(value) for value in found]
 
-    def refusal(version: str, values: np.ndarray, datatype: str) -> str:
+    def refusal(version: str, values: np.ndarray, datatype: str, **options: Any) -> str:
         try:
-            infer(version, values, datatype)
+            infer(version, values, datatype, **options)
         except triton.InferenceServerException as error:
             return str(error)
         return ""
 
     wanted = [triton.InferRequestedOutput("prediction")]
     counted = [triton.InferRequestedOutput("prediction", class_count=2)]
+    shared = [triton.InferRequestedOutput("prediction")]
+    shared[0].set_shared_memory("region", 64)
     answers = {
         "live": client.is_server_live(),
         "ready": client.is_server_ready(),
@@ -55,6 +62,8 @@ def main(kind: str, address: str, model: str, photo: Path, image: Path) -> None:
         "no_version": refusal("9", contents, "BYTES"),
         "no_photo": refusal("2", np.array([b"no photo"], object), "BYTES"),
         "wrong_type": refusal("1", numbers.astype(np.float64), "FP64"),
+        "shared_input": refusal("1", numbers, "FP32", is_shared=True),
+        "shared_output": refusal("1", numbers, "FP32", outputs=shared),
     }
     client.close()
     print(json.dumps(answers))

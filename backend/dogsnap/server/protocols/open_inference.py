@@ -5,7 +5,7 @@ MLServer, Triton, OpenVINO Model Server and KServe speak it, too. A version is a
 number or a label. Import it after the fork: it loads TensorFlow.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
@@ -48,6 +48,7 @@ from dogsnap.settings import Settings
 Fields = dict[str, Any]  # of a message, or of its JSON
 # Written from the .proto beside it, which describes the messages.
 DESCRIPTORS = Path(__file__).with_name("open_inference.binpb")
+SHARED_MEMORY = "shared_memory_region"  # the parameter of a tensor that is there
 CLASSES = "classification"  # the parameter of an output: how many classes, as texts
 MOST_TEXTS = 100_000  # of classes in an answer: each takes 100 bytes
 SERVER = {
@@ -84,6 +85,17 @@ def spec_of(name: str, version: str = "") -> ModelSpec:
     if version.isdigit():
         number, label = whole_number("version", version), None
     return ModelSpec(name, number, label, STICKY_KEY.get())
+
+
+def refuse_shared_memory(parameters: Iterable[Container[str]]) -> None:
+    """`parameters`: of all inputs and outputs. A client would read what is in its memory
+    for an answer. Raises InvalidArgument.
+    """
+    if any(SHARED_MEMORY in each for each in parameters):
+        raise InvalidArgument(
+            f"{SHARED_MEMORY}: this server reads and writes no shared memory; send the values in "
+            "the request, and take the outputs from its answer"
+        )
 
 
 def work_of(
@@ -224,6 +236,7 @@ class InferenceService:
         spec = spec_of(request.model_name, request.model_version)
         signature_name = request.parameters["signature_name"].string_param
         names = [output.name for output in request.outputs]
+        refuse_shared_memory(each.parameters for each in (*request.inputs, *request.outputs))
         work = work_of(self._repository, spec, _tensors(request), signature_name, names)
         (prediction,) = self._predictions.answer(spec, [work], context)
         counts = {

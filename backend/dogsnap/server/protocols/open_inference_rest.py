@@ -23,6 +23,7 @@ from dogsnap.server.protocols.open_inference import (
     Fields,
     classified,
     describe_model,
+    refuse_shared_memory,
     spec_of,
     work_of,
 )
@@ -86,10 +87,13 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         length = _json_length(len(body))
         with TensorDocument(body[:length]) as document:
             fields = document.fields
+            wanted = _field(fields, "outputs", [])
+            refuse_shared_memory(
+                _field(each, "parameters", {}) for each in (*_field(fields, "inputs"), *wanted)
+            )
             tensors = _tensors(fields, memoryview(body)[length:])
             parameters = _field(fields, "parameters", {})
             signature_name = _field(parameters, "signature_name", "")
-            wanted = _field(fields, "outputs", [])
             names = [_field(output, "name") for output in wanted]
             head = {"id": fields["id"]} if isinstance(fields.get("id"), str) else {}
             work = work_of(repository, spec, tensors, signature_name, names, document.close)
