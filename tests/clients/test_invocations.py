@@ -222,6 +222,8 @@ def test_the_bytes_of_a_photo_are_answered_as_by_the_apps_api(models: Path, tmp_
         (b'{"dataframe_split": []}', "application/json", 400, "dataframe_split"),
         (b'{"dataframe_split": {"columns": [1.5], "data": [[1]]}}', "application/json", 400, "names"),
         (b'{"dataframe_split": {"columns": [], "data": [[]]}}', "application/json", 400, "names"),
+        (b'{"dataframe_split": {"columns": ["x", "x"], "data": [[1.0, 2.0]]}}', "application/json", 400, "several columns x"),
+        (b'{"inputs": [2.0], "dataframe_split": {}}', "application/json", 400, "received inputs and dataframe_split"),
         (b'{"dataframe_records": [{}]}', "application/json", 400, "input: x"),
         (b'[[1]], "signature_name": "none"', "application/json", 200, ""),  # as TensorFlow Serving: what follows is not read
         (b'{"instances": [1.0], "parameters": []}', "application/json", 200, ""),

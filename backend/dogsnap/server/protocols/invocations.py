@@ -30,6 +30,7 @@ JSON_LINES = (
     "application/jsons",
     "application/x-ndjson",
 )
+FORMS = ("instances", "inputs", "dataframe_split", "dataframe_records")  # of a body in JSON
 BLANK_LINES = re.compile(rb"\n\s+")
 BINARY = ("application/octet-stream", "application/x-image")
 # Paths of other protocols, as /v1/models/half:predict, which name a model themselves. The
@@ -136,11 +137,13 @@ def _inputs_of(fields: Mapping[str, Any], signature: Signature) -> Arrays:
     A column is an input. Of a network with one input, which none of several columns, or
     of numbered ones, names, the values of a row are one value.
     """
+    if len(given := [form for form in FORMS if form in fields]) > 1:
+        raise InvalidArgument(f"expected one of {', '.join(FORMS)}, received {' and '.join(given)}")
     if "dataframe_records" in fields:
         columns, rows = _read_records(fields["dataframe_records"])
     elif "dataframe_split" in fields:
         columns, rows = _read_split(fields["dataframe_split"])
-    elif {"instances", "inputs"} & fields.keys():
+    elif given:
         return json_tensors.from_body(fields, signature)
     else:
         instance = {name: value for name, value in fields.items() if name != "signature_name"}
@@ -148,6 +151,8 @@ def _inputs_of(fields: Mapping[str, Any], signature: Signature) -> Arrays:
     is_row = len(columns) > 1 or any(isinstance(column, int) for column in columns)
     if is_row and len(signature.inputs) == 1 and not signature.inputs.keys() & set(columns):
         return json_tensors.from_columns(rows, signature)
+    if twice := sorted({str(name) for name in columns if columns.count(name) > 1}):
+        raise InvalidArgument(f"the dataframe has several columns {', '.join(twice):.200}")
     by_column = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
     return json_tensors.from_columns(by_column, signature, "dataframe")
 
