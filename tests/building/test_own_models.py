@@ -3,10 +3,12 @@
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.training.evaluation.labelled_photos import find_examples
 from PIL import Image
 from support import own_models
@@ -89,6 +91,10 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(model, photos, tmp_pat
         dogsnap("evaluate", model / "1", "--data", photos),
         f"has no labels; `dogsnap merge {model / '1'} --labels FILE`",
     )
+    source = shutil.copytree(model / "1", tmp_path / "shapes" / "1")
+    merged = merge(source, Options())
+    said = f"{merged} has no labels; `dogsnap merge {source} --labels FILE`"
+    refused(dogsnap("evaluate", merged, "--data", photos), said)
     refused(dogsnap("evaluate", model, "--data", photos), "holds no saved_model.pb")
     refused(
         dogsnap("evaluate", model / "2", "--data", photos, "--not-dogs", photos),

@@ -51,8 +51,10 @@ class ExportedVersion:
         try:
             servable = LocalServable(ServableId(folder.parent.name, number), path)
             if not servable.description.labels:
+                source = servable.description.raw.get("source", {}).get("merged_from")
+                takes_images = path.with_name(Path(str(source)).name) if source else path
                 raise ValueError(
-                    f"{path} has no labels; `dogsnap merge {path} --labels FILE` writes "
+                    f"{path} has no labels; `dogsnap merge {takes_images} --labels FILE` writes "
                     "a version that has them"
                 )
             servable.photo_signature()
