@@ -130,6 +130,19 @@ def test_without_a_version_the_largest_answers_unless_only_another_takes_the_dat
         assert (response.status_code, response.headers["X-Dogsnap-Model-Version"]) == (200, version)
 
 
+def test_a_whole_number_may_be_written_as_its_documents_write_it(server):
+    data = {"a": [0.5, 1], "b": [11.0, 2]}
+    for version in ({}, {"model_version": 1}):
+        answer = infer(server, {"model_name": "mixed", **version, "data": data}).json()
+        assert answer == {"sum": [11.5, 3.0], "product": [5.5, 2.0]}
+    data["b"] = [11.5, 2]
+    assert_refused(
+        infer(server, {"model_name": "mixed", "model_version": 1, "data": data}),
+        400,
+        "JSON Value: 11.5 Type: Number is not of expected type: int32",
+    )
+
+
 def test_what_made_the_original_run_code_or_write_files_is_ignored(server):
     ignored = dict.fromkeys(("run_profile", "preprocess", "postprocess"), "true")
     body = {"model_name": "types", "signature_name": "int64", "data": {"x": [1]}, **ignored}

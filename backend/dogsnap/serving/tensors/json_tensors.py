@@ -147,9 +147,11 @@ def _check_row_keys(
         )
 
 
-def from_columns(value: Any, signature: Signature, field: str = "inputs") -> Arrays:
+def from_columns(
+    value: Any, signature: Signature, field: str = "inputs", takes_floats: bool = False
+) -> Arrays:
     """One array per input, each with its own shape; keys that are no input are
-    ignored. Raises InvalidArgument.
+    ignored. `takes_floats`: see `to_array`. Raises InvalidArgument.
     """
     if not _is_object(value):
         alias = _only_input(signature, "inputs is a plain value/list, but expecting an object")
@@ -164,7 +166,7 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> Arr
     arrays = {}
     for alias, spec in signature.inputs.items():
         if alias in value:
-            arrays[alias] = to_array(value[alias], spec.dtype)
+            arrays[alias] = to_array(value[alias], spec.dtype, takes_floats)
     return arrays
 
 
@@ -172,13 +174,13 @@ def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> A
     """The columns of Simple TensorFlow Serving. Raises InvalidArgument.
 
     Its clients send a single photo to graphs without a batch dimension; here
-    every input has one, so it is a batch of one.
+    every input has one, so it is a batch of one. And they send 1.0 for 1.
     """
     if not isinstance(data, dict):
         raise InvalidArgument(
             f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}"
         )
-    columns = dict(from_columns(data, signature, "data"))
+    columns = dict(from_columns(data, signature, "data", takes_floats=True))
     for alias, column in columns.items():
         spec = signature.inputs[alias]
         if base64_decode and column.dtype == object:
@@ -201,22 +203,28 @@ def takes(signature: Signature, data: Any) -> bool:
         value = data[alias]
         while isinstance(value, list) and value:
             value = value[0]
-        if type(value) not in JSON_TYPES.get(spec.dtype, ()):
+        if type(_as_whole(value, spec.dtype)) not in JSON_TYPES.get(spec.dtype, ()):
             return False
     return True
 
 
-def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
+def _as_whole(value: Any, dtype: tf.DType) -> Any:
+    """1.0 as 1 where whole numbers are expected; any other value as it is."""
+    is_whole = dtype in INTEGERS and type(value) is float and value.is_integer()
+    return int(value) if is_whole else value
+
+
+def to_array(value: Any, dtype: tf.DType, takes_floats: bool = False) -> np.ndarray:
     """A JSON value (scalar or nested lists of equal sizes) as an array of
     `dtype`; strings as an object array of bytes.
 
-    Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a
+    `takes_floats`: 1.0 is taken for a whole number. Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a
     dtype that JSON has no form for.
     """
     if dtype not in JSON_TYPES:
         raise Unimplemented(f"Conversion of JSON Value: {show(value)} to type: {_name(dtype)}")
     shape = _shape(value)
-    leaves = _leaves(value, shape, dtype)
+    leaves = _leaves(value, shape, dtype, takes_floats)
     try:
         with np.errstate(over="ignore"):  # larger values become infinity, as in TensorFlow Serving
             if dtype == tf.string:
@@ -285,7 +293,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
+def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType, takes_floats: bool) -> list[Any]:
     """The values in row-major order.
 
     Raises InvalidArgument for the first one of another level, size or type.
@@ -307,6 +315,8 @@ def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
                 f"expected size: {size}"
             )
         level = list(chain.from_iterable(level))
+    if takes_floats and dtype in INTEGERS:
+        level = [_as_whole(item, dtype) for item in level]
     if set(map(type, level)) - types:
         wrong = next(item for item in level if type(item) not in types)
         if isinstance(wrong, list):
