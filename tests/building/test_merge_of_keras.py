@@ -108,6 +108,14 @@ def test_one_number_that_is_no_probability_is_refused(tmp_path):
         merge(exported(model, tmp_path / "a" / "1"), Options(labels=PAIR))
 
 
+def test_a_network_whose_training_broke_down_is_refused(tmp_path):
+    broken = keras.initializers.Constant(np.nan)
+    model = small(layers.Dense(2, "softmax", bias_initializer=broken))
+    with pytest.raises(MergeError, match="held NaN or infinity in a trial with noise"):
+        merge(exported(model, tmp_path / "a" / "1"), Options(labels=PAIR))
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["1"]
+
+
 def resnet() -> keras.Model:
     return keras.applications.ResNet50(weights=None, classes=5)
 

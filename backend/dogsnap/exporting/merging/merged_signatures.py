@@ -462,8 +462,13 @@ class Merger:
             )
 
     def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
-        low = float(tf.reduce_min(answers[output]))
-        high = float(tf.reduce_max(answers[output]))
+        values = tf.cast(answers[output], tf.float32)
+        if not tf.reduce_all(tf.math.is_finite(values)):
+            raise MergeError(
+                f'output "{output}" held NaN or infinity in a trial with noise; no answer can be '
+                "made of that, look at the training of its weights"
+            )
+        low, high = float(tf.reduce_min(values)), float(tf.reduce_max(values))
         if low < -beyond or high > 1 + beyond:
             raise MergeError(
                 f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a '
