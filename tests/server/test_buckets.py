@@ -326,8 +326,13 @@ def test_a_command_that_reads_models_itself_says_that_servers_read_urls():
     refused(done, "which servers read; copy the folder of the models here")
 
 
-def test_what_gcsfs_warns_of_at_every_look_fills_no_log(caplog):
+def test_what_packages_of_buckets_say_at_every_look_fills_no_log(caplog, cache, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", cache["XDG_CACHE_HOME"])
+    Mirror("memory://nothing").look()
+    caplog.set_level(logging.INFO)  # as the server's
     logging.getLogger("gcsfs").warning("Could not determine bucket type for bucket name models")
+    for name in ("azure.core.pipeline.policies.http_logging_policy", "aiobotocore.credentials"):
+        logging.getLogger(name).info("Request URL: ...")
     assert not caplog.records
 
 

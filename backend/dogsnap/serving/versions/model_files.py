@@ -25,10 +25,13 @@ from dogsnap.serving.versions import checksums, saved_model_file
 from dogsnap.serving.versions.version_folders import VERSION, missing
 
 log = logging.getLogger("dogsnap.models")
-# It warns at each call, several times at each look, where it may not ask of what type a
-# bucket is, as with a public one.
-logging.getLogger("gcsfs").setLevel(logging.ERROR)
-
+# gcsfs warns at each call, several times at each look, where it may not ask of what type a
+# bucket is, as with a public one. The others tell of each request, and of where credentials were
+# found.
+QUIET = {
+    "gcsfs": logging.ERROR,
+    **dict.fromkeys(("azure", "aiobotocore", "botocore"), logging.WARNING),
+}
 # What fsspec's packages say of a file that changes with its content.
 MARKS = (
     *("size", "ETag", "etag", "md5Hash", "crc32c"),
@@ -150,6 +153,8 @@ def _open_source(source: str) -> tuple[Any, str]:
 
     Raises InvalidArgument for an unknown kind of URL.
     """
+    for package, level in QUIET.items():
+        logging.getLogger(package).setLevel(level)
     url = source if is_url(source) else str(Path(source).resolve())
     try:
         import fsspec
