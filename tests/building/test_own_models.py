@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dogsnap.exporting.merging.merge import Options, merge
-from dogsnap.training.evaluation.labelled_photos import find_examples
+from dogsnap.training.evaluation.labelled_photos import UNKNOWN, find_examples
 from PIL import Image
 from support import own_models
 from support.command_line import dogsnap, output_of, refused
@@ -84,6 +84,22 @@ def test_a_table_with_labels_may_have_blanks_and_other_columns_and_accents_apart
         ("c.png", 1),
     ]
     assert not said
+
+
+def test_photos_in_folders_within_that_of_a_class_show_it(tmp_path) -> None:
+    labels = [{"id": "s1", "name": "red"}, {"id": "s2", "name": "blue"}]
+    for name in ("red/2025/a.png", "red/b.png", "val/s2/c.png", "green/old/d.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    said: list[str] = []
+    found = find_examples(tmp_path, None, labels, said.append)
+    assert {each.path.name: each.breed for each in found} == {
+        "a.png": 0,
+        "b.png": 0,
+        "c.png": 1,
+        "d.png": UNKNOWN,
+    }
+    assert said == ["1 photos show no known class: old (1)"]
 
 
 def test_what_cannot_be_measured_is_refused_in_a_sentence(model, photos, tmp_path) -> None:

@@ -38,13 +38,13 @@ def find_examples(
     label..., or a column for each class with 1 where a photo shows it, or none.
     `data`: a CSV table with the columns image and label, or a folder: the
     photos of <list_name>.txt in it, without a name those of its index.tsv, else
-    all below it, in folders named <id>, <id>-<Name> or <name>. Raises
-    DatasetError.
+    all below it, in folders named <id>, <id>-<Name> or <name>, or in folders
+    within these. Raises DatasetError.
     """
     classes = ClassNames(labels)
     examples = []
     unknown: Counter[str] = Counter()
-    for path, name in _rows(data, list_name, report):
+    for path, name in _rows(data, list_name, classes, report):
         names = [each.strip() for each in name.split(BETWEEN)] if independent else [name]
         places = {each: classes.find(each) for each in names if each or not independent}
         strangers = [each for each, place in places.items() if place == UNKNOWN]
@@ -129,18 +129,24 @@ def _fold(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _rows(data: Path, list_name: str | None, report: Report) -> list[tuple[Path, str]]:
+def _rows(
+    data: Path, list_name: str | None, classes: ClassNames, report: Report
+) -> list[tuple[Path, str]]:
     """Each photo's file, and what names its class; other files go to `report`."""
     if data.is_file():
         return _rows_of_table(data)
     if list_name is None and (data / dataset.INDEX).is_file():
         return [(data / row["photo"], row["breed"]) for row in dataset.rows_of_index(data)]
     if list_name is not None:
-        photos = dataset.listed_photos(data, list_name)
-    else:
-        images = dataset.images_folder(data)
-        photos = dataset.photos_below(images if images.is_dir() else data, report)
-    return [(path, path.parent.name) for path in photos]
+        return [(path, path.parent.name) for path in dataset.listed_photos(data, list_name)]
+    images = dataset.images_folder(data)
+    folder = images if images.is_dir() else data
+    named = []
+    for path in dataset.photos_below(folder, report):
+        above = reversed(path.relative_to(folder).parts[:-1])
+        known = (name for name in above if classes.find(name) != UNKNOWN)
+        named.append((path, next(known, path.parent.name)))
+    return named
 
 
 def _rows_of_table(file: Path) -> list[tuple[Path, str]]:
