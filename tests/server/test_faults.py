@@ -121,6 +121,8 @@ def test_what_cannot_be_read_costs_itself_alone_at_every_level(start_server, mod
     shutil.copytree(made_half, models / odd / "1")
     (models / "linked").mkdir()
     (models / "linked" / "1").symlink_to(models / odd / "1")
+    (models / "circle").symlink_to("circle")
+    (models / "half" / "9").symlink_to("9")
     closed = [models / "lost+found", Path(shutil.copytree(made_half, models / "half" / "2"))]
     closed[0].mkdir()
     for folder in closed:
@@ -132,7 +134,7 @@ def test_what_cannot_be_read_costs_itself_alone_at_every_level(start_server, mod
         shutil.copytree(made_half, models / "half" / "3")
         wait_until(lambda: "loaded half version 3" in server.log())
         log = server.log()
-        for name in ("lost+found", r"odd\udcff", "half version 2"):
+        for name in ("circle", "lost+found", r"odd\udcff", "half version 2"):
             assert len([line for line in log.splitlines() if name in line]) == 1, log
         status = server.get("/v1/models/half/versions/2").json()["model_version_status"][0]
         said = status["status"]["error_message"]

@@ -3,6 +3,7 @@
 import base64
 import logging
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,7 @@ def _phone_folder(predictor: Predictor) -> Path:
     Raises NotFound where it has none.
     """
     with predictor.repository.acquire(_find_spec({}, predictor)) as servable:
-        folder = servable.path and servable.path.resolve() / phone_files.FOLDER
+        folder = servable.path and Path(os.path.realpath(servable.path)) / phone_files.FOLDER
         if folder is None or not (folder / phone_files.DESCRIPTION).is_file():
             raise NotFound(f"{servable.id} has no network for phones; `dogsnap export` writes it")
     return folder

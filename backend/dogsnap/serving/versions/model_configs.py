@@ -87,7 +87,7 @@ def _configs(folders: Mapping[str, Path]) -> list[ModelConfig]:
     configs = []
     for name, folder in sorted(folders.items()):
         try:
-            base_path = str(folder.resolve())
+            base_path = os.path.realpath(folder)
             configs.append(ModelConfig(name=name, base_path=base_path, model_platform="tensorflow"))
         except UnicodeEncodeError:
             received = f"received {str(folder)!a}"

@@ -155,7 +155,7 @@ def _open_source(source: str) -> tuple[Any, str]:
     """
     for package, level in QUIET.items():
         logging.getLogger(package).setLevel(level)
-    url = source if is_url(source) else str(Path(source).resolve())
+    url = source if is_url(source) else os.path.realpath(source)
     try:
         import fsspec
 

@@ -67,7 +67,7 @@ def model_folders(models: Path) -> tuple[dict[str, Path], dict[Path, str]]:
     found, troubles = {}, {}
     for child in _list(models):
         try:
-            str(child.resolve()).encode(), child.name.encode()
+            os.path.realpath(child).encode(), child.name.encode()
             if is_folder(child) and version_folders(child):
                 found[child.name] = child
             elif saved_model_file.find(child):
