@@ -156,9 +156,8 @@ def photo_bytes(photo: Photo) -> bytes:
         return bytes(photo)
     if isinstance(photo, str | os.PathLike):
         if is_url(os.fspath(photo)):
-            raise InvalidArgument(
-                f"{without_secrets(str(photo)):.200} is a URL; expected the path or the bytes of a file"
-            )
+            url = without_secrets(str(photo))
+            raise InvalidArgument(f"{url:.200} is a URL; expected the path or the bytes of a file")
         return Path(photo).read_bytes()
     image = photo if isinstance(photo, Image.Image) else Image.fromarray(_as_bytes(photo))
     # Turned, and put on white, as a photo that comes as a file.

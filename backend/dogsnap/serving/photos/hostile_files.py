@@ -25,9 +25,9 @@ CHUNK_BYTES = 256
 # writes 4.
 MAX_TEXTS = 10
 KEYWORD = 80  # bytes of a text's keyword and the null byte behind it, at most
-# Parts in a JPEG's segments, by its marker: how they begin, and how many there may be. Pillow copies
-# all of EXIF with each of its segments, cameras write one; resources of Photoshop, of which a photo
-# has a few dozen, it reads one by one in Python.
+# Parts in a JPEG's segments, by its marker: how they begin, and how many there may be. Pillow
+# copies all of EXIF with each of its segments, of which cameras write one. Resources of Photoshop,
+# of which a photo has a few dozen, it reads one by one in Python.
 PARTS = {0xE1: (b"Exif\0\0", 16), 0xED: (b"8BIM", 10_000)}
 # Of a run-length encoded BMP, which Pillow decodes in Python: 0.2 s, measured.
 MAX_RUN_LENGTH_PIXELS = 1_000_000

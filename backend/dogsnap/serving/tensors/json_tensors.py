@@ -218,8 +218,8 @@ def to_array(value: Any, dtype: tf.DType, takes_floats: bool = False) -> np.ndar
     """A JSON value (scalar or nested lists of equal sizes) as an array of
     `dtype`; strings as an object array of bytes.
 
-    `takes_floats`: 1.0 is taken for a whole number. Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a
-    dtype that JSON has no form for.
+    `takes_floats`: 1.0 is taken for a whole number. Raises InvalidArgument for a
+    wrong type or ragged lists, Unimplemented for a dtype that JSON has no form for.
     """
     if dtype not in JSON_TYPES:
         raise Unimplemented(f"Conversion of JSON Value: {show(value)} to type: {_name(dtype)}")
