@@ -54,7 +54,7 @@ class Passes:
     def ranges(self) -> Ranges:
         """The ranges for int8."""
         click.echo(f"finding ranges on {len(self.ranged)} photos")
-        folder, _ = self._converted
+        folder, _ = self._network_files
         model = import_openvino().Core().read_model(folder / NETWORK)
         return find_ranges(model, (self._images([photo])[0] for photo in self.ranged))
 
@@ -128,14 +128,14 @@ class Passes:
         return freeze(compiled.get_concrete_function(image=image))
 
     @cached_property
-    def _converted(self) -> tuple[Path, Sequence[str]]:
+    def _network_files(self) -> tuple[Path, Sequence[str]]:
         """The folder of the network in float32, and its outputs."""
         folder = self._folder("exact")
         return folder, convert(self._graph, folder)
 
     @cached_property
     def _exact(self) -> Network:
-        folder, outputs = self._converted
+        folder, outputs = self._network_files
         return Network(folder / NETWORK, EXACT, outputs)
 
     @cached_property
