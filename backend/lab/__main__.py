@@ -15,9 +15,7 @@ class Group(click.Group):
         """Run a command. Raises click.ClickException for what cannot be done."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise
-        except (DogsnapError, OSError, ValueError) as error:
+        except (DogsnapError, OSError, RuntimeError, ValueError) as error:
             raise click.ClickException(str(error).partition("\n")[0]) from error
 
 

@@ -19,7 +19,6 @@ from dogsnap.training.dataset import Example, breeds_of
 
 from lab import picture_views
 from lab.losses import box_loss
-from lab.photo_lists import every_second
 from lab.recipes import Recipe
 from lab.trainer import BOX_LAYERS, fastest_precision, in_precision
 
@@ -36,15 +35,11 @@ def finish(
 ) -> None:
     """Fit the box layers, and write weights, labels and recipe below `out`.
 
-    `model` float32, as it is served; maps to fit on are computed in Keras'
-    dtype policy. Raises OSError when the disk is full; the weights of an
-    earlier training stay whole until the new ones are.
+    `model` float32, as it is served. Raises OSError when the disk is full; the
+    weights of an earlier training stay whole until the new ones are.
     """
     if any(example.box for example in training):
-        architecture = architectures.ARCHITECTURES[recipe.architecture]
-        build = partial(architecture, len(labels), recipe.size, recipe.dropout)
-        views = in_precision(keras.config.dtype_policy().name, model, build)
-        fit_box_head(model, views, recipe, training)
+        fit_box_head(model, recipe, training)
     out.mkdir(parents=True, exist_ok=True)
     architectures.save_stored_weights(model, out / architectures.STORED_WEIGHTS)
     write_json(labels, out / "labels.json")
@@ -52,18 +47,17 @@ def finish(
 
 
 def statistics_features(
-    folder: Path, model: keras.Model, training: list[Example], validation: list[Example]
+    trained: Trained, model: keras.Model, training: list[Example], validation: list[Example]
 ) -> dict[str, np.ndarray]:
-    """What `ClassStatistics.of` takes, by the `model` of `folder` in the fastest
+    """What `ClassStatistics.of` takes, by the `model` of `trained` in the fastest
     precision.
 
     Every second photo is enough, for the statistics as for what a new class
     costs, and keeps the file small.
     """
-    trained = Trained.read(folder, folder.resolve().name)
     build = partial(trained.build, len(trained.labels))
     network = in_precision(fastest_precision(), model, build)
-    taught, checked = every_second(training), validation[::2]
+    taught, checked = training[::2], validation[::2]
     features, _ = own_classes.features_and_logits(network, taught)
     features_of_checked, _ = own_classes.features_and_logits(network, checked)
     return {
@@ -74,32 +68,20 @@ def statistics_features(
     }
 
 
-def fit_box_head(
-    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example]
-) -> None:
+def fit_box_head(model: keras.Model, recipe: Recipe, training: list[Example]) -> None:
     """Train the box layers of `model` by Adam on maps of views whose box is
     known; they start from what they are.
-
-    `views`: the network in the precision that computes the maps.
     """
-    maps, boxes = _maps(views, recipe, [example for example in training if example.box])
-    click.echo(f"box: {len(maps)} views")
-    head = keras.Sequential([keras.Input(maps.shape[1:])])
-    for name in BOX_LAYERS:
-        layer = model.get_layer(name)
-        head.add(type(layer).from_config({**layer.get_config(), "dtype": "float32"}))
-        head.layers[-1].set_weights(layer.get_weights())
-    steps = max(1, BOX_EPOCHS * len(maps) // BOX_BATCH)
+    maps, boxes = _maps(model, recipe, [example for example in training if example.box])
+    layers = [model.get_layer(name) for name in BOX_LAYERS]
+    head = keras.Sequential([keras.Input(maps.shape[1:]), *layers])
+    steps = BOX_EPOCHS * len(maps) // BOX_BATCH
     rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, steps, alpha=0.02)
     centres = model.get_layer("box").centres
     head.compile(
         keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres)
     )
-    batches = tf.data.Dataset.from_tensor_slices((maps, boxes))
-    batches = batches.shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
-    losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
-    for layer in head.layers:
-        model.get_layer(layer.name).set_weights(layer.get_weights())
+    losses = head.fit(maps, boxes, BOX_BATCH, BOX_EPOCHS, verbose=0).history["loss"]
     click.echo(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
@@ -109,17 +91,12 @@ def _maps(
     """Feature maps float16 (n, h, w, channels) of views, and their boxes with a
     1 behind, (n, 5).
     """
-    views = picture_views.map_in_parallel(
-        picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat(),
-        lambda files: picture_views.view(picture_views.load(files), recipe.size, plain=True),
-    )
+    views = picture_views.views(examples, recipe.size, plain=True)
     pairs = tf.data.Dataset.zip(views, views.skip(1)).map(picture_views.side_by_side)
-    views = tf.data.Dataset.sample_from_datasets(
-        [views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed
-    )
+    views = tf.data.Dataset.sample_from_datasets([views, pairs], [1 - PAIR_SHARE, PAIR_SHARE])
     backbone = keras.Model(model.input, model.get_layer("backbone").output)
     maps, boxes = [], []
-    for view in views.batch(recipe.batch).take(max(1, BOX_VIEWS // recipe.batch)).prefetch(2):
+    for view in views.batch(recipe.batch).take(BOX_VIEWS // recipe.batch).prefetch(2):
         maps.append(backbone.predict_on_batch(view.image).astype(np.float16))
         boxes.append(np.concatenate([view.box, view.known[:, np.newaxis]], axis=1))
     return np.concatenate(maps), np.concatenate(boxes)

@@ -112,22 +112,10 @@ def score_list(version: ExportedVersion, folder: Path, listed: str | None) -> di
     return scores
 
 
-def split(card: str) -> tuple[str, str, str]:
-    """The text of the card before, between and after BEGIN and END. Raises
-    ValueError without these.
-    """
-    before, begun, rest = card.partition(BEGIN)
-    tables, ended, after = rest.partition(END)
-    if not (begun and ended):
-        raise ValueError(
-            f"the card has no place for the tables: expected the lines {BEGIN} and {END}"
-        )
-    return before, tables, after
-
-
 def renew_tables(card: str, measured: Mapping[str, Any]) -> str:
-    """The text of the card with the tables of what was measured."""
-    before, _, after = split(card)
+    """The text of the card with the tables of what was measured between BEGIN and END."""
+    before, _, rest = card.partition(BEGIN)
+    _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{as_tables(measured)}\n\n{END}{after}"
 
 
@@ -136,28 +124,24 @@ def as_tables(measured: Mapping[str, Any]) -> str:
     photos without a dog; photos of several dogs.
     """
     known, others, several = [], [], []
+    names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
     for name in LISTS:
         for version, figures in measured.items():
             scores = figures["lists"][name]
             photos = f"{name} ({scores['photos']:,})"
-            known.append([photos, _version_name(version, figures), *_cells(scores, FIGURES)])
+            known.append([photos, names[version], *_cells(scores, FIGURES)])
     for version, figures in measured.items():
-        name, no_dogs = _version_name(version, figures), figures[NO_DOGS]
-        refused = f"no dog ({no_dogs['photos']}): refused"
-        others.append([name, *_cells(figures, {refused: (f"{NO_DOGS}.called_no_dog",), **OTHERS})])
+        refused = f"no dog ({figures[NO_DOGS]['photos']}): refused"
+        columns = {refused: (f"{NO_DOGS}.called_no_dog",), **OTHERS}
+        others.append([names[version], *_cells(figures, columns)])
         if SEVERAL_DOGS in figures:
-            several.append([name, *_cells(figures, SEVERAL)])
+            several.append([names[version], *_cells(figures, SEVERAL)])
     tables = [
         _table(["photos", "version", *FIGURES], known),
         _table(["version", refused, *OTHERS], others),
+        _table(["version", *SEVERAL], several),
     ]
-    if several:
-        tables.append(_table(["version", *SEVERAL], several))
     return "\n\n".join(tables)
-
-
-def _version_name(number: str, figures: Mapping[str, Any]) -> str:
-    return f"{number}, {figures['precision']}"
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

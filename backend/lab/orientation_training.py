@@ -2,15 +2,12 @@
 turns, and the head on the maps that the network beside gives of them.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import click
 import keras
 import numpy as np
-import tensorflow as tf
 from dogsnap.exporting import SECOND_OPINION
 from dogsnap.exporting.export import read_json, read_opinion
 from dogsnap.files import write_json
@@ -19,14 +16,15 @@ from dogsnap.networks.architectures import save_stored_weights
 from dogsnap.serving.photos.photo import DEGREES, ORIENTATION
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions import checksums
-from dogsnap.training.dataset import DatasetError, Example, photo_bytes
+from dogsnap.training.dataset import Example
 from dogsnap.training.scoring import share
-from dogsnap.training.stored_arrays import Arrays, load_arrays
+from dogsnap.training.stored_arrays import Arrays
 
 from lab import picture_views
-from lab.array_files import keep_arrays
+from lab.array_files import keep_rows
+from lab.photo_lists import contents_of
 
-CHUNK, BATCH = 200, 32  # pictures of a file of maps, and of a step, each in all turns
+CHUNK, BATCH = 200, 128  # pictures of a file of maps, and turned ones of a step
 RATE, DECAY, DROPPED = 2e-3, 1e-3, 0.1
 SEED = 22
 MADE_BY = "python -m lab train orientation"
@@ -46,33 +44,23 @@ def run(
     `validation` pictures.
 
     Of either, those count whose whole picture is known. `work` keeps the maps,
-    84 kB a picture: called again with the same arguments it goes on where it
-    stopped, by the network and the pictures. Raises DatasetError, ExportError,
+    84 kB a picture in each turn: called again with the same arguments it goes
+    on where it stopped, by the network and the pictures. Raises ExportError,
     OSError.
     """
     described = read_json(out / SECOND_OPINION)
-    network = read_opinion(described, out, described.get("weights", "")).network
-    random = np.random.default_rng(SEED)
-    whole = [example for example in training if example.frame is not None]
-    judged = [example for example in validation if example.frame is not None]
-    if not whole or not judged:
-        raise DatasetError(
-            "expected whole pictures of photos that train and of others to judge by, "
-            f"received {len(whole)} and {len(judged)}; see --frames"
-        )
-    chosen = [whole[place] for place in random.permutation(len(whole))[:pictures]]
-    work.mkdir(parents=True, exist_ok=True)
-    files = []
-    for start in range(0, len(chosen), CHUNK):
-        chunk = chosen[start : start + CHUNK]
-        shown = f"{described['network']['sha256']} {[str(example.frame) for example in chunk]}"
-        name = hashlib.sha256(shown.encode()).hexdigest()[:16]
-        files.append(work / f"maps-{name}.npz")
-        keep_arrays(files[-1], partial(_maps_of_views, network, chunk))
-        click.echo(f"maps of {start + len(chunk)} pictures")
+    opinion = read_opinion(described, out, described.get("weights", ""))
+    network = opinion.network
+    whole = [example for example in training if example.frame]
+    order = np.random.default_rng(SEED).permutation(len(whole))
+    chosen = [whole[place] for place in order[:pictures]]
+    kept = keep_rows(
+        work / opinion.sha256[:16], MAPS, chosen, CHUNK, partial(_maps_of_views, network)
+    )
     keras.utils.set_random_seed(SEED)
     head = orientation.head_for(network)
-    _train(head, files, len(chosen), epochs)
+    _train(head, kept[MAPS], epochs)
+    judged = [example for example in validation if example.frame]
     measured = measure(orientation.with_orientation(network, head), judged)
     save_stored_weights(head, out / orientation.WEIGHTS)
     stated = {
@@ -92,12 +80,10 @@ def _maps_of_views(network: keras.Model, examples: Sequence[Example]) -> Arrays:
     """
     maps = keras.ops.concatenate(orientation.maps_of(network), axis=-1)
     model = keras.Model(network.input, maps)
-    size = network.input_shape[1:3]
-    views = picture_views.map_in_parallel(
-        picture_views.files(list(examples)),
-        lambda files: picture_views.view(picture_views.load(files), size, plain=True).image,
-    )
-    found = [model.predict_on_batch(_turn(image.numpy())) for image in views]
+    views = picture_views.views(list(examples), network.input_shape[1:3], plain=True)
+    found = []
+    for view in views.take(len(examples)):
+        found.append(model.predict_on_batch(_turn(view.image.numpy())))
     return {MAPS: np.stack(found).astype(np.float16)}
 
 
@@ -106,39 +92,18 @@ def _turn(image: np.ndarray) -> np.ndarray:
     return np.stack([np.rot90(image, turns) for turns in range(len(DEGREES))])
 
 
-def _train(head: keras.Model, files: Sequence[Path], pictures: int, epochs: int) -> None:
-    steps = max(1, pictures // BATCH)
-    shape = head.input_shape[1:]
-    batches = tf.data.Dataset.from_generator(
-        lambda: _batches(files),
-        output_signature=(
-            tf.TensorSpec((None, *shape), tf.float32),
-            tf.TensorSpec((None,), tf.int64),
-        ),
-    ).prefetch(2)
-    maps = keras.Input(shape)
-    trained = keras.Model(maps, head(keras.layers.SpatialDropout2D(DROPPED)(maps)))
-    schedule = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs)
+def _train(head: keras.Model, maps: np.ndarray, epochs: int) -> None:
+    """Train a head on MAPS."""
+    turns = np.tile(np.arange(len(DEGREES)), len(maps))
+    maps = maps.reshape(-1, *head.input_shape[1:])
+    inputs = keras.Input(maps.shape[1:])
+    trained = keras.Model(inputs, head(keras.layers.SpatialDropout2D(DROPPED)(inputs)))
+    schedule = keras.optimizers.schedules.CosineDecay(RATE, epochs * -(-len(maps) // BATCH))
     trained.compile(
         keras.optimizers.AdamW(schedule, weight_decay=DECAY),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
-    trained.fit(batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
-    losses = trained.history.history["loss"]
-    click.echo(f"orientation: {pictures} pictures, loss {losses[0]:.3f} to {losses[-1]:.3f}")
-
-
-def _batches(files: Sequence[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Endless batches of maps and the places of their turns, in another order each time."""
-    random = np.random.default_rng(SEED)
-    while True:
-        for number in random.permutation(len(files)):
-            maps = load_arrays(files[number])[MAPS]
-            order = random.permutation(len(maps))
-            for start in range(0, len(order), BATCH):
-                rows = maps[order[start : start + BATCH]].astype(np.float32)
-                turns = np.tile(np.arange(len(DEGREES)), len(rows))
-                yield rows.reshape(-1, *rows.shape[2:]), turns
+    trained.fit(maps, turns, BATCH, epochs, verbose=0)
 
 
 def measure(network: keras.Model, examples: Sequence[Example]) -> dict[str, float | None]:
@@ -147,7 +112,7 @@ def measure(network: keras.Model, examples: Sequence[Example]) -> dict[str, floa
     """
     found = []
     for example in examples:
-        contents = tf.constant([photo_bytes(example.frame or example.path)])
+        contents = contents_of([example.frame or example.path])
         image = photos_to_images(contents, network.input_shape[1:3])[0].numpy()
         told = network.predict_on_batch(_turn(image))[ORIENTATION]
         found.append(told.argmax(axis=-1) == np.arange(len(DEGREES)))

@@ -2,11 +2,9 @@
 ranges for its int8, and the features of its passes, kept to go on from.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import click
@@ -15,10 +13,9 @@ import numpy as np
 import tensorflow as tf
 from dogsnap.exporting import layers
 from dogsnap.exporting.acceleration import Acceleration, choose, convert
-from dogsnap.exporting.export import Stored, read_json
+from dogsnap.exporting.export import Stored
 from dogsnap.exporting.freezing import FrozenGraph, freeze
-from dogsnap.exporting.quantization import RANGES, Ranges
-from dogsnap.files import replacing
+from dogsnap.exporting.quantization import Ranges
 from dogsnap.networks.second_pass import second_images
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions.openvino_runtime import (
@@ -30,7 +27,7 @@ from dogsnap.serving.versions.openvino_runtime import (
 from dogsnap.training.ranges import find_ranges
 from dogsnap.training.stored_arrays import Arrays, join_rows
 
-from lab.array_files import keep_arrays
+from lab.array_files import keep_rows
 from lab.photo_lists import contents_of
 from lab.second_pass_choice import NEVER
 
@@ -38,7 +35,6 @@ OPINION = "opinion"  # what the network beside tells
 OPINION_OF = {"fast": "opinion_fast", "after": "opinion_after"}  # by the pass
 TOLD = ("features", "box", OPINION)  # outputs
 CHUNK, BATCH = 256, 16  # photos of a file, and that are decoded together
-Run = Callable[[np.ndarray], Arrays]  # images (n, h, w, 3) -> each output (n, ...)
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,8 @@ class Passes:
     """The passes of a network over photos.
 
     `stored`: the network, perhaps with a second opinion; `ranged`: photos to
-    find the ranges for int8 on. `work`: a folder for what is computed: asked
-    again for the same photos, nothing is computed again.
+    find the ranges for int8 on. `work`: a folder for features: asked again for
+    the same photos, they are not computed again.
     """
 
     stored: Stored
@@ -57,23 +53,15 @@ class Passes:
     @cached_property
     def ranges(self) -> Ranges:
         """The ranges for int8."""
-        file = self.work / RANGES
-        if not file.is_file():
-            click.echo(f"finding ranges on {len(self.ranged)} photos")
-            folder = self._folder("ranges")
-            convert(self._graph, folder)
-            model = import_openvino().Core().read_model(folder / NETWORK)
-            images = (self._images([photo])[0] for photo in self.ranged)
-            write_ranges(find_ranges(model, images), file)
-        return Ranges(**read_json(file))
+        click.echo(f"finding ranges on {len(self.ranged)} photos")
+        folder, _ = self._network_files
+        model = import_openvino().Core().read_model(folder / NETWORK)
+        return find_ranges(model, (self._images([photo])[0] for photo in self.ranged))
 
-    @cached_property
+    @property
     def precision(self) -> str:
         """The fastest precision on this processor, in which `fast` and `after` are."""
-        file = self.work / "precision"
-        if not file.is_file():
-            file.write_text(self._fast[1], encoding="utf-8")
-        return file.read_text(encoding="utf-8")
+        return self._fast.precision
 
     def features(
         self, name: str, photos: Sequence[Path | bytes], near: bool = False
@@ -87,14 +75,7 @@ class Passes:
         `opinion_after` (n, 1281): the features and odds of the network beside.
         They are kept by `name` and photos.
         """
-        parts = []
-        for start in range(0, len(photos), CHUNK):
-            chunk = photos[start : start + CHUNK]
-            shown = "\n".join(map(str, chunk))
-            file = self.work / f"{name}-{hashlib.sha256(shown.encode()).hexdigest()[:16]}.npz"
-            parts.append(keep_arrays(file, partial(self._compute, chunk, near)))
-            click.echo(f"{name}: {start + len(chunk)} of {len(photos)} photos")
-        return join_rows(parts)
+        return keep_rows(self.work, name, photos, CHUNK, lambda chunk: self._compute(chunk, near))
 
     def _compute(self, photos: Sequence[Path | bytes], near: bool) -> dict[str, np.ndarray]:
         rows = []
@@ -104,25 +85,24 @@ class Passes:
 
     def _run_batch(self, photos: Sequence[Path | bytes], near: bool) -> Arrays:
         images = self._images(photos)
-        told = {"fast": self._fast[0](images)}
+        told = {"fast": self._fast.run(images)}
         if not self.stored.opinion:
-            told["exact"] = self._exact(images)
+            told["exact"] = self._exact.run(images)
         if "box" in told["fast"]:
-            told["after"] = self._fast[0](self._windows(photos, told["fast"]["box"]))
+            told["after"] = self._fast.run(self._windows(photos, told["fast"]["box"]))
         if near and "box" in told.get("exact", ()):
-            told["nearer"] = self._exact(self._windows(photos, told["exact"]["box"]))
+            told["nearer"] = self._exact.run(self._windows(photos, told["exact"]["box"]))
         found = {name: answer["features"] for name, answer in told.items()}
         if self.stored.opinion:
             found |= {OPINION_OF[name]: answer[OPINION] for name, answer in told.items()}
         return found
 
     def _images(self, photos: Sequence[Path | bytes]) -> np.ndarray:
-        files = tf.constant([contents_of(photo) for photo in photos])
-        return photos_to_images(files, self._size).numpy()
+        return photos_to_images(contents_of(photos), self._size).numpy()
 
     def _windows(self, photos: Sequence[Path | bytes], boxes: np.ndarray) -> np.ndarray:
-        files = tf.constant([contents_of(photo) for photo in photos])
-        return second_images(files, NEVER.windows(tf.constant(boxes)), self._size).numpy()
+        windows = NEVER.windows(tf.constant(boxes))
+        return second_images(contents_of(photos), windows, self._size).numpy()
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -148,27 +128,26 @@ class Passes:
         return freeze(compiled.get_concrete_function(image=image))
 
     @cached_property
-    def _exact(self) -> Run:
+    def _network_files(self) -> tuple[Path, Sequence[str]]:
+        """The folder of the network in float32, and its outputs."""
         folder = self._folder("exact")
-        return Network(folder / NETWORK, EXACT, convert(self._graph, folder)).run
+        return folder, convert(self._graph, folder)
 
     @cached_property
-    def _fast(self) -> tuple[Run, str]:
-        """What runs the network in the fastest precision, and which that is."""
+    def _exact(self) -> Network:
+        folder, outputs = self._network_files
+        return Network(folder / NETWORK, EXACT, outputs)
+
+    @cached_property
+    def _fast(self) -> Network:
+        """The network in the fastest precision."""
         folder = self._folder("fast")
         function = self._graph.function()
         acceleration = Acceleration(self._graph, function, {}, fast=True, ranges=self.ranges)
         manifest = choose(acceleration, folder, click.echo)
-        network = Network(folder / NETWORK, manifest.precision, manifest.outputs)
-        return network.run, manifest.precision
+        return Network(folder / NETWORK, manifest.precision, manifest.outputs)
 
     def _folder(self, name: str) -> Path:
         folder = self.work / name
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-
-def write_ranges(ranges: Ranges, file: Path) -> None:
-    """Write the ranges as JSON, a few kB, in one step."""
-    with replacing(file) as temporary:
-        temporary.write_text(json.dumps(asdict(ranges)) + "\n", encoding="utf-8")

@@ -3,11 +3,10 @@ temperature, groups, thresholds and a dog score, on what its kernels of 8 bits
 see; and measures its answers.
 """
 
-import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import click
 import keras
 import numpy as np
 import openvino
-import tensorflow as tf
 from dogsnap.exporting.eight_bits import quantize, write_onnx
 from dogsnap.exporting.export import ExportError, read_answering, read_json
 from dogsnap.exporting.phone import FITTED, ONNX, known_labels, network_graph
@@ -29,13 +27,11 @@ from dogsnap.serving.versions.phone_files import DESCRIPTION, FOLDER, parts_of
 from dogsnap.training import scoring, thresholds
 from dogsnap.training.dataset import breeds_of, class_ids, paths_of
 from dogsnap.training.evaluation.labelled_photos import read_known
-from dogsnap.training.stored_arrays import Arrays
 
 from lab import decision_fit, dog_score_fit
-from lab.array_files import keep_arrays
+from lab.array_files import keep_rows
 from lab.calibration import Answers, Pass, Photos, fit_decision
 from lab.photo_lists import contents_of, every_second_photo, folds
-from lab.trainer import with_whole_pictures
 
 MADE_BY = "python -m lab calibrate --phone 2"
 # Shares of a photo's width and height around its middle that the network looks at. Lab note: with
@@ -51,12 +47,7 @@ FEATURES = "features"
 Photo = Path | bytes
 
 
-def fit(
-    folder: Path,
-    photos: Photos,
-    ranks: Path,
-    work: Path,
-) -> dict[str, Any]:
+def fit(folder: Path, photos: Photos, ranks: Path, work: Path) -> dict[str, Any]:
     """Write FITTED in `folder`, which has what `second_opinion.fit` writes;
     returns the scores.
 
@@ -70,20 +61,20 @@ def fit(
     head = stored.opinion.breed_weights(stored.description.get("taught", ()))
     labels = known_labels(stored)
     places = {breed: place for place, breed in enumerate(class_ids(labels))}
-    shown = {each.path: each.breed for each in with_whole_pictures(photos.training)}
-    for breed in photos.read_taught_breeds():
+    shown = {each.path: each.breed for each in photos.training}
+    for breed in photos.breeds:
         if breed.id in places:
             shown |= dict.fromkeys(breed.photos, places[breed.id])
     if lacking := [breed for breed in places if places[breed] not in shown.values()]:
         raise ExportError(f"no photo of {', '.join(lacking)} trains; see --data and --taught")
-    validation, others = with_whole_pictures(photos.validation), photos.others
-    network, work = stored.opinion.network, work / stored.opinion.sha256[:16]
+    validation = photos.validation
+    network, work = stored.opinion.network, work / f"phone-{stored.opinion.sha256[:16]}"
     taught = look(network, list(shown), work)
-    seen = look(network, [*paths_of(validation), *others.photos], work)
+    seen = look(network, [*paths_of(validation), *photos.others], work)
     kernel, bias = fit_last_layer(taught, np.array(list(shown.values())), *head)
     is_dog = np.arange(len(seen)) < len(validation)
     whole = np.array([example.is_whole for example in validation])
-    in_folds = np.concatenate([folds(validation), others.folds])
+    in_folds = np.concatenate([folds(validation), photos.other_folds])
     dog, dogs = fit_dogs(seen, (seen @ kernel + bias).max(-1), is_dog, in_folds)
     # What all breeds share changes the largest logit, and no probability of a breed.
     halves = write_halves(kernel + dog.weights[:, np.newaxis])
@@ -112,22 +103,14 @@ def look(network: keras.Model, photos: Sequence[Photo], work: Path) -> np.ndarra
     """The features (n, f) that a network of `efficientnet_lite` gives photos in
     8 bits, the mean over PARTS. `work` keeps them, to go on from.
     """
-    work.mkdir(parents=True, exist_ok=True)
     count = network.output[FEATURES].shape[-1]
     itself = np.eye(count, dtype=np.float32), np.zeros(count, np.float32)
+    work.mkdir(parents=True, exist_ok=True)
     write_onnx(network_graph(network, *itself), work / ONNX)
-    found = []
-    for start in range(0, len(photos), CHUNK):
-        chunk = photos[start : start + CHUNK]
-        file = work / f"{hashlib.sha256(repr(chunk).encode()).hexdigest()[:16]}.npz"
-        seen = keep_arrays(file, partial(_features_of, work / ONNX, chunk))
-        found.append(seen[FEATURES])
-        click.echo(f"looked at {start + len(chunk)} of {len(photos)} photos")
-    return np.concatenate(found)
-
-
-def _features_of(file: Path, photos: Sequence[Photo]) -> Arrays:
-    return {FEATURES: run(file, photos, PARTS)}
+    kept = keep_rows(
+        work, "photos", photos, CHUNK, lambda chunk: {FEATURES: run(work / ONNX, chunk, PARTS)}
+    )
+    return kept[FEATURES]
 
 
 def fit_last_layer(
@@ -162,8 +145,6 @@ def fit_dogs(
 
     def fit_on(chosen: np.ndarray) -> DogHead:
         dogs, others = chosen & is_dog, chosen & ~is_dog
-        if not dogs.any() or not others.any():
-            return DogHead(np.zeros(features.shape[1], np.float32), 0.0)
         parts = features[dogs], largest[dogs], features[others], largest[others]
         return dog_score_fit.fit(*parts, DOG_PENALTY)
 
@@ -182,11 +163,11 @@ def run(file: Path, photos: Sequence[Photo], parts: Sequence[float]) -> np.ndarr
     _, side, _, _ = network.input(0).shape
     found = []
     for photo in photos:
-        contents = contents_of(photo)
+        contents = contents_of([photo])
         views = []
         for part in parts:
             whole = round(side / part)
-            image = photos_to_images(tf.constant([contents]), (whole, whole)).numpy()
+            image = photos_to_images(contents, (whole, whole)).numpy()
             border = (whole - side) // 2
             middle = image[:, border : border + side, border : border + side]
             views.append(network(np.ascontiguousarray(middle))[0][0].copy())

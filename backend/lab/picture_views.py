@@ -7,76 +7,82 @@ crops of the same dogs have them at 224. So a view is of the picture as it is
 it (as photos of high resolution), or of the crop alone.
 """
 
-from collections.abc import Callable
+import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 from dogsnap.serving.photos.preprocessing import decode, resize
 from dogsnap.training.dataset import Example, paths_of, photo_bytes
+from PIL import Image
 
-from lab import augmentation
-from lab.augmentation import uniform
 from lab.boxes import WHOLE_BOX
+from lab.scenes import paste_crop
 
-CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone
-STRONG_SHARE = 0.5  # of the views of a crop that `augmentation.augment` makes
-SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
+CROP_SHARE = 0.15  # of the views that show the crop alone
+SHARP_SHARE = 0.38  # of the views that have the crop pasted into the picture
 ENLARGED = 1.25  # sides of the enlarged picture over those of the view
-# of the crop's sides, over which it fades into the picture: a hard edge would show the box
-FEATHER = 0.08
-# of the windows; the rest lies between box and picture
-WHOLE_SHARE, FAR_SHARE, TIGHT_SHARE = 0.30, 0.06, 0.30
-FARTHEST = 1.35  # sides of the largest window over those of the picture
-# of tight windows, over the box's: of all sides, of each in addition
-MARGINS, MARGIN_SPREAD = (-0.03, 0.3), (-0.08, 0.1)
-BETWEEN_SPREAD = 0.25  # standard deviation of the place of each side between box and picture
+# Of each side of a window: its way from the box to the picture's end, of which 0 and 1 are
+# drawn often; how far the ways of the four sides differ, a standard deviation; where 0 is, over
+# the box's sides.
+WAY, SPREAD, MARGIN = (-0.4, 1.4), 0.25, (-0.1, 0.25)
 TURNED_SHARE, LARGEST_TURN = 0.35, 0.15  # radians
-BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY = 0.1, 0.2, (35, 95)
+JPEG_SHARE, JPEG_QUALITY = 0.2, (35, 95)
 SPLITS = (0.38, 0.62)  # width of the first of two views side by side, over that of both
-OUTWARDS = (-1.0, -1.0, 1.0, 1.0)
-
-
-class Files(NamedTuple):
-    """Of an example: its `path`, the `frame`'s or "", and `box` (4,) in that."""
-
-    path: tf.Tensor
-    frame: tf.Tensor
-    box: tf.Tensor
-
-
-class Picture(NamedTuple):
-    """`crop` uint8 (h, w, 3); `frame` uint8 (h', w', 3) and the crop's `box`
-    (4,) in it, both meaningless unless `framed`.
-    """
-
-    crop: tf.Tensor
-    frame: tf.Tensor
-    box: tf.Tensor
-    framed: tf.Tensor
 
 
 class View(NamedTuple):
     """`image` float32 (h, w, 3) in [0, 1]; `box` (4,) of the dog in it; `known`
-    1.0 where that is known, else 0.0.
+    1.0 where that is known, else 0.0; `row` of the example.
     """
 
     image: tf.Tensor
     box: tf.Tensor
     known: tf.Tensor
+    row: tf.Tensor
 
 
-def files(examples: list[Example]) -> tf.data.Dataset:
-    """The `Files` of each example."""
-    frames = [str(example.frame or "") for example in examples]
-    boxes = np.array([example.box or WHOLE_BOX for example in examples], np.float32)
+def views(examples: list[Example], size: tuple[int, int], plain: bool = False) -> tf.data.Dataset:
+    """Random `View`s of one example after the other, without end, in another order
+    each time.
+
+    Turned ones and those with a pasted crop do not count for the box; `plain`:
+    none of these.
+    """
     paths = list(map(str, paths_of(examples)))
-    return tf.data.Dataset.from_tensor_slices(Files(paths, frames, boxes))
+    pictures = [str(example.frame or example.path) for example in examples]
+    boxes = np.array([example.box or WHOLE_BOX for example in examples], np.float32)
+    files = tf.data.Dataset.from_tensor_slices((paths, pictures, boxes, np.arange(len(examples))))
+    files = files.shuffle(len(examples)).repeat()
+    turn = keras.layers.RandomRotation(LARGEST_TURN / (2 * math.pi), fill_mode="reflect")
 
+    def view(path: tf.Tensor, picture: tf.Tensor, box: tf.Tensor, row: tf.Tensor) -> View:
+        crop, whole = read(path), read(picture)
+        draw = uniform()
+        alone, sharp = draw < CROP_SHARE, draw > 1 - SHARP_SHARE * (not plain)
+        given = whole, crop, box, round(size[0] * ENLARGED)
+        seen = tf.case(
+            [
+                (alone, lambda: crop),
+                (sharp, lambda: tf.numpy_function(paste_back, given, tf.uint8)),
+            ],
+            default=lambda: whole,
+        )
+        seen = tf.image.convert_image_dtype(tf.ensure_shape(seen, (None, None, 3)), tf.float32)
+        box = tf.where(alone, tf.constant(WHOLE_BOX), box)
+        window, mirrored = random_window(box), uniform() < 0.5
+        turned = uniform() < TURNED_SHARE * (not plain)
+        corners = tf.gather(window, [1, 0, 3, 2])[tf.newaxis]
+        image = tf.image.crop_and_resize(seen[tf.newaxis], corners, [0], size)[0]
+        image = tf.cond(mirrored, lambda: tf.image.flip_left_right(image), lambda: image)
+        image = tf.cond(turned, lambda: turn(image), lambda: image)
+        known = tf.cast(tf.logical_not(tf.logical_or(turned, sharp)), tf.float32)
+        image = tf.ensure_shape(change_light(image), (*size, 3))
+        return View(image, box_in(window, box, mirrored), known, row)
 
-def map_in_parallel(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
+    return files.map(view, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def read(path: tf.Tensor) -> tf.Tensor:
@@ -87,51 +93,21 @@ def read(path: tf.Tensor) -> tf.Tensor:
     return decode(tf.ensure_shape(contents, ()))
 
 
-def load(files_of_example: Files) -> Picture:
-    """Decode an example's files."""
-    path, frame, box = files_of_example
-    is_framed = tf.strings.length(frame) > 0
-    crop = read(path)
-    return Picture(crop, tf.cond(is_framed, lambda: read(frame), lambda: crop), box, is_framed)
+def uniform(low: float = 0.0, high: float = 1.0) -> tf.Tensor:
+    return tf.random.uniform((), low, high)
 
 
-def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
-    """One random view of a picture.
-
-    Turned ones and those with a pasted crop do not count for the box; `plain`:
-    none of these.
-    """
-    draw, whole = uniform(0, 1), tf.constant(WHOLE_BOX)
-    alone = tf.logical_or(tf.logical_not(picture.framed), draw < CROP_SHARE)
-    sharp = tf.logical_and(tf.logical_not(alone), draw < CROP_SHARE + SHARP_SHARE * (not plain))
-    strongly = tf.logical_and(alone, uniform(0, 1) < STRONG_SHARE * (not plain))
-    image, box, known = tf.cond(
-        strongly,
-        lambda: View(augmentation.augment(picture.crop, size), whole, tf.zeros(())),
-        lambda: _cut_window(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
+def change_light(view: tf.Tensor) -> tf.Tensor:
+    """A view in another light, at times compressed."""
+    view = tf.image.random_brightness(view, 0.18)
+    view = tf.image.random_contrast(view, 0.7, 1.35)
+    view = tf.image.random_saturation(tf.clip_by_value(view, 0.0, 1.0), 0.55, 1.4)
+    view = tf.clip_by_value(view * tf.random.uniform((3,), 0.94, 1.06), 0.0, 1.0)  # white balance
+    return tf.cond(
+        uniform() < JPEG_SHARE,
+        lambda: tf.image.random_jpeg_quality(view, *JPEG_QUALITY),
+        lambda: view,
     )
-    image = tf.ensure_shape(image, (*size, 3))
-    return View(image, tf.ensure_shape(box, (4,)), tf.ensure_shape(known, ()))
-
-
-def _cut_window(
-    picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[int, int], turned_share: float
-) -> View:
-    seen = tf.cond(
-        sharp,
-        lambda: paste_back(picture, round(size[0] * ENLARGED)),
-        lambda: tf.image.convert_image_dtype(
-            tf.cond(alone, lambda: picture.crop, lambda: picture.frame), tf.float32
-        ),
-    )
-    box = tf.where(alone, tf.constant(WHOLE_BOX), picture.box)
-    window = random_window(box)
-    turned, mirrored = uniform(0, 1) < turned_share, uniform(0, 1) < 0.5
-    turn = tf.where(turned, uniform(-LARGEST_TURN, LARGEST_TURN), 0.0)
-    image = augmentation.sample_window(seen, window, size, turn, mirrored)
-    image = augmentation.degrade(image, BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY)
-    known = tf.cast(tf.logical_not(tf.logical_or(turned, sharp)), tf.float32)
-    return View(image, box_in(window, box, mirrored), known)
 
 
 def side_by_side(one: View, other: View) -> View:
@@ -145,52 +121,26 @@ def side_by_side(one: View, other: View) -> View:
     image = tf.ensure_shape(tf.concat(halves, axis=1), one.image.shape)
     left = one.box * [share, 1, share, 1]
     right = other.box * [1 - share, 1, 1 - share, 1] + [share, 0, share, 0]
-    return View(image, tf.where(uniform(0, 1) < 0.5, left, right), one.known * other.known)
+    return View(image, tf.where(uniform() < 0.5, left, right), one.known * other.known, one.row)
 
 
-def paste_back(picture: Picture, side: int) -> tf.Tensor:
-    """The frame enlarged to (side, side) with the crop at its place, fading at
-    its edges: float32 (side, side, 3) in [0, 1].
-    """
-    ground = resize(picture.frame, (side, side))
-    sides = tf.cast(tf.round(picture.box * side), tf.int32)
-    # At least two pixels a side.
-    left, top = tf.unstack(tf.clip_by_value(sides[:2], 0, side - 2))
-    wide = tf.clip_by_value(sides[2] - left, 2, side - left)
-    high = tf.clip_by_value(sides[3] - top, 2, side - top)
-    place = (top, left, side, side)
-    mask = tf.image.pad_to_bounding_box(
-        _ramp(high)[:, tf.newaxis, tf.newaxis] * _ramp(wide)[:, tf.newaxis], *place
-    )
-    dog = tf.image.pad_to_bounding_box(resize(picture.crop, tf.stack([high, wide])), *place)
-    return ground * (1 - mask) + dog * mask
-
-
-def _ramp(length: tf.Tensor) -> tf.Tensor:
-    """From 0 at both ends to 1 within FEATHER of the length."""
-    whole = tf.cast(length, tf.float32)
-    places = tf.range(whole) + 0.5
-    return tf.minimum(tf.minimum(places, whole - places) / (FEATHER * whole), 1.0)
+def paste_back(picture: np.ndarray, crop: np.ndarray, box: np.ndarray, side: int) -> np.ndarray:
+    """The picture enlarged to (side, side) with the crop at its place: all uint8 (h, w, 3)."""
+    image = Image.fromarray(picture).resize((int(side), int(side)))
+    paste_crop(image, Image.fromarray(crop), box)
+    return np.asarray(image)
 
 
 def random_window(box: tf.Tensor) -> tf.Tensor:
-    """A window, (4,) in fractions of the picture: the whole, more than it,
-    hardly more than the box, or anything between.
+    """A window, (4,) in fractions of the picture: the whole, hardly more than the box,
+    or anything between; it cuts off a tenth of the dog at most.
     """
-    whole, outwards = tf.constant(WHOLE_BOX), tf.constant(OUTWARDS)
+    outwards = tf.constant([-1.0, -1.0, 1.0, 1.0])
     size = tf.tile(box[2:] - box[:2], [2])
-    nearly = whole - outwards * tf.random.uniform((4,), -0.06, 0.08)
-    within = box - outwards * 0.1 * size  # cuts off a tenth of the dog at most
-    nearly = tf.where(outwards < 0, tf.minimum(nearly, within), tf.maximum(nearly, within))
-    far = 0.5 + (whole - 0.5) * uniform(1.0, FARTHEST)
-    margin = uniform(*MARGINS) + tf.random.uniform((4,), *MARGIN_SPREAD)
-    tight = tf.clip_by_value(box + outwards * margin * size, 0.0, 1.0)
-    way = tf.clip_by_value(uniform(0, 1) + tf.random.normal((4,), stddev=BETWEEN_SPREAD), 0.0, 1.0)
-    between = box + way * (whole - box)
-    draw, far_end = uniform(0, 1), WHOLE_SHARE + FAR_SHARE
-    window = tf.where(draw < far_end + TIGHT_SHARE, tight, between)
-    window = tf.where(draw < far_end, far, window)
-    return tf.where(draw < WHOLE_SHARE, nearly, window)
+    margin = tf.random.uniform((4,), *MARGIN) * size
+    tight = tf.clip_by_value(box + outwards * margin, 0.0, 1.0)
+    way = tf.clip_by_value(uniform(*WAY) + tf.random.normal((4,), stddev=SPREAD), 0.0, 1.0)
+    return tight + way * (tf.constant(WHOLE_BOX) - tight)
 
 
 def box_in(window: tf.Tensor, box: tf.Tensor, mirrored: tf.Tensor) -> tf.Tensor:

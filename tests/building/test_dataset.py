@@ -50,21 +50,6 @@ def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatab
     assert dataset.split_validation(examples, 2, seed=8)[1] != validation
 
 
-def test_a_folder_without_a_number_is_the_id_and_the_name_of_its_class() -> None:
-    labels = photo_lists.labels_of(["c1-red_dog", "cane_corso", "golden-doodle"], None)
-    assert [(label["id"], label["name"]) for label in labels] == [
-        ("c1", "red dog"),
-        ("cane_corso", "cane corso"),
-        ("golden-doodle", "golden-doodle"),
-    ]
-
-
-def test_every_second_photo_leaves_each_class_at_least_one():
-    breeds = [0, 1, 0, 2, 0, 1]
-    examples = [dataset.Example(Path(str(place)), breed) for place, breed in enumerate(breeds)]
-    assert [int(str(each.path)) for each in photo_lists.every_second(examples)] == [0, 2, 4, 1, 3]
-
-
 def test_photos_that_cannot_be_read_are_named_and_skipped_and_none_is_refused(data: Path) -> None:
     examples = dataset.read_list(data, "train_list")
     first = [example.path for example in examples[:6]]
@@ -153,20 +138,6 @@ def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_t
         dataset.read_list(data, "train_list")
 
 
-def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(data: Path) -> None:
-    folders = dataset.breed_folders(data)
-    labels = [{"id": "n00000000"}, *reversed(photo_lists.labels_of(folders, None))]
-    examples = photo_lists.read_list(data, "test_list", labels)
-    assert {
-        labels[each.breed]["id"] == each.path.parent.name.partition("-")[0] for each in examples
-    } == {True}
-    (data / "images" / "n00000009-cat").mkdir()
-    with pytest.raises(
-        dataset.DatasetError, match="class folder n00000009 is not among the 4 breeds"
-    ):
-        photo_lists.read_list(data, "test_list", labels)
-
-
 def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_picture(
     data: Path,
 ) -> None:
@@ -183,37 +154,26 @@ def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_pict
 def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
     pixels = np.full((100, 200, 3), 120, np.uint8)
     pixels[20:90, 20:120] = (200, 60, 50)
-    photos = [tmp_path / f"{name}.png" for name in ("left", "wide", "two")]
+    photos = [tmp_path / f"{name}.png" for name in ("left", "wide")]
     for photo in photos:
         Image.fromarray(pixels).save(photo)
-    boxes = [(0.1, 0.2, 0.6, 0.9), (0.1, 0.2, 0.9, 0.9), (0.1, 0.2, 0.6, 0.9)]
+    boxes = [(0.1, 0.2, 0.6, 0.9), (0.1, 0.2, 0.9, 0.9)]
     examples = [
         dataset.Example(photo, 0, photo, box) for photo, box in zip(photos, boxes, strict=True)
     ]
-    rows = [
-        f"{tmp_path.name}/{name}.png\t200\t100\t{dogs}\t"
-        for name, dogs in (("left", 1), ("wide", 1), ("two", 2))
-    ]
-    (tmp_path / "dogs.tsv").write_text("\n".join(["photo\twidth\theight\tdogs\tboxes", *rows]))
-    (part,) = photo_lists.without_dogs([*examples, dataset.Example(photos[0], 0)], tmp_path)
+    two = dataclasses.replace(examples[0], others=((0.7, 0.2, 0.9, 0.9),))
+    (part,) = photo_lists.without_dogs([*examples, two, dataset.Example(photos[0], 0)])
     strip = np.asarray(Image.open(io.BytesIO(part)))
     assert strip.shape == (100, 80, 3)
     assert (strip == 120).all()
 
 
-def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_breed_is_refused(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_name_with_a_space_is_one_photo_and_a_folder_of_no_breed_is_refused(data: Path) -> None:
     (data / "train_list.txt").write_text("\nn00000001-red_hound/my dog.jpg\n")
     examples = dataset.read_list(data, "train_list")
     assert [example.path for example in examples] == [
         data / "images" / "n00000001-red_hound" / "my dog.jpg"
     ]
-    with pytest.raises(
-        dataset.DatasetError,
-        match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`",
-    ):
-        boxes.with_boxes(examples, tmp_path)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
     with pytest.raises(dataset.DatasetError, match=r"train_list\.txt names the folder n7-wolf"):
         dataset.read_list(data, "train_list")
@@ -252,31 +212,6 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_mi
     assert said == [
         f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"
     ]
-
-
-@pytest.mark.parametrize(
-    ("box", "fault"),
-    [
-        ("0.5\t0.1\t0.4\t0.9", "the box 0.5 0.1 0.4 0.9 is not inside the picture"),
-        ("0.1\t0.1\t0.4\t1.2", "not inside the picture"),
-        ("-0.1\t0.1\t0.4\t0.9", "not inside the picture"),
-        ("nan\t0.1\t0.4\t0.9", "not inside the picture"),
-        ("0.2\t0.1\t0.2\t0.9", "not inside the picture"),
-        ("0.1\t0.1\t0.4", "expected the four sides of a box, found 0.1 0.1 0.4"),
-        ("a\tb\tc\td", "expected the four sides of a box, found a b c d"),
-    ],
-)
-def test_a_photo_with_an_impossible_box_is_named_and_skipped(
-    data: Path, frames: Path, box: str, fault: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    head, first, *rest = (frames / "boxes.tsv").read_text().splitlines()
-    name = first.split("\t")[0]
-    (frames / "boxes.tsv").write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
-    crops = dataset.read_list(data, "train_list")
-    assert len(boxes.with_boxes(crops, frames)) == len(crops) - 1
-    (line,) = capsys.readouterr().out.splitlines()
-    assert Path(name).stem in line
-    assert fault in line
 
 
 def test_an_index_has_the_columns_that_are_read(data: Path) -> None:

@@ -27,8 +27,8 @@ from dogsnap.serving.versions import checksums
 from dogsnap.training import class_statistics, dataset, teaching
 from dogsnap.training.evaluation.exported_version import ExportedVersion, answers
 from lab import artefacts, calibration, passes, photo_lists
+from lab import second_opinion as lab_second_opinion
 from lab.phone import PhoneNetwork
-from lab.trainer import with_whole_pictures
 from support import accelerated
 from support.command_line import lab, output_of, refused
 from support.photos import make_data_set, make_frames, striped
@@ -118,7 +118,7 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
 
     with pytest.MonkeyPatch.context() as patch:
         before = spied(patch, passes.Passes, "_compute")
-        patch.setattr(calibration, "look_at", interrupted)
+        patch.setattr(teaching, "known_photos", interrupted)
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
@@ -194,7 +194,7 @@ def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(
     run: SimpleNamespace,
 ) -> None:
     (_, photos, *_), _ = run.calibrated[0]
-    files = [example.path for example in with_whole_pictures(photos.validation)]
+    files = [example.path for example in photos.validation]
     assert len(files) == 24
     # The choice on all photos, before further breeds were taught.
     (photos, *_), choice = next(
@@ -237,15 +237,6 @@ def test_further_breeds_are_taught(run: SimpleNamespace) -> None:
     assert "scores" not in kept  # those are of the version that asks the network beside, too
 
 
-def test_one_validation_photo_a_breed_gives_numbers(folder: Path, data: Path) -> None:
-    recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
-    (folder / "recipe.json").write_text(
-        json.dumps({**recipe, "validation_per_breed": 1}), encoding="utf-8"
-    )
-    output_of(calibrate(folder, data))
-    assert "NaN" not in (folder / "scores.json").read_text(encoding="utf-8")
-
-
 def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
     folder: Path, data: Path, further: Path, tmp_path: Path
 ) -> None:
@@ -257,6 +248,7 @@ def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
     is_named(
         f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further
     )
+    (folder / TAUGHT).unlink()
     (folder / "labels.json").unlink()
     is_named("labels.json does not exist")
     is_named("cannot be written to", of=folder.parent / "none")
@@ -282,7 +274,7 @@ def test_the_second_opinion_is_fitted_on_the_answers_that_the_built_version_give
     exported = read_answering("tiny", with_beside).export(with_beside.parent / "built" / "tiny")
     (answering,) = merge_answering(exported, required=True)
     (_, asked, *_), _ = run.calibrated[0]
-    files = [example.path for example in with_whole_pictures(asked.validation)]
+    files = [example.path for example in asked.validation]
     probabilities, dogs = choice.twice(photos.where(photos.breeds >= 0))
     given = answers(ExportedVersion.load(answering), files)
     np.testing.assert_allclose(given["prediction"], probabilities, atol=2e-3)
@@ -296,7 +288,7 @@ def test_further_breeds_are_fitted_with_the_second_opinion_and_other_files_stay(
     known = json.loads((with_beside / SECOND_OPINION).read_text(encoding="utf-8"))
     taught = ("--taught", further, "--taught", further.parent / "others")
     rows = json.loads((with_beside / TAUGHT).read_text(encoding="utf-8"))["taught"]
-    answered = spied(monkeypatch, calibration, "answers_of")
+    answered = spied(monkeypatch, lab_second_opinion, "answers_of")
     output_of(calibrate(with_beside, data, "--opinion", *taught))
     assert {name: (with_beside / name).read_bytes() for name in WRITTEN} == before
     kept = json.loads((with_beside / TAUGHT).read_text(encoding="utf-8"))
@@ -317,14 +309,14 @@ def test_further_breeds_are_fitted_with_the_second_opinion_and_other_files_stay(
 def answered_by_heads_without_them(arguments: tuple, said: calibration.Answers) -> None:
     """The photos that taught breeds, by the heads of both networks of their fold."""
     (_, new, *_), heads, _, opinions, weight = arguments
-    assert set(new.folds) == {0, 1}
+    assert set(new["folds"]) == {0, 1}
     assert not np.allclose(heads[0][0][:, 3:], heads[1][0][:, 3:])
     logits = said.fast.logits[said.breeds > 2]
-    for row, fold in enumerate(new.folds):
+    for row, fold in enumerate(new["folds"]):
         (kernel, bias), (further_kernel, further_bias) = heads[fold], opinions[fold]
-        told = new.features["opinion_fast"][row, :-1] @ further_kernel + further_bias
+        told = new["opinion_fast"][row, :-1] @ further_kernel + further_bias
         opinion = weight * np.log(softmax(told))
-        expected = new.features["fast"][row] @ kernel + bias + opinion
+        expected = new["fast"][row] @ kernel + bias + opinion
         np.testing.assert_allclose(logits[row], expected, atol=1e-3)
 
 
@@ -346,7 +338,7 @@ def test_the_network_beside_gets_thresholds_of_its_own_for_phones(
     network = PhoneNetwork(version)
     assert network.levels.decision.to_json().items() <= fitted["calibration"].items()
     (_, asked, *_), _ = run.calibrated[0]
-    examples = with_whole_pictures(asked.validation)
+    examples = asked.validation
     probabilities, dogs = network.answers([example.path for example in examples])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     assert 0 < fitted["calibration"]["dog_threshold"] < 1

@@ -15,15 +15,13 @@ from dogsnap.files import write_json
 from dogsnap.networks import architectures
 from dogsnap.networks import dogs_head as dogs
 from dogsnap.training import dataset
-from dogsnap.training.dataset import Example
-from lab import trainer
 from lab.boxes import with_boxes
 from lab.dogs_training import MOST_DOGS, Judged, shares
 from lab.losses import dogs_loss
 from lab.recipes import INCEPTION_V3
 from lab.scenes import Scene, Scenes, cut_out, join_scenes
 from PIL import Image
-from support.command_line import lab, output_of, refused
+from support.command_line import lab, output_of
 from support.exported import LABELS
 from support.photos import make_data_set, make_frames
 from support.tiny_network import tiny_with_box
@@ -35,7 +33,6 @@ SIZE = (32, 32)
 def _tiny_architecture() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
-        patch.setattr(trainer, "fastest_precision", lambda: "float32")
         yield
 
 
@@ -141,16 +138,10 @@ def test_a_head_of_other_maps_is_refused(stored) -> None:
         read_stored("tiny", stored)
 
 
-def test_judged_photos_without_boxes_are_one_sentence(stored, sources, tmp_path) -> None:
-    (tmp_path / "boxes.tsv").write_text("photo\tdogs\n0.png\t1\n")
-    done = run(stored, {**sources, "judged": tmp_path})
-    refused(done, "boxes.tsv: expected lines `photo dogs boxes difficult`")
-
-
 def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) -> None:
     listed = dataset.read_list(sources["data"], "train_list")
     examples = with_boxes(listed, sources["frames"])
-    none = [Example(path, 0) for path in dataset.photos_below(sources["not-dogs"])]
+    none = dataset.photos_below(sources["not-dogs"])
     scenes = Scenes(examples, none, SIZE, seed=1)
     counts = set()
     for number in range(60):
@@ -172,11 +163,11 @@ def test_pictures_beside_each_other_keep_their_dogs() -> None:
     np.testing.assert_allclose(above.boxes, [[0.5, 0, 1, 0.5], [0.5, 0.5, 1, 1]], atol=0.01)
 
 
-def test_a_cut_that_shows_half_a_dog_is_refused() -> None:
-    scene = Scene(Image.new("RGB", (100, 100)), np.array([[0, 0, 0.5, 1]], np.float32))
-    assert cut_out(scene, (0.3, 0, 1, 1)) is None
-    assert len(cut_out(scene, (0.55, 0, 1, 1)).boxes) == 0
-    np.testing.assert_allclose(cut_out(scene, (0.1, 0, 0.6, 1)).boxes, [[0, 0, 0.8, 1]], atol=1e-6)
+def test_a_part_of_a_picture_has_its_dogs_at_their_places() -> None:
+    scene = Scene(Image.new("RGB", (100, 100)), np.array([[0.1, 0, 0.5, 1]], np.float32))
+    part = cut_out(scene, np.array([0.1, 0, 0.6, 1]))
+    assert part.image.size == (50, 100)
+    np.testing.assert_allclose(part.boxes, [[0, 0, 0.8, 1]], atol=1e-6)
 
 
 def test_a_dog_found_twice_counts_once_and_one_that_is_hard_to_see_not_at_all() -> None:

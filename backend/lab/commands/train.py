@@ -29,8 +29,7 @@ def data_option(is_required: bool) -> Callable[[Decorated], Decorated]:
 
 frames_option = option(
     "--frames",
-    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several "
-    "dogs, dogs.tsv",
+    "whole pictures that the photos were cut from: images/, boxes.tsv, dogs.tsv",
     PATH,
 )
 
@@ -74,12 +73,9 @@ def train(
     folders = dataset.breed_folders(data)
     labels = photo_lists.labels_of(folders, BREEDS)
     listed = dataset.read_list(data, "train_list")
-    # Cut before the unreadable ones go: a photo lost or repaired between two sittings
-    # moves no other one across the cut.
+    # Cut before the unreadable ones go, so that these move no other one across the cut.
     parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
-    photo_lists.check_taught(folders, parts[0])
-    boxed = [with_boxes(part, frames) for part in parts]
-    fitted, validation = [dataset.readable(part, click.echo) for part in boxed]
+    fitted, validation = (dataset.readable(with_boxes(part, frames), click.echo) for part in parts)
     keras.config.set_dtype_policy(trainer.fastest_precision())
     model = trainer.train(recipe, fitted, validation, len(labels), weights, work)
     artefacts.finish(model, recipe, labels, fitted, out)
@@ -105,17 +101,13 @@ def train(
 @work_option("dogs")
 @option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
 @option("--epochs", "how often each is seen", AT_LEAST_ONE, default=16)
-def dogs(out: Path, work: Path, pictures: int, epochs: int, **sources: Any) -> None:
+def dogs(**given: Any) -> None:
     """Train the head that finds every dog, for the network in OUT, which stays
     as it is; interrupted, it goes on.
     """
-    import keras
+    from lab import dogs_training
 
-    from lab import dogs_training, trainer
-
-    keras.config.set_dtype_policy(trainer.fastest_precision())
-    photos = dogs_training.Sources(**sources)
-    measured = dogs_training.run(photos, out, work, pictures, epochs)
+    measured, out = dogs_training.run(**given), given["out"]
     click.echo(
         f"photos with several dogs: {measured['several_told']:.1%} told, "
         f"{measured['recall']:.1%} of the dogs found; artefacts "
@@ -127,7 +119,7 @@ def dogs(out: Path, work: Path, pictures: int, epochs: int, **sources: Any) -> N
 @data_option(is_required=True)
 @option(
     "--frames",
-    "whole pictures that the photos were cut from: images/, boxes.tsv",
+    "whole pictures that the photos were cut from: images/, boxes.tsv, dogs.tsv",
     PATH,
     required=True,
 )
@@ -135,16 +127,14 @@ def dogs(out: Path, work: Path, pictures: int, epochs: int, **sources: Any) -> N
 @work_option("orientation")
 @option("--pictures", "how many are shown", AT_LEAST_ONE, default=6000)
 @option("--epochs", "how often each is seen", AT_LEAST_ONE, default=10)
-def orientation(
-    data: Path, frames: Path, out: Path, work: Path, pictures: int, epochs: int
-) -> None:
+def orientation(data: Path, frames: Path, out: Path, **given: Any) -> None:
     """Train the head that tells which way is up, on the maps of the network
     beside in OUT, which stays as it is; interrupted, it goes on.
     """
     from lab import orientation_training, photo_lists
 
     training, validation = photo_lists.read_parts(out, data, frames, click.echo)
-    measured = orientation_training.run(training, validation, out, work, pictures, epochs)
+    measured = orientation_training.run(training, validation, out, **given)
     click.echo(
         f"upright {measured['upright']:.1%}, turned {measured['turned']:.1%} right of "
         f"{measured['photos']} pictures; artefacts are in {out}; now: dogsnap export {out.name}"
