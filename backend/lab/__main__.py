@@ -1,5 +1,7 @@
 """`python -m lab`: trains, calibrates and measures the shipped network."""
 
+import pickle
+
 import click
 from dogsnap.errors import DogsnapError
 
@@ -15,7 +17,14 @@ class Group(click.Group):
         """Run a command. Raises click.ClickException for what cannot be done."""
         try:
             return super().invoke(ctx)
-        except (DogsnapError, OSError, RuntimeError, ValueError) as error:
+        except (
+            DogsnapError,
+            EOFError,
+            OSError,
+            RuntimeError,
+            ValueError,
+            pickle.UnpicklingError,
+        ) as error:
             raise click.ClickException(str(error).partition("\n")[0]) from error
 
 

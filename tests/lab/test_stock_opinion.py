@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from lab.stock_opinion import class_places, read_tensors
+from support.command_line import lab, refused
 
 NUMBERS = np.arange(24, dtype=np.float32)
 
@@ -72,6 +73,14 @@ def test_a_file_that_would_execute_something_is_refused(torch: ModuleType, tmp_p
     with pytest.raises(pickle.UnpicklingError, match="is not expected there"):
         read_tensors(file)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04"])
+def test_a_file_of_another_kind_ends_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "weights.pth"
+    file.write_bytes(content)
+    assert refused(lab("opinion", file, "--folder", tmp_path)).startswith("Error: ")
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_breeds_stand_at_their_places_among_the_classes_of_imagenet() -> None:
