@@ -1,7 +1,5 @@
 """`python -m lab`: trains, calibrates and measures the shipped network."""
 
-import pickle
-
 import click
 from dogsnap.errors import DogsnapError
 
@@ -17,14 +15,7 @@ class Group(click.Group):
         """Run a command. Raises click.ClickException for what cannot be done."""
         try:
             return super().invoke(ctx)
-        except (
-            DogsnapError,
-            EOFError,
-            OSError,
-            RuntimeError,
-            ValueError,
-            pickle.UnpicklingError,
-        ) as error:
+        except (DogsnapError, OSError, RuntimeError, ValueError) as error:
             raise click.ClickException(str(error).partition("\n")[0]) from error
 
 

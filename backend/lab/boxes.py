@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from dogsnap.networks.box_head import overlap
-from dogsnap.training.dataset import Box, Example, images_folder, read_table
+from dogsnap.training.dataset import Box, DatasetError, Example, images_folder, read_table
 from dogsnap.training.scoring import share
 
 BOXES = "boxes.tsv"
@@ -25,10 +25,26 @@ def with_boxes(examples: list[Example], frames: Path | None) -> list[Example]:
     and the name, without its ending, of an example's photo. `dogs.tsv` beside
     it, with lines `photo width height dogs boxes`, tells the boxes of all dogs
     (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures that were
-    squashed. Raises OSError.
+    squashed. Raises DatasetError.
     """
     if frames is None:
         return examples
+    try:
+        known = _read_frames(frames)
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        raise DatasetError(
+            f"{frames}: expected lines `photo x0 y0 x1 y1` in {BOXES} and `photo width height "
+            f"dogs boxes` in {DOGS}, separated by tabs ({error})"
+        ) from error
+    found = []
+    for example in examples:
+        name = f"{example.path.parent.name}/{example.path.stem}"
+        found.append(replace(example, **known.get(name, {})))
+    return found
+
+
+def _read_frames(frames: Path) -> dict[str, dict[str, Any]]:
+    """Fields of an example, by folder and name of its photo."""
     dogs = {row["photo"]: row for row in read_table(frames / DOGS)}
     known: dict[str, dict[str, Any]] = {}
     for row in read_table(frames / BOXES):
@@ -41,11 +57,7 @@ def with_boxes(examples: list[Example], frames: Path | None) -> list[Example]:
             "others": read_boxes(every["boxes"])[1:],
         }
         known[str(Path(photo).with_suffix(""))] = of_picture
-    found = []
-    for example in examples:
-        name = f"{example.path.parent.name}/{example.path.stem}"
-        found.append(replace(example, **known.get(name, {})))
-    return found
+    return known
 
 
 def read_boxes(text: str) -> tuple[Box, ...]:
@@ -55,6 +67,8 @@ def read_boxes(text: str) -> tuple[Box, ...]:
 
 def _box(sides: Sequence[str]) -> Box:
     left, top, right, bottom = map(float, sides)
+    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        raise ValueError(f"the box {' '.join(sides)} is not inside the picture")
     return left, top, right, bottom
 
 

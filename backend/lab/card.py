@@ -112,10 +112,20 @@ def score_list(version: ExportedVersion, folder: Path, listed: str | None) -> di
     return scores
 
 
+def split(card: str) -> tuple[str, str]:
+    """The text of the card before BEGIN and after END. Raises ValueError without these."""
+    before, begun, rest = card.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not (begun and ended):
+        raise ValueError(
+            f"the card has no place for the tables: expected the lines {BEGIN} and {END}"
+        )
+    return before, after
+
+
 def renew_tables(card: str, measured: Mapping[str, Any]) -> str:
     """The text of the card with the tables of what was measured between BEGIN and END."""
-    before, _, rest = card.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, after = split(card)
     return f"{before}{BEGIN}\n\n{as_tables(measured)}\n\n{END}{after}"
 
 

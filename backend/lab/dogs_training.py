@@ -55,13 +55,18 @@ class Judged:
 
 def read_judged(folder: Path) -> list[Judged]:
     """The photos of `boxes.tsv`, a line `photo dogs boxes difficult` each,
-    below `folder`. Raises OSError.
+    below `folder`. Raises DatasetError.
     """
-    judged = []
-    for row in dataset.read_table(folder / "boxes.tsv"):
-        boxes = np.array(read_boxes(row["boxes"]), np.float32).reshape(-1, 4)
-        hard = np.array([flag == "1" for flag in row["difficult"].split(";") if flag])
-        judged.append(Judged(folder / row["photo"], boxes, hard))
+    file, judged = folder / "boxes.tsv", []
+    try:
+        for row in dataset.read_table(file):
+            boxes = np.array(read_boxes(row["boxes"]), np.float32).reshape(-1, 4)
+            hard = np.array([flag == "1" for flag in row["difficult"].split(";") if flag])
+            judged.append(Judged(folder / row["photo"], boxes, hard))
+    except (KeyError, OSError, ValueError) as error:
+        raise dataset.DatasetError(
+            f"{file}: expected lines `photo dogs boxes difficult`, separated by tabs ({error})"
+        ) from error
     return judged
 
 

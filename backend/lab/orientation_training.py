@@ -2,6 +2,7 @@
 turns, and the head on the maps that the network beside gives of them.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from dogsnap.networks.architectures import save_stored_weights
 from dogsnap.serving.photos.photo import DEGREES, ORIENTATION
 from dogsnap.serving.photos.preprocessing import photos_to_images
 from dogsnap.serving.versions import checksums
-from dogsnap.training.dataset import Example
+from dogsnap.training.dataset import DatasetError, Example
 from dogsnap.training.scoring import share
 from dogsnap.training.stored_arrays import Arrays
 
@@ -45,13 +46,19 @@ def run(
 
     Of either, those count whose whole picture is known. `work` keeps the maps,
     84 kB a picture in each turn: called again with the same arguments it goes
-    on where it stopped, by the network and the pictures. Raises ExportError,
-    OSError.
+    on where it stopped, by the network and the pictures. Raises DatasetError,
+    ExportError, OSError.
     """
     described = read_json(out / SECOND_OPINION)
     opinion = read_opinion(described, out, described.get("weights", ""))
     network = opinion.network
     whole = [example for example in training if example.frame]
+    judged = [example for example in validation if example.frame]
+    if not whole or not judged:
+        raise DatasetError(
+            "expected whole pictures of photos that train and of others to judge by, "
+            f"received {len(whole)} and {len(judged)}; see --frames"
+        )
     order = np.random.default_rng(SEED).permutation(len(whole))
     chosen = [whole[place] for place in order[:pictures]]
     kept = keep_rows(
@@ -60,7 +67,6 @@ def run(
     keras.utils.set_random_seed(SEED)
     head = orientation.head_for(network)
     _train(head, kept[MAPS], epochs)
-    judged = [example for example in validation if example.frame]
     measured = measure(orientation.with_orientation(network, head), judged)
     save_stored_weights(head, out / orientation.WEIGHTS)
     stated = {
@@ -98,7 +104,7 @@ def _train(head: keras.Model, maps: np.ndarray, epochs: int) -> None:
     maps = maps.reshape(-1, *head.input_shape[1:])
     inputs = keras.Input(maps.shape[1:])
     trained = keras.Model(inputs, head(keras.layers.SpatialDropout2D(DROPPED)(inputs)))
-    schedule = keras.optimizers.schedules.CosineDecay(RATE, epochs * -(-len(maps) // BATCH))
+    schedule = keras.optimizers.schedules.CosineDecay(RATE, epochs * math.ceil(len(maps) / BATCH))
     trained.compile(
         keras.optimizers.AdamW(schedule, weight_decay=DECAY),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -3,6 +3,7 @@ temperature, groups, thresholds and a dog score, on what its kernels of 8 bits
 see; and measures its answers.
 """
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def fit_last_layer(
     )
     model = keras.Sequential([keras.Input(features.shape[1:]), layer])
     layer.set_weights([kernel, bias])
-    steps = EPOCHS * -(-len(features) // BATCH)
+    steps = EPOCHS * math.ceil(len(features) / BATCH)
     model.compile(
         keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(RATE, steps)),
         keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=SHARED),

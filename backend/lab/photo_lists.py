@@ -49,6 +49,14 @@ def read_parts(
     those that validate it, with what is known of their whole pictures, see
     `with_boxes`. Raises DatasetError, ExportError.
     """
+    known = dataset.class_ids(read_json(folder / "labels.json", NOT_TRAINED))
+    found = [name.partition("-")[0] for name in dataset.breed_folders(data)]
+    if found != known:  # their order is that of the classes
+        different = sorted(set(found) ^ set(known))
+        raise dataset.DatasetError(
+            f"expected a class folder for each of the {len(known)} breeds of labels.json, "
+            f"received {len(found)} folders in {data}; different: {', '.join(different)}"
+        )
     recipe = read_json(folder / "recipe.json", NOT_TRAINED)
     listed = dataset.read_list(data, "train_list")
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])

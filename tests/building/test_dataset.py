@@ -168,6 +168,45 @@ def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
     assert (strip == 120).all()
 
 
+def test_a_class_folder_that_the_network_does_not_know_or_that_is_missing_is_named(
+    data: Path, tmp_path: Path
+) -> None:
+    ids = [name.partition("-")[0] for name in dataset.breed_folders(data)]
+    (tmp_path / "recipe.json").write_text('{"validation_per_breed": 2, "seed": 1}')
+    (tmp_path / "labels.json").write_text(json.dumps([{"id": breed} for breed in ids]))
+    training, validation = photo_lists.read_parts(tmp_path, data, None, print)
+    assert {example.breed for example in validation} == set(range(len(ids)))
+    assert training
+    (data / "images" / "n00000000-cat").mkdir()
+    with pytest.raises(dataset.DatasetError, match=r"received 4 folders .*different: n00000000"):
+        photo_lists.read_parts(tmp_path, data, None, print)
+
+
+@pytest.mark.parametrize(
+    ("box", "fault"),
+    [
+        ("0.5\t0.1\t0.4\t0.9", "the box 0.5 0.1 0.4 0.9 is not inside the picture"),
+        ("0.1\t0.1\t0.4\t1.2", "not inside the picture"),
+        ("-0.1\t0.1\t0.4\t0.9", "not inside the picture"),
+        ("nan\t0.1\t0.4\t0.9", "not inside the picture"),
+        ("0.2\t0.1\t0.2\t0.9", "not inside the picture"),
+        ("0.1\t0.1\t0.4", "expected lines `photo x0 y0 x1 y1`"),
+        ("a\tb\tc\td", "expected lines `photo x0 y0 x1 y1`"),
+    ],
+)
+def test_whole_pictures_with_an_impossible_box_or_without_boxes_are_refused(
+    data: Path, frames: Path, tmp_path: Path, box: str, fault: str
+) -> None:
+    examples = dataset.read_list(data, "train_list")
+    head, first, *rest = (frames / "boxes.tsv").read_text().splitlines()
+    name = first.split("\t")[0]
+    (frames / "boxes.tsv").write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
+    with pytest.raises(dataset.DatasetError, match=fault):
+        boxes.with_boxes(examples, frames)
+    with pytest.raises(dataset.DatasetError, match="expected lines"):
+        boxes.with_boxes(examples, tmp_path / "none")
+
+
 def test_a_name_with_a_space_is_one_photo_and_a_folder_of_no_breed_is_refused(data: Path) -> None:
     (data / "train_list.txt").write_text("\nn00000001-red_hound/my dog.jpg\n")
     examples = dataset.read_list(data, "train_list")

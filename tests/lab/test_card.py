@@ -11,7 +11,7 @@ from dogsnap.exporting.merging.merge import Options, merge
 from dogsnap.training.evaluation.exported_version import ExportedVersion
 from lab import card, relatives
 from support import coloured_dogs, spotting
-from support.command_line import lab, output_of
+from support.command_line import lab, output_of, refused
 from support.photos import make_data_set, make_frames
 
 BOXES = {"red": coloured_dogs.RED, "blue": coloured_dogs.BLUE, "green": coloured_dogs.GREEN}
@@ -59,6 +59,15 @@ def test_the_command_measures_all_lists_and_renews_the_tables_alone(root: Path) 
     )
     photos = {name: scores["photos"] for name, scores in measured["3"]["lists"].items()}
     assert photos == dict.fromkeys(card.LISTS, 6)
+
+
+def test_a_card_without_a_place_for_the_tables_is_refused_before_the_work(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "card.md").write_text("A card.\n")
+    done = renew(root, tmp_path / "card.md")
+    refused(done, f"expected the lines {card.BEGIN} and {card.END}")
+    assert "photo" not in done.output
 
 
 def test_photos_of_several_dogs_are_judged_by_the_boxes_that_are_told(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from lab.losses import dogs_loss
 from lab.recipes import INCEPTION_V3
 from lab.scenes import Scene, Scenes, cut_out, join_scenes
 from PIL import Image
-from support.command_line import lab, output_of
+from support.command_line import lab, output_of, refused
 from support.exported import LABELS
 from support.photos import make_data_set, make_frames
 from support.tiny_network import tiny_with_box
@@ -136,6 +136,12 @@ def test_a_head_of_other_maps_is_refused(stored) -> None:
         match=r"made with other maps than float16.weights.h5: .*`python -m lab train dogs`",
     ):
         read_stored("tiny", stored)
+
+
+def test_judged_photos_without_boxes_are_one_sentence(stored, sources, tmp_path) -> None:
+    (tmp_path / "boxes.tsv").write_text("photo\tdogs\n0.png\t1\n")
+    done = run(stored, {**sources, "judged": tmp_path})
+    refused(done, "boxes.tsv: expected lines `photo dogs boxes difficult`")
 
 
 def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) -> None:

@@ -16,7 +16,7 @@ from dogsnap.serving.photos.photo import ORIENTATION
 from dogsnap.serving.versions import checksums
 from lab.recipes import INCEPTION_V3
 from PIL import Image
-from support.command_line import lab, output_of
+from support.command_line import lab, output_of, refused
 from support.exported import LABELS
 from support.photos import make_data_set, make_frames
 from support.tiny_network import store_beside
@@ -70,3 +70,12 @@ def test_it_learns_which_way_is_up_and_goes_on_with_the_maps_that_it_has(stored,
     written = file.stat().st_mtime_ns
     output_of(lab(*command, "--pictures", "24", "--epochs", "1"))
     assert file.stat().st_mtime_ns == written
+
+
+def test_without_a_whole_picture_it_is_refused_before_the_work(stored, sources, tmp_path):
+    data, frames = sources[1], sources[3]
+    (frames / "boxes.tsv").write_text("photo\tx0\ty0\tx1\ty1\n")
+    work = tmp_path / "work"
+    command = ["--data", data, "--frames", frames, "--out", stored, "--work", work]
+    assert "see --frames" in refused(lab("train", "orientation", *command))
+    assert not work.exists()

@@ -19,6 +19,8 @@ def card(model: Path, data: Path, card: Path) -> None:
     """
     from lab import card as tables
 
+    # Refuses a file without a place for them before the work.
+    tables.split(card.read_text(encoding="utf-8"))
     measured = tables.measure(model, data)
     write_json(measured, card.with_name(MEASURED))
     text = tables.renew_tables(card.read_text(encoding="utf-8"), measured)
